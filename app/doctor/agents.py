@@ -32,7 +32,9 @@ async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
         said = await said_by(cluster, one)
         for text in said_of_gateway(said.reasons):
             yield await _judged(cluster, one, text)
-        if not said.refused and objects.status(one.object).get("readyReplicas"):
+        # A replica that stands by is ready whatever the gateway says to the one that leads.
+        wanted = (one.object.get("spec") or {}).get("replicas", 1)
+        if 0 < wanted <= (objects.status(one.object).get("readyReplicas") or 0):
             yield ok(one.subject, "the gateway accepts the agent")
 
 

@@ -71,7 +71,7 @@ class Linked:
         return Issuing(self.folder / "tenant-blue", 30, GATEWAY_NAME, None, HOME)
 
     async def seen(self, wanted: Callable[[list[Finding]], bool]) -> list[Finding]:
-        """The findings of a doctor who comes when they are as wanted."""
+        """The findings, once they are as wanted."""
         return await eventually(lambda: self.tenant.findings(CHECKS), wanted)
 
     async def says(self, code: str) -> Finding:
@@ -79,7 +79,7 @@ class Linked:
         found = await self.seen(lambda them: any(one.code == code for one in them))
         return next(one for one in found if one.code == code)
 
-    async def mends(self, finding: Finding, *, tenant: str = "blue") -> None:
+    async def fixed_by(self, finding: Finding, *, tenant: str = "blue") -> None:
         """Its command, and Pods that begin again, leave nothing to complain of."""
         await self.type(finding, tenant=tenant)
         await self.restart()
@@ -95,10 +95,9 @@ class Linked:
         for pod in (await self.tenant.client.list_page(PODS, namespace=HOME)).items:
             await self.tenant.client.delete(PODS, pod["metadata"]["name"], namespace=HOME)
 
-    async def store(self, **files: bytes) -> None:
-        data = {
-            f"tls.{name}" if name != "ca" else "ca.crt": base64.b64encode(one).decode() for name, one in files.items()
-        }
+    async def trust(self, ca: bytes) -> None:
+        """Has the agent trust this CA alone."""
+        data = {"ca.crt": base64.b64encode(ca).decode()}
         await self.tenant.client.patch(SECRETS, "berth-agent", {"data": data}, patch_type="merge", namespace=HOME)
 
 
@@ -180,7 +179,7 @@ async def linked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Link
 async def test_a_certificate_that_is_refused_and_a_gateway_that_is_not_trusted(linked: Linked) -> None:
     """The doctor of the tenant's cluster names the Secret; that no replica is ready follows from it.
 
-    Who may not ask Pods learns which permission shows more.
+    A user who may not ask Pods reads which permission shows more.
     """
     await rotate(linked.infra.client, "blue", linked.issuing, now=datetime.now(UTC), overlap=timedelta())
     await linked.restart()
@@ -195,7 +194,7 @@ async def test_a_certificate_that_is_refused_and_a_gateway_that_is_not_trusted(l
     assert refused in replicas.message
     assert replicas.cause is not None
     assert replicas.cause.code == "BERTH2101"
-    await linked.store(ca=issue_authority(common_name="other", now=datetime.now(UTC), days=30).certificate_pem)
+    await linked.trust(issue_authority(common_name="other", now=datetime.now(UTC), days=30).certificate_pem)
     await linked.restart()
     trusted = await linked.says("BERTH2103")
     assert trusted.subject == SECRET
@@ -207,7 +206,7 @@ async def test_a_certificate_that_is_refused_and_a_gateway_that_is_not_trusted(l
     assert [one.code for one in found] == ["BERTH0306", "BERTH0311"]
     assert found[1].message.endswith(f"you have no right to get pods/proxy in namespace {HOME}")
     assert trusted.command == finding.command
-    await linked.mends(trusted)
+    await linked.fixed_by(trusted)
 
 
 async def test_a_bundle_whose_tenant_is_suspended_and_has_another_cluster(linked: Linked) -> None:
@@ -223,7 +222,7 @@ async def test_a_bundle_whose_tenant_is_suspended_and_has_another_cluster(linked
     await linked.restart()
     finding = await linked.says("BERTH2102")
     assert "tenant blue belongs to another cluster" in finding.message
-    await linked.mends(finding)
+    await linked.fixed_by(finding)
 
 
 async def test_a_secret_that_is_missing(linked: Linked) -> None:
@@ -309,4 +308,4 @@ async def test_a_bundle_in_the_cluster_of_another_tenant(linked: Linked) -> None
         f"the gateway refuses this cluster with it: cluster {uid} (UID of namespace kube-"
     )
     assert finding.command.endswith("  # TENANT: the tenant of this cluster")
-    await linked.mends(finding, tenant="green")
+    await linked.fixed_by(finding, tenant="green")

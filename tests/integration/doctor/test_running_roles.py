@@ -51,6 +51,15 @@ async def test_replicas_that_are_not_ready_and_why(place: Place) -> None:
     assert (await place.only_complaint("deployments")).severity is Severity.error
 
 
+@pytest.mark.parametrize(("ready", "accepted"), [(2, 1), (1, 0), (0, 0)])
+async def test_an_agent_is_accepted_where_all_replicas_are_ready(place: Place, ready: int, accepted: int) -> None:
+    """The one that stands by is ready whatever the gateway says to the one that leads."""
+    await place.deploy("agent")
+    await place.report("agent", replicas=2, ready=ready)
+    found = await place.examine("agent")
+    assert [one.message for one in found if one.severity is Severity.ok] == ["the gateway accepts the agent"] * accepted
+
+
 async def test_roles_of_different_images(place: Place) -> None:
     path = "/spec/template/spec/containers/0/image"
     await place.change(DEPLOYMENTS, "berth-controller", {"op": "replace", "path": path, "value": "berth:0.0.9"})
