@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.doctor import companions, rules, tenants
+from app.doctor.causes import roots, with_causes
 from app.doctor.dpus import Dpus
-from app.doctor.model import Check, Finding, Severity
+from app.doctor.model import Check, Finding, Severity, error, link_topic
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
@@ -100,6 +101,21 @@ async def test_a_rule_in_error(
     assert (found.severity, found.subject) == (Severity.error, f"{resource.kind} {namespace}/one")
     assert found.message == f"{reason}: spec.template: is \\u001b[31mwrong"
     assert (found.consequence, found.command) == (consequence, command)
+
+
+@pytest.mark.parametrize("result", ["error", ""])
+async def test_objects_of_an_agent_that_is_cut_off_are_one_finding(patient: Patient, result: str) -> None:
+    """It follows from what the check `agent` finds. No change of the objects would help."""
+    message = "not connected since 2026-01-01T00:00:00Z because the gateway refuses the agent: no pin"
+    await rule(patient, WORKLOAD_RULES, said(result, "NotConnected", message))
+    await patient.create(WORKLOAD_RULES, "two", namespace="universe", spec=SPEC)
+    await patient.report(WORKLOAD_RULES, "two", said(result, "NotConnected", message), namespace="universe")
+    found = await one(patient, rules.CHECK)
+    assert (found.severity, found.code, found.message) == (Severity.error, "BERTH3001", message)
+    assert found.subject == "WorkloadRule universe/one, and 1 other"
+    assert found.command == f"berth doctor --namespace {HOME} --only agent"
+    refused = error("BERTH2101", "Secret a/b", "the gateway refuses", explains=(link_topic("agent"),))
+    assert roots(with_causes([found, refused])) == [refused]
 
 
 async def test_a_rule_that_an_agent_keeps_is_mended_in_the_tenants_cluster(patient: Patient) -> None:
