@@ -16,6 +16,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import (
     Check,
     Finding,
+    companions_topic,
     depends_on,
     error,
     guarded,
@@ -120,7 +121,9 @@ def _companions(resource: Resource, obj: JSON, now: datetime) -> Iterator[Findin
     since = moment(running.get("lastTransitionTime"))
     late = since is not None and (now - since).total_seconds() > PATIENCE
     if running.get("status") == "False" and running.get("reason") != "NoCompanion" and late:
-        yield warning("BERTH3006", about, plain(running.get("message")))
+        metadata = obj["metadata"]
+        because = (companions_topic(metadata["namespace"], metadata["name"]),)
+        yield warning("BERTH3006", about, plain(running.get("message")), because=because)
 
 
 def _consequence(resource: Resource, reason: str) -> str:

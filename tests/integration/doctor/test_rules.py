@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.doctor import companions, rules, tenants
+from app.doctor import companions, pods, rules, tenants
 from app.doctor.causes import roots, with_causes
 from app.doctor.dpus import Dpus
 from app.doctor.model import Check, Finding, Severity, error, link_topic
@@ -433,6 +433,21 @@ async def companion(patient: Patient, **spec: object) -> None:
         annotations=MARKS,
         spec={"affinity": affinity, **spec},
     )
+
+
+async def test_a_resource_that_nothing_offers_is_the_cause_of_what_its_companions_do_not_do(patient: Patient) -> None:
+    asks = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"example.com/none": "1"}}}]}
+    await companion(patient, **asks)
+    await patient.create(TENANT_RULES, "one", namespace="tenant-a", spec=SPEC)
+    status = shown(Running=("Unschedulable", "0 of 1 companions run"))
+    await patient.report(TENANT_RULES, "one", status, namespace="tenant-a")
+    patient.later = timedelta(minutes=10)
+    found = [
+        finding for check in (pods.CHECK, companions.CHECK, rules.CHECK) for finding in await patient.complaints(check)
+    ]
+    (cause,) = roots(with_causes(found))
+    assert (cause.code, cause.subject) == ("BERTH1207", "Pod tenant-a/one-w1")
+    assert sorted(one.code for one in found) == ["BERTH1207", "BERTH3006", "BERTH3103"]
 
 
 async def test_a_companion_whose_dpu_is_not_known_not_the_tenants_or_cordoned(patient: Patient) -> None:
