@@ -121,6 +121,7 @@ WEBHOOK = Role(
         "resourceclaims": "network data of claims is not compared with that of others: the webhook does not get ready",
         "pods": "network data of claims is not compared with the networks of Pods: the webhook does not get ready",
         "namespaces": "tenants of namespaces are unknown: the webhook does not get ready, and refuses their Pods",
+        "": "the webhook does not get ready",
     },
 )
 CONTROLLER = Role(

@@ -15,10 +15,8 @@ SHOWN = 80
 """Characters of a value that a message quotes."""
 MESSAGE = 1024
 """Characters of a whole message: of an Event, a condition, an audit annotation."""
-_CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
-)
-"""What commands a terminal, ends a line, or changes the order of the text; not what letters of a script need."""
+_UNIT = re.compile("....")
+"""Of UTF-16, in hexadecimal digits."""
 _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
@@ -40,8 +38,12 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped as JSON escapes them: line breaks, and marks of direction, too."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """The text with all that cannot be printed, or commands a terminal, escaped as JSON does it; line breaks too."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return _UNIT.sub(r"\\u\g<0>", character.encode("utf-16-be", "surrogatepass").hex())
 
 
 def closest(word: str, known: Iterable[str]) -> str:

@@ -23,9 +23,13 @@ async def late(cluster: Cluster, role: str, code: str, subjects: Sequence[str]) 
     running = await cluster.running(role)
     text = f"has a change that the {role} has not processed"
     text += "" if running else f": no {role} was found in namespace {cluster.namespace}"
-    about = subjects[0] + (f", and {several(len(subjects) - 1, 'other')}" if len(subjects) > 1 else "")
     command = await commands.restart_role(cluster, role)
-    return error(code, about, text, command=command, because=depends_on(role))
+    return error(code, together(subjects), text, command=command, because=depends_on(role))
+
+
+def together(subjects: Sequence[str]) -> str:
+    """The subject of a finding about all of these."""
+    return subjects[0] + (f", and {several(len(subjects) - 1, 'other')}" if len(subjects) > 1 else "")
 
 
 async def without_replica(cluster: Cluster, name: str, code: str) -> AsyncIterator[Finding]:

@@ -73,7 +73,7 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
 def pick(checks: Sequence[Check], only: Collection[str], ignore: Collection[str] = ()) -> list[Check]:
     """The checks that are named, or that have a code that is named: all where none is; without those to `ignore`.
 
-    Raises UsageError for what is neither a check nor a code.
+    Raises UsageError for what is neither a check nor a code, and where no check is left.
     """
     names = {check.name: check for check in checks}
     for flag, words in (("--only", only), ("--ignore", ignore)):
@@ -84,7 +84,10 @@ def pick(checks: Sequence[Check], only: Collection[str], ignore: Collection[str]
                     f"{flag}: there is no check or code {word!r}: want a code (BERTH0305) or one of {known}"
                 )
     wanted = dict.fromkeys(name for word in only for name in ([word] if word in names else _with_code(word, names)))
-    return [names[name] for name in (wanted or names) if name in names and name not in ignore]
+    picked = [names[name] for name in (wanted or names) if name in names and name not in ignore]
+    if not picked:
+        raise UsageError("--ignore leaves out every check that is to be shown: name fewer")
+    return picked
 
 
 def _with_code(code: str, names: Collection[str]) -> Collection[str]:

@@ -7,7 +7,18 @@ from collections.abc import AsyncIterator
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    companions_topic,
+    error,
+    listed,
+    of_each,
+    or_default,
+    plain,
+    start_topic,
+    warning,
+)
 from app.wire import JSON
 from app.workloads.companions.marks import companion_of
 from app.workloads.model import COMPANION
@@ -34,7 +45,7 @@ def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
     namespace, name = metadata["namespace"], metadata["name"]
     about = f"Pod {namespace}/{name}"
     try:
-        companion_of(pod)
+        companion = companion_of(pod)
     except ValueError as mistake:
         text = f"has label {COMPANION}, but is not a companion: {plain(mistake)}"
         command = commands.kubectl("label", "pod", name, f"{COMPANION}-", namespace=namespace)
@@ -53,7 +64,8 @@ def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
     reason, command = _why(pod, dpus)
     text = f"is Pending for {objects.age(pod, now) / 60:.0f} minutes: {reason}"
     follows = "its workload runs without what the companion does for it on the DPU"
-    return error("BERTH3103", about, text, follows, command)
+    topics, because = (companions_topic(*companion.rule),), (start_topic(namespace, name),)
+    return error("BERTH3103", about, text, follows, command, explains=topics, because=because)
 
 
 def _why(pod: JSON, dpus: Dpus | None) -> tuple[str, str]:

@@ -5,6 +5,7 @@ The allowances are what tenants' Pods may have (`--tenant-allow`), which all rol
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from app.doctor import commands, objects
@@ -34,6 +35,8 @@ _ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(r
 """The roles with `--tenant-allow`."""
 _REASONS = 3
 """Reasons that are shown of why replicas are not ready."""
+_BEFORE_START = re.compile(r"not scheduled: |container [^:]*: \w*Image")
+"""Reasons that have no other cause: a container without an image has read no file and asked for nothing."""
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -78,7 +81,10 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH0305", one.subject, "is scaled to 0", down, commands.scale_up(one), explains=topic)
         elif ready < wanted or updated < wanted:
             said = await or_default(said_by(cluster, one), Said())
-            reasons = [*await or_default(_reasons(cluster, one), []), *map(plain, said.reasons)][:_REASONS]
+            pods = await or_default(_reasons(cluster, one), [])
+            if any(_BEFORE_START.match(reason) for reason in pods):
+                because = ()
+            reasons = [*map(plain, pods), *map(plain, said.reasons)][:_REASONS]
             text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
             text += f": {'; '.join(reasons)}" if reasons else ""
             command = commands.describe_pods(one.namespace, one.pod_labels)

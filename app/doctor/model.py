@@ -96,6 +96,16 @@ def link_topic(role: str) -> str:
     return f"link of {role}"
 
 
+def start_topic(namespace: str, pod: str) -> str:
+    """What follows where a Pod does not start."""
+    return f"start of {namespace}/{pod}"
+
+
+def companions_topic(namespace: str, rule: str) -> str:
+    """What follows where a companion of a rule does not run."""
+    return f"companions of {namespace}/{rule}"
+
+
 REGISTERED = "registrations for Pods"
 """What follows where no webhook of Berth is registered for Pods."""
 CALLS = "calls to the webhook"

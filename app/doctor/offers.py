@@ -12,7 +12,7 @@ from app.claims.injection.doubled import extended_resources
 from app.claims.roads import Offer, road_of
 from app.doctor.claims_roads import offer_of
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, Severity, error, listed, more_of, plain, several
+from app.doctor.model import Finding, Severity, error, listed, more_of, plain, several, start_topic
 from app.doctor.namespaces import SYSTEM
 from app.doctor.pod_owners import Group, Owner, owner_of, topmost
 
@@ -46,6 +46,7 @@ async def unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
         owner = await topmost(cluster, creator)
         waits = "wait" if group.pods > 1 else "waits"
         text = f"{group.of(owner)}{waits} for {plain(resource)}: {missing[resource]}{others}"
-        yield error("BERTH1207", owner.subject, text)
+        topics = tuple(start_topic(creator.namespace, name) for name in group.names)
+        yield error("BERTH1207", owner.subject, text, explains=topics)
     if beyond:
         yield more_of(Severity.error, several(beyond, "more Pod"))

@@ -6,7 +6,8 @@ What follows from a finding is written below it, and only findings that follow f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
@@ -26,7 +27,14 @@ _NOUNS = {Severity.error: "error", Severity.warning: "warning"}
 
 
 def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
-    """The findings in the order given, which is the worst first; of each severity, one group a check."""
+    """The findings in the order given, which is the worst first; of each severity, one group a check.
+
+    Names and messages come from the cluster: no line has a character that commands a terminal.
+    """
+    yield from (Line(printable(text), style) for text, style in _rendered(findings, form))
+
+
+def _rendered(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
     if form == "json":
         document = {"summary": _counts(findings), "findings": [_object(one, findings) for one in roots(findings)]}
         yield from map(Line, json.dumps(document, indent=2, ensure_ascii=False).split("\n"))
@@ -38,6 +46,15 @@ def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
 
 def _counts(findings: Sequence[Finding]) -> dict[str, int]:
     return {one.name: sum(root.severity is one for root in roots(findings)) for one in reversed(Severity)}
+
+
+def counted(counts: Mapping[Severity, int]) -> str:
+    """How many findings of each severity there are, the worst first, without those that did not apply."""
+    return ", ".join(
+        several(count, noun) if (noun := _NOUNS.get(severity)) else f"{count} {severity.name}"
+        for severity in reversed(Severity)
+        if severity is not Severity.skipped and (count := counts.get(severity))
+    )
 
 
 def _object(one: Finding, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -55,12 +72,7 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
             yield from _lines(finding)
             for depth, below in _below(finding, findings):
                 yield Line(f"    {'  ' * depth}{below}")
-    counts = [
-        several(count, noun) if (noun := _NOUNS.get(severity)) else f"{count} {severity.name}"
-        for severity in reversed(Severity)
-        if severity is not Severity.skipped and (count := sum(one.severity is severity for one in said))
-    ]
-    yield Line(", ".join(counts) or "nothing was found")
+    yield Line(counted(Counter(one.severity for one in said)) or "nothing was found")
     if skipped := [one.check for one in findings if one.severity is Severity.skipped]:
         yield Line(f"did not apply here: {', '.join(skipped)}")
 
@@ -75,13 +87,13 @@ def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Ite
 
 def _headline(finding: Finding) -> str:
     what = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
-    return printable(f"[{finding.code}] {what}" if finding.code else what)
+    return f"[{finding.code}] {what}" if finding.code else what
 
 
 def _lines(finding: Finding) -> Iterator[Line]:
     yield Line(f"  {_headline(finding)}")
     if finding.consequence:
-        yield Line(f"    consequence: {printable(finding.consequence)}")
+        yield Line(f"    consequence: {finding.consequence}")
     if finding.command:
         first, *rest = finding.command.splitlines()
         yield Line(f"    command: {first}", "bold")
@@ -100,7 +112,7 @@ def _junit(findings: Sequence[Finding]) -> str:
             if one.severity is Severity.skipped:
                 ET.SubElement(case, "skipped", message=one.message)
             elif one.severity > Severity.info:
-                failure = ET.SubElement(case, "failure", type=one.severity.name, message=printable(one.message))
+                failure = ET.SubElement(case, "failure", type=one.severity.name, message=one.message)
                 below = [f"    {'  ' * depth}{line}" for depth, line in _below(one, findings)]
                 failure.text = "\n".join([*(line.text for line in _lines(one)), *below])
     for suite in [whole, *whole]:

@@ -13,8 +13,23 @@ from datetime import datetime
 
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, guarded, info, more_of, plain, several, sound, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    companions_topic,
+    depends_on,
+    error,
+    guarded,
+    info,
+    link_topic,
+    more_of,
+    plain,
+    several,
+    sound,
+    warning,
+)
 from app.kube.resources import Resource
+from app.tenancy.agent.outages import NOT_CONNECTED
 from app.text import moment
 from app.wire import JSON
 from app.workloads import model as workloads
@@ -54,16 +69,28 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Counter[Resource]) -> AsyncIterator[Finding]:
     late: list[str] = []
+    apart: list[str] = []
+    said = ""
     async for obj in cluster.paged(resource):
         if objects.labels(obj).get(workloads.MIRROR):
             continue  # its status is that of the Pod that it shows
         count[resource] += 1
+        ready = objects.condition(obj, "Ready")
+        if ready.get("reason") == NOT_CONNECTED:
+            said = said or plain(ready.get("message"))
+            apart.append(objects.subject(resource.kind, obj))
+            continue
         for finding in (*_judged(resource, obj), *_companions(resource, obj, cluster.now())):
             yield finding
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
     if late:
         yield await acting.late(cluster, role, "BERTH3002", late)
+    if apart:
+        look = f"berth doctor --namespace {cluster.namespace} --only agent"
+        because = (link_topic(role), *depends_on(role))
+        follows = _consequence(resource, NOT_CONNECTED)
+        yield error("BERTH3001", acting.together(apart), said, follows, look, because=because)
 
 
 def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
@@ -94,7 +121,9 @@ def _companions(resource: Resource, obj: JSON, now: datetime) -> Iterator[Findin
     since = moment(running.get("lastTransitionTime"))
     late = since is not None and (now - since).total_seconds() > PATIENCE
     if running.get("status") == "False" and running.get("reason") != "NoCompanion" and late:
-        yield warning("BERTH3006", about, plain(running.get("message")))
+        metadata = obj["metadata"]
+        because = (companions_topic(metadata["namespace"], metadata["name"]),)
+        yield warning("BERTH3006", about, plain(running.get("message")), because=because)
 
 
 def _consequence(resource: Resource, reason: str) -> str:

@@ -76,9 +76,10 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
     if form == "text":
         for wrapper in answer.wrappers:
             yield from wrapped.text_of(wrapper)
-        for rule in answer.rules:
+        # Of what would be refused, a finding says it.
+        for rule in (one for one in answer.rules if not one.refused):
             yield from rule_rendering.text_of(rule)
-        for request in answer.requests:
+        for request in (one for one in answer.requests if not one.refused):
             yield from requested.text_of(request)
         yield from _findings(answer)
         yield _summary(answer)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from app.admission.parts import Cached
 from app.claims.roads import Offer
 from app.claims.settings import TemplateSettings
+from app.errors import ApiError
 from app.explain import wrapped
 from app.explain.answer import Answer
 from app.explain.checking import check_all
@@ -96,7 +97,15 @@ async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> 
         found = found or (home, metadata.get("name")) == only
         yield {**obj, "metadata": {**metadata, "namespace": home}} if resource.namespaced else obj
     if only is not None and not found and (client := rehearsal.caches.client) is not None:
-        live = await get_or_none(client, resource, only[1], namespace=only[0])
+        try:
+            live = await get_or_none(client, resource, only[1], namespace=only[0])
+        except ApiError as refusal:
+            if refusal.status != 403:
+                raise
+            note = f"{resource.kind} {only[0]}/{only[1]}: you have no right to get it: taken as if it were not there"
+            if note not in manifests.notes:
+                manifests.notes.append(note)
+            return
         if live is not None:
             yield live
 

@@ -80,8 +80,14 @@ def asides(results: Sequence[Explained], form: Form) -> Iterator[Line]:
 
 
 def dump(obj: JSON) -> str:
-    """An object as YAML, in its own order, lines not folded."""
-    return yaml.safe_dump(obj, sort_keys=False, width=2**31, allow_unicode=True)
+    """An object as YAML, in its own order, lines not folded.
+
+    Where a character of it cannot be printed, all that are not ASCII are escaped.
+    """
+    text = yaml.safe_dump(obj, sort_keys=False, width=2**31, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return yaml.safe_dump(obj, sort_keys=False, width=2**31)
 
 
 def _text(result: Explained) -> Iterator[Line]:

@@ -55,8 +55,8 @@ def requested(manifest: Manifest, refused: str, placement: PlacementOptions) -> 
 
 
 def text_of(one: Requested) -> Iterator[Line]:
-    """As `berth explain` prints it."""
-    yield Line(f"{one.manifest.subject}: {one.verdict}", "red" if one.refused else "green")
+    """As `berth explain` prints an object that would be admitted."""
+    yield Line(f"{one.manifest.subject}: {one.verdict}", "green")
     affinity = at(one.made, "spec.affinity") or at(one.made, "spec.template.spec.affinity")
     if affinity:
         yield from (Line(f"    {line}", "cyan") for line in dump({"affinity": affinity}).splitlines())

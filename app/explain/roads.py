@@ -13,6 +13,7 @@ from app.claims.requests import requests_of
 from app.claims.roads import Offer, allocatable_of, claim_road, road_of
 from app.errors import ApiError
 from app.explain.manifests import Manifests
+from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.client import KubeClient, Page
 from app.kube.resources import (
     DEVICE_CLASSES,
@@ -25,8 +26,15 @@ from app.kube.resources import (
 from app.kube.retry import every_item
 from app.kube.store import Key, key_of
 from app.wire import JSON
+from app.workloads.templates.marks import at
 
 _KINDS = (NODES, DEVICE_CLASSES, RESOURCE_SLICES)
+_NEEDED = {
+    NODES.kind: ("metadata.name",),
+    DEVICE_CLASSES.kind: ("metadata.name",),
+    RESOURCE_SLICES.kind: ("spec.driver", "spec.pool.name"),
+}
+"""Without these an object says nothing of what a cluster offers."""
 
 
 async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[str]) -> Offer | None:
@@ -34,7 +42,7 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
 
     What the cluster does not show is noted.
     """
-    found: dict[str, list[JSON]] = {one.kind: list(manifests.of(one.kind)) for one in _KINDS}
+    found: dict[str, list[JSON]] = {one.kind: list(_of_kind(manifests, one, notes)) for one in _KINDS}
     for resource in _KINDS:
         if client is None:
             break
@@ -48,6 +56,26 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
         return None
     nodes, classes, slices = found.values()
     return Offer(allocatable_of(nodes), classes, slices)
+
+
+def _of_kind(manifests: Manifests, resource: Resource, notes: list[str]) -> Iterator[JSON]:
+    """The objects that can be used; of a missing part there is a note."""
+    for given in manifests.others:
+        decoded = _decoded(given.obj) if given.kind == resource.kind else None
+        if decoded is None:
+            continue
+        if missing := [path for path in _NEEDED[resource.kind] if not at(decoded, path)]:
+            notes.append(f"{given.subject}: has no {' and no '.join(missing)}; left out")
+        else:
+            yield decoded
+
+
+def _decoded(obj: JSON) -> JSON | None:
+    """The object as its kind defines it; None where it has a wrong type, of which there is a finding."""
+    try:
+        return decode_builtin(obj["kind"], "v1", obj)[0]
+    except ShapeError:
+        return None
 
 
 async def _page(client: KubeClient, resource: Resource, token: str) -> Page:
@@ -69,7 +97,7 @@ def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests, conf
 def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> tuple[str, ...]:
     template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
     kind, wanted = (RESOURCE_CLAIM_TEMPLATES, template) if template else (RESOURCE_CLAIMS, name)
-    for obj in manifests.of(kind.kind):
+    for obj in filter(None, map(_decoded, manifests.of(kind.kind))):
         if (obj["metadata"].get("namespace"), obj["metadata"].get("name")) == (namespace, wanted):
             spec = obj.get("spec") or {}
             return tuple(requests_of((spec.get("spec") or {}) if template else spec))

@@ -16,9 +16,8 @@ _SHOWN = 10
 
 
 def text_of(one: RuleExplained) -> Iterator[Line]:
-    """As `berth explain` prints it."""
-    style = "red" if one.refused else "green" if one.matched else "yellow"
-    yield Line(f"{one.manifest.subject}: {one.verdict}", style)
+    """As `berth explain` prints a rule that would be admitted."""
+    yield Line(f"{one.manifest.subject}: {one.verdict}", "green" if one.matched else "yellow")
     for match in one.matches[:_SHOWN]:
         yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
         yield from _companion(match)

@@ -7,10 +7,12 @@ by their definitions.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.podsets.inference import inferred
 from app.definitions import ALL, read_definitions
 from app.explain.model import Finding, Manifest
 from app.explain.templates import components_of, pod_templates
@@ -37,7 +39,10 @@ _LONGEST = 200
 
 
 def field_findings(given: Manifest) -> Iterator[Finding]:
-    """Errors, all of them: API servers refuse such fields where validation is strict, and drop them otherwise."""
+    """Errors: API servers refuse such fields where validation is strict, and drop them otherwise.
+
+    Warnings in what only looks like a Pod template.
+    """
     yield from islice(_of_object(given, given.obj, ""), _MOST)
 
 
@@ -54,11 +59,20 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
         for where, inner in _inner(obj):
             yield from _of_object(given, inner, f"{path}{where}.")
     else:
-        try:
-            for where, template in pod_templates(obj):
-                yield from _of_type(given, "PodTemplateSpec", template, f"{path}{where}.")
-        except ValueError:  # said where the Pods are looked for
-            return
+        yield from _of_foreign_kind(given, obj, path)
+
+
+def _of_foreign_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
+    """Of what only looks like a Pod template, as that of a Knative Service, fields of others are no mistake."""
+    try:
+        for where, template in pod_templates(obj):
+            for one in _of_type(given, "PodTemplateSpec", template, f"{path}{where}."):
+                if inferred(obj):
+                    yield one
+                elif one.meant:
+                    yield replace(one, severity="warning", message="no field of a Pod template")
+    except ValueError:  # said where the Pods are looked for
+        return
 
 
 def _inner(obj: JSON) -> Iterator[tuple[str, Any]]:

@@ -17,8 +17,8 @@ Truth = Literal["True", "False", "Unknown"]
 def condition(status: JSON, kind: str) -> JSON:
     """The condition of this type, empty where there is none."""
     conditions = status.get("conditions")
-    found = (one for one in conditions or () if isinstance(one, dict) and one.get("type") == kind)
-    return next(found, {})
+    listed = conditions if isinstance(conditions, list) else ()
+    return next((one for one in listed if isinstance(one, dict) and one.get("type") == kind), {})
 
 
 def since(before: JSON, kind: str, value: str, *, now: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -228,6 +229,8 @@ def _plain(value: Any, parts: Iterator[int]) -> Any:
         return {_key(key): _plain(member, parts) for key, member in value.items()}
     if isinstance(value, list):
         return [_plain(item, parts) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")

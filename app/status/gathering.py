@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from app.doctor.causes import roots
 from app.doctor.checks import CHECKS, examine
 from app.doctor.cluster import Cluster
 from app.doctor.locating import locate
@@ -42,7 +43,7 @@ async def _accepted(cluster: Cluster) -> None:
 async def diagnose(cluster: Cluster) -> Diagnosis:
     """Runs all checks of the doctor. Raises ApiError where the API server cannot be asked at all."""
     await locate(cluster)
-    counts = Counter(one.severity for one in await examine(cluster, CHECKS))
+    counts = Counter(one.severity for one in roots(await examine(cluster, CHECKS)))
     command = f"berth doctor --namespace {cluster.namespace} --release-name {cluster.release}"
     return Diagnosis(cluster.now(), counts, command)
 

@@ -75,7 +75,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How many findings of each severity the doctor has, when it had them, and the command that shows them."""
+    """How many findings of each severity the doctor counts, when it had them, and the command that shows them."""
 
     at: datetime
     counts: Mapping[Severity, int]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from app.doctor.model import Severity, plain
+from app.doctor.rendering import counted
 from app.explain.rendering import Line
 from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
 from app.text import cut, moment, stamp
@@ -161,6 +162,5 @@ def _diagnosis(diagnosis: Diagnosis | None) -> Iterator[Line]:
     if diagnosis is None:
         yield Line("DOCTOR: examines the cluster", "bold")
         return
-    counts = ", ".join(f"{diagnosis.counts[one]} {one.name}" for one in reversed(Severity) if diagnosis.counts.get(one))
-    yield Line(f"DOCTOR: {counts or 'nothing was checked'}", _STYLES[diagnosis.severity] or "bold")
+    yield Line(f"DOCTOR: {counted(diagnosis.counts) or 'nothing was checked'}", _STYLES[diagnosis.severity] or "bold")
     yield Line(f"  {diagnosis.command}")

@@ -132,6 +132,17 @@ def test_the_cluster_of_the_variable_is_asked_unless_that_is_not_wanted(manifest
     assert (answer.returncode, "--offline: asks no cluster" in answer.stderr) == (2, True)
 
 
+async def test_a_user_who_may_not_read_the_configmaps_of_the_webhook_gets_an_answer(manifests: Path) -> None:
+    """Users of namespaces have no rights in that of the webhook."""
+    async with Cluster() as cluster:
+        write("kubeconfig", cluster.kubeconfig("ann", ()))
+        answer = await program("-f", "plain.yaml", "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["notes"][0] == (
+        "ConfigMap kube-system/nri-control-switches: you have no right to get it: taken as if it were not there"
+    )
+
+
 async def test_rules_are_compared_with_the_pods_of_the_cluster(manifests: Path) -> None:
     """One of $KUBECONFIG. A Pod that is among the manifests too is that of the manifests."""
     admin = RULE.replace("workload.universe", "workload.infra.universe").replace("WorkloadRule", "AdminWorkloadRule")

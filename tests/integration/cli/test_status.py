@@ -25,6 +25,7 @@ from app.devtools.sandbox.pki import Authority
 from app.devtools.sandbox.server import Cluster
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,
@@ -179,7 +180,7 @@ async def test_an_infra_cluster(infra: Patient) -> None:
         "    the certificate is not pinned; no node is the DPU of host-b",
         "  tenant1  AgentConnected      0 s      60    1      1/1   ready",
     ]
-    assert re.match(r"[1-9]\d* error, ", doctor)
+    assert re.match(r"[1-9]\d* errors?, ", doctor)
     assert doctor.splitlines()[-1] == "  berth doctor --namespace berth-system --release-name berth"
 
 
@@ -204,6 +205,22 @@ async def test_json_is_for_programs(infra: Patient) -> None:
         "severity": "ok",
     }
     assert found["doctor"]["command"] == f"berth doctor --namespace {HOME} --release-name berth"
+
+
+async def test_findings_are_counted_as_the_doctor_counts_them(infra: Patient) -> None:
+    """What follows from another is not."""
+    await Place(infra, infra.kubeconfig.parent).deploy("webhook", replicas=0)
+    try:
+        _, out, _ = await berth(infra.kubeconfig, "-o", "json")
+        with BerthProcess(
+            "doctor", "--kubeconfig", str(infra.kubeconfig), "-o", "json", stdout=subprocess.PIPE, text=True
+        ) as process:
+            said, _ = await asyncio.to_thread(process.communicate)
+    finally:
+        await infra.client.delete(DEPLOYMENTS, "berth-webhook", namespace=HOME)
+    found, counted = json.loads(said), json.loads(out)["doctor"]
+    assert any(one["follows"] for one in found["findings"])
+    assert {name: counted[name] for name in found["summary"]} == found["summary"]
 
 
 async def test_a_tenants_cluster(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from app.certs.files import write_files
 from app.certs.folder import make
 from app.certs.issuing import issue_authority, serving_names
+from app.doctor.causes import roots
 from app.doctor.keeping import Keeping
 from app.doctor.model import Finding, Severity
 from app.doctor.webhooks import Registered
@@ -205,6 +206,9 @@ async def test_a_secret_whose_files_cannot_be_used(
     assert found[code].message.startswith(message)
     assert found[code].command == RENEW
     assert found["BERTH0306"].cause == found[code]
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+    await place.pod("berth-agent-1", "agent", containerStatuses=[{"name": "agent", "state": waiting}])
+    assert {one.code for one in roots(await place.complaints("certificate", "deployments"))} == {code, "BERTH0306"}
     await place.store(place.files, name="berth-agent")
     assert await place.complaints("certificate") == []
 

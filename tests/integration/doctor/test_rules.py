@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.doctor import companions, rules, tenants
+from app.doctor import companions, pods, rules, tenants
+from app.doctor.causes import roots, with_causes
 from app.doctor.dpus import Dpus
-from app.doctor.model import Check, Finding, Severity
+from app.doctor.model import Check, Finding, Severity, error, link_topic
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
@@ -100,6 +101,21 @@ async def test_a_rule_in_error(
     assert (found.severity, found.subject) == (Severity.error, f"{resource.kind} {namespace}/one")
     assert found.message == f"{reason}: spec.template: is \\u001b[31mwrong"
     assert (found.consequence, found.command) == (consequence, command)
+
+
+@pytest.mark.parametrize("result", ["error", ""])
+async def test_objects_of_an_agent_that_is_cut_off_are_one_finding(patient: Patient, result: str) -> None:
+    """It follows from what the check `agent` finds. No change of the objects would help."""
+    message = "not connected since 2026-01-01T00:00:00Z because the gateway refuses the agent: no pin"
+    await rule(patient, WORKLOAD_RULES, said(result, "NotConnected", message))
+    await patient.create(WORKLOAD_RULES, "two", namespace="universe", spec=SPEC)
+    await patient.report(WORKLOAD_RULES, "two", said(result, "NotConnected", message), namespace="universe")
+    found = await one(patient, rules.CHECK)
+    assert (found.severity, found.code, found.message) == (Severity.error, "BERTH3001", message)
+    assert found.subject == "WorkloadRule universe/one, and 1 other"
+    assert found.command == f"berth doctor --namespace {HOME} --only agent"
+    refused = error("BERTH2101", "Secret a/b", "the gateway refuses", explains=(link_topic("agent"),))
+    assert roots(with_causes([found, refused])) == [refused]
 
 
 async def test_a_rule_that_an_agent_keeps_is_mended_in_the_tenants_cluster(patient: Patient) -> None:
@@ -417,6 +433,21 @@ async def companion(patient: Patient, **spec: object) -> None:
         annotations=MARKS,
         spec={"affinity": affinity, **spec},
     )
+
+
+async def test_a_resource_that_nothing_offers_is_the_cause_of_what_its_companions_do_not_do(patient: Patient) -> None:
+    asks = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"example.com/none": "1"}}}]}
+    await companion(patient, **asks)
+    await patient.create(TENANT_RULES, "one", namespace="tenant-a", spec=SPEC)
+    status = shown(Running=("Unschedulable", "0 of 1 companions run"))
+    await patient.report(TENANT_RULES, "one", status, namespace="tenant-a")
+    patient.later = timedelta(minutes=10)
+    found = [
+        finding for check in (pods.CHECK, companions.CHECK, rules.CHECK) for finding in await patient.complaints(check)
+    ]
+    (cause,) = roots(with_causes(found))
+    assert (cause.code, cause.subject) == ("BERTH1207", "Pod tenant-a/one-w1")
+    assert sorted(one.code for one in found) == ["BERTH1207", "BERTH3006", "BERTH3103"]
 
 
 async def test_a_companion_whose_dpu_is_not_known_not_the_tenants_or_cordoned(patient: Patient) -> None:

@@ -106,10 +106,18 @@ def test_junit_has_a_case_for_each_finding() -> None:
     assert "follows: [BERTH0401] Role y: is idle" in str(failure.text)
 
 
-def test_foreign_text_does_not_command_the_terminal() -> None:
-    """What an API server or a kubelet says may be anybody's."""
-    lines = texts([Finding("a", Severity.error, "b", "x\x1b[2Jy\u202ez", "c\x9bd")])
-    assert lines[1:3] == ["  b: x\\u001b[2Jy\\u202ez", "    consequence: c\\u009bd"]
+@pytest.mark.parametrize("form", ["text", "json", "junit"])
+def test_foreign_text_does_not_command_the_terminal(form: Form) -> None:
+    """What an API server or a kubelet says, and names of owners of Pods, may be anybody's; commands have them too."""
+    odd = "x\x1b[2Jy\u202ez\x9b\x7f"
+    lines = texts([Finding("a", Severity.error, odd, odd, odd, f"kubectl edit '{odd}\n2'")], form)
+    assert all(line.isprintable() for line in lines)
+    whole = "\n".join(lines)
+    assert whole.count("y\\u202ez\\u009b\\u007f") >= 4
+    if form == "json":
+        assert json.loads(whole)["findings"][0]["command"] == f"kubectl edit '{odd}\n2'"
+    if form == "junit":
+        assert ET.fromstring(whole).get("failures") == "1"
 
 
 def test_json_has_every_field_and_the_counts() -> None:
@@ -200,6 +208,11 @@ def test_checks_are_picked_by_name() -> None:
             UsageError, match=f"{flag}: there is no check or code '.*': want a code .* or one of clock, def"
         ):
             pick(CHECKS, only, ignore)
+
+
+def test_a_command_line_that_leaves_no_check_is_refused() -> None:
+    with pytest.raises(UsageError, match="--ignore leaves out every check"):
+        pick(CHECKS, ["pods"], ["pods"])
 
 
 def test_codes_pick_their_checks() -> None:

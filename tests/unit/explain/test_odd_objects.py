@@ -32,6 +32,34 @@ ODD: tuple[Any, ...] = (
     [[{}]],
     {"": 0},
 )
+DEVICES = """
+kind: Node
+metadata: {name: node}
+status: {allocatable: {example.com/foo: "2"}}
+---
+kind: DeviceClass
+metadata: {name: foo}
+spec: {extendedResourceName: example.com/foo, selectors: [{cel: {expression: "device.driver == 'd'"}}]}
+---
+kind: ResourceSlice
+metadata: {name: slice}
+spec: {driver: d, pool: {name: p, generation: 1}, devices: [{name: a, attributes: {b: {string: c}}}]}
+---
+kind: ResourceClaimTemplate
+metadata: {name: template, namespace: default}
+spec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: foo}}]}}}
+---
+kind: ResourceClaim
+metadata: {name: claim, namespace: default}
+spec: {devices: {requests: [{name: a, exactly: {deviceClassName: foo}}]}}
+"""
+USER = """
+kind: Pod
+metadata: {name: user}
+spec:
+  containers: [{name: c, image: c, resources: {limits: {example.com/foo: "1"}}}]
+  resourceClaims: [{name: a, resourceClaimTemplateName: template}, {name: b, resourceClaimName: claim}]
+"""
 FORMS = ("text", "json", "diff", "patch", "pod")
 
 
@@ -64,3 +92,23 @@ async def test_odd_objects_never_end_in_a_traceback(seed: int) -> None:
     assert answer.objects == len(usable)
     for form in FORMS:
         assert [*lines(answer, form), *lines_aside(answer, form)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_odd_devices_never_end_in_a_traceback(seed: int) -> None:
+    """The Pod is admitted, so that its roads are looked for."""
+    chance = random.Random(seed)
+    settings = settings_of("webhook").load({}, environment=False)
+    objects = [changed(one, chance) for one in yaml.safe_load_all(DEVICES)]
+    usable = [one for one in objects if isinstance(one, dict) and isinstance(one.get("kind"), str) and one["kind"]]
+    answer = await explain(given(*usable, yaml.safe_load(USER)), Rehearsal(settings, "kube-system"))
+    assert [one.denied for one in answer.pods] == [False]
+
+
+async def test_devices_without_what_they_need_are_left_out_and_named() -> None:
+    settings = settings_of("webhook").load({}, environment=False)
+    node = {"kind": "Node", "metadata": {"name": "node"}, "status": {"allocatable": {"example.com/foo": "2"}}}
+    odd = [{"kind": "Node", "status": 3}, {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": {"driver": "d"}}]
+    answer = await explain(given(node, *odd, yaml.safe_load(USER)), Rehearsal(settings, "kube-system"))
+    assert answer.pods[0].roads[0] == "example.com/foo: device plugin, on node"
+    assert answer.notes == ["ResourceSlice s (f:3): has no spec.pool.name; left out"]

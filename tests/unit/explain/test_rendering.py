@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from app.admission.patch import Operation
-from app.explain.rendering import field_of
+from app.explain.rendering import dump, field_of
 
 POD = {
     "spec": {
@@ -32,3 +33,10 @@ POD = {
 )
 def test_paths(path, value, expected) -> None:
     assert field_of(Operation("add", path, value), POD) == expected
+
+
+def test_yaml_with_text_that_commands_a_terminal_is_escaped_and_means_the_same() -> None:
+    obj = {"a": "left\u202eright", "b": "ä"}
+    assert "ä" in dump({"b": "ä"})
+    assert dump(obj).replace("\n", "").isprintable()
+    assert yaml.safe_load(dump(obj)) == obj

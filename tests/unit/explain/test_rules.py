@@ -176,6 +176,7 @@ async def test_a_rule_that_would_be_refused_is_compared_with_nothing() -> None:
     (one,) = answer.rules
     assert one.refused.startswith("spec.workloadTerms[0].matchExpressions[0].operator: must be one of")
     assert (one.matched, one.missed, answer.failed, answer.summary["refused"]) == (0, 0, True, 1)
+    assert sum("must be one of" in line for line in text(answer)) == 1
 
 
 async def test_many_workloads_are_counted_and_shown_in_part() -> None:
@@ -223,6 +224,7 @@ async def test_uvs_objects_that_would_be_refused_and_mirrors() -> None:
     assert renamed == "would be refused: spec.object.metadata.name: 'y' must be equal to metadata.name, 'x'"
     assert mirror == "shows a companion; nothing is made of it"
     assert (answer.summary["refused"], answer.failed) == (2, True)
+    assert sum("hostNetwork" in line for line in text(answer)) == 1
 
 
 async def test_a_field_that_is_misspelt_is_said_once_with_what_was_meant() -> None:

@@ -53,6 +53,14 @@ def test_a_misspelt_field_of_a_template_has_its_path() -> None:
     ]
 
 
+def test_what_only_looks_like_a_template_may_have_fields_of_its_own() -> None:
+    """As Knative Services have."""
+    spec = {"containerConcurrency": 10, "timeoutSeconds": 300, "containers": [CONTAINER], "nodeselector": {}}
+    service = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "spec": {"template": {"spec": spec}}}
+    (one,) = found(service)
+    assert (one.severity, one.field, one.meant) == ("warning", "spec.template.spec.nodeselector", "nodeSelector")
+
+
 def test_a_value_of_another_type() -> None:
     (one,) = found({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": "c"}})
     assert (one.reason, one.field, one.message) == ("WrongType", "spec.containers", "want a list, got a string")

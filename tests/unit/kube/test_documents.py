@@ -60,6 +60,8 @@ def test_keys_are_text() -> None:
         ("kind: A\n---\na: b: c\n", r"x:3:5: not valid YAML: mapping values"),
         ('{"kind": "A",}}\n', r"x:1:15: not valid YAML"),
         ("- a\n", r"x:1: want an object with apiVersion and kind, got a list"),
+        ("a: 1e400\n", r"x:1: inf is no number of JSON"),
+        ('{"a": NaN}', r"x:1: nan is no number of JSON"),
         ("kind: A\n---\nhello\n", r"x:3: want an object .*, got text"),
         ("a: !!set {b}\n", r"x:1: a value of kind set"),
         ("a: !!python/object:os.system {}\n", r"x:1:4: not valid YAML"),

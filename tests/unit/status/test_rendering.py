@@ -82,7 +82,7 @@ def test_the_screen() -> None:
         "  tenant1  CertificateRefused  45 min   29    2      1/2   ready",
         "    the certificate is not pinned; 1 of its DPUs is not ready",
         "",
-        "DOCTOR: 1 error, 2 warning, 9 ok",
+        "DOCTOR: 1 error, 2 warnings, 9 ok",
         "  berth doctor --namespace berth-system --release-name berth",
     ]
 
