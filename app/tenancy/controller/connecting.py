@@ -20,7 +20,10 @@ from app.tenancy.model import (
 from app.text import MESSAGE, cut, stamp
 
 _RECENT = timedelta(seconds=2 * CONTACT_SECONDS)
-"""A contact counts for so long: twice the time between two notes, so that a late one changes nothing."""
+"""A contact counts for so long: twice the time between two notes, so that a late one changes nothing.
+
+One that is further in the future counts as none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +50,23 @@ def judge(state: TenantState, *, holder_of: Callable[[str], str], now: datetime)
         return Verdict("False", SUSPENDED, "the tenant is suspended: the gateway refuses its agent")
     if link.cluster and (holder := holder_of(link.cluster)) != state.name:
         return _taken(state.name, link.cluster, holder)
-    if link.contact is not None and (left := link.contact + _RECENT - now) > timedelta():
-        return Verdict("True", AGENT_CONNECTED, "the gateway accepts the agent", left.total_seconds())
-    if link.refused is not None and (link.contact is None or link.refused.at >= link.contact):
+    contact = link.contact
+    since = now - contact if contact is not None else _RECENT
+    if since < -_RECENT:  # a clock was wrong, or a person wrote it: it must not count until that time comes
+        contact = None
+    elif since < _RECENT:
+        left = (_RECENT - since).total_seconds()
+        return Verdict("True", AGENT_CONNECTED, "the gateway accepts the agent", left)
+    if link.refused is not None and (contact is None or link.refused.at >= contact):
         verdict = _refused(state.name, link.refused, holder_of=holder_of)
         if verdict is not None:
             return verdict
-    last = "no call was accepted yet" if link.contact is None else f"last contact {stamp(link.contact)}"
+    last = "no call was accepted yet" if contact is None else f"last contact {stamp(contact)}"
     ends = [pin.until for pin in tenant.certificates] if tenant is not None else []
     if ends and all(end is not None and end <= now for end in ends):
         text = f"every certificate of the tenant has ended: berth tenant rotate {state.name}; {last}"
         return Verdict("False", CERTIFICATE_REFUSED, text)
-    if link.contact is None:
+    if contact is None:
         return Verdict("Unknown", NO_CONTACT, "no agent has called yet")
     text = f"the agent does not call; {last}. The readiness of the agent, in the tenant's cluster, says why"
     return Verdict("False", AGENT_SILENT, text)

@@ -95,6 +95,27 @@ async def test_a_stream_that_is_silent_is_a_contact(infra: Infra, start: Start) 
     await eventually(lambda: status(infra), lambda found: found["lastContact"] > first["lastContact"])
 
 
+async def test_notes_from_the_future_are_replaced(infra: Infra, start: Start) -> None:
+    """A clock was wrong, or a person wrote them."""
+    await infra.add_tenant("tenant1")
+    door, late = await start(), "9999-12-31T23:59:59Z"
+    assert (await list_rules(door, ONE))[0] is Code.OK
+    assert (await list_rules(door, OTHER))[0] is Code.FAILED_PRECONDITION
+    await eventually(refused_for(infra, "OtherCluster"))
+    noted = {"lastContact": late, "lastRefusal": (await status(infra))["lastRefusal"] | {"time": late}}
+    await infra.client.patch(TENANTS, "tenant1", {"status": noted}, patch_type="merge", subresource="status")
+    contacts = door.gateway._backend.contacts
+    contacts._written.clear()  # as if a minute had passed
+
+    async def replaced() -> bool:
+        await list_rules(door, ONE)
+        await list_rules(door, OTHER)
+        found = await status(infra)
+        return late not in (found["lastContact"], found["lastRefusal"]["time"])
+
+    await eventually(replaced)
+
+
 async def test_strangers_leave_no_note(infra: Infra, door: Door, pki: Pki) -> None:
     """Nor does the name of a Tenant that is not there."""
     client = Counted(infra.client)
