@@ -32,7 +32,9 @@ async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
         said = await said_by(cluster, one)
         for text in said_of_gateway(said.reasons):
             yield await _judged(cluster, one, text)
-        if not said.refused and objects.status(one.object).get("readyReplicas"):
+        # A replica that is ready may be one that waits for the Lease: it does not call.
+        calling = any(reason.startswith(_FROM) for reason in said.reasons)
+        if not calling and not said.refused and objects.status(one.object).get("readyReplicas"):
             yield ok(one.subject, "the gateway accepts the agent")
 
 

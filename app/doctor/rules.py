@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, guarded, info, more_of, plain, several, sound, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    depends_on,
+    error,
+    files_topic,
+    guarded,
+    info,
+    link_topic,
+    listed,
+    more_of,
+    plain,
+    several,
+    sound,
+    warning,
+)
 from app.kube.resources import Resource
+from app.tenancy.agent.outages import NOT_CONNECTED
 from app.text import moment
 from app.wire import JSON
 from app.workloads import model as workloads
@@ -53,17 +69,22 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Counter[Resource]) -> AsyncIterator[Finding]:
-    late: list[str] = []
+    late, apart = list[str](), list[JSON]()
     async for obj in cluster.paged(resource):
         if objects.labels(obj).get(workloads.MIRROR):
             continue  # its status is that of the Pod that it shows
         count[resource] += 1
+        if objects.condition(obj, "Ready").get("reason") == NOT_CONNECTED:
+            apart.append(obj)
+            continue
         for finding in (*_judged(resource, obj), *_companions(resource, obj, cluster.now())):
             yield finding
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
     if late:
         yield await acting.late(cluster, role, "BERTH3002", late)
+    if apart:
+        yield _apart(resource, apart)
 
 
 def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
@@ -81,6 +102,15 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
         yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
+
+
+def _apart(resource: Resource, found: Sequence[JSON]) -> Finding:
+    """One finding for all objects of a kind that wait for the gateway: what is wrong is not in them."""
+    about = listed([objects.subject(resource.kind, obj) for obj in found])
+    message = plain(objects.condition(found[0], "Ready").get("message"))
+    because = (link_topic("agent"), files_topic("agent"), *depends_on("agent"))
+    follows = "changes do not reach the infra cluster; what it has stays as it was"
+    return error("BERTH3001", about, message, follows, "berth doctor --only agent", because=because)
 
 
 def _companions(resource: Resource, obj: JSON, now: datetime) -> Iterator[Finding]:

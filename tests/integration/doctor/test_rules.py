@@ -8,7 +8,7 @@ import pytest
 
 from app.doctor import companions, rules, tenants
 from app.doctor.dpus import Dpus
-from app.doctor.model import Check, Finding, Severity
+from app.doctor.model import Check, Finding, Severity, link_topic
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
@@ -484,3 +484,16 @@ async def test_more_than_are_told_one_by_one_are_counted_by_how_bad_they_are(
     told, more = await patient.complaints(companions.CHECK)
     assert told.severity is more.severity is Severity.warning
     assert more.message == "2 more companions with similar findings: fix the above, then run the doctor again"
+
+
+async def test_objects_that_wait_for_the_gateway_are_one_finding_of_a_kind(patient: Patient) -> None:
+    """What is wrong is not in them: it follows from what the agent says, and no rule is to be edited."""
+    message = "not connected since 2026-11-25T18:00:00Z because the gateway refuses the agent: no"
+    await rule(patient, WORKLOAD_RULES, said("error", "NotConnected", message))
+    await patient.create(WORKLOAD_RULES, "two", namespace="universe", spec=SPEC)
+    await patient.report(WORKLOAD_RULES, "two", said("", "NotConnected", message), namespace="universe")
+    found = await one(patient, rules.CHECK)
+    assert (found.code, found.message) == ("BERTH3001", message)
+    assert found.subject == "WorkloadRule universe/one, WorkloadRule universe/two"
+    assert found.command == "berth doctor --only agent"
+    assert link_topic("agent") in found.because
