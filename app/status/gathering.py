@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from app.doctor.causes import roots
 from app.doctor.checks import CHECKS, examine
 from app.doctor.cluster import Cluster
 from app.doctor.locating import locate
@@ -40,9 +41,9 @@ async def _accepted(cluster: Cluster) -> None:
 
 
 async def diagnose(cluster: Cluster) -> Diagnosis:
-    """Runs all checks of the doctor. Raises ApiError where the API server cannot be asked at all."""
+    """Runs all checks of the doctor, and counts as it does. Raises ApiError where the API server does not answer."""
     await locate(cluster)
-    counts = Counter(one.severity for one in await examine(cluster, CHECKS))
+    counts = Counter(one.severity for one in roots(await examine(cluster, CHECKS)))
     command = f"berth doctor --namespace {cluster.namespace} --release-name {cluster.release}"
     return Diagnosis(cluster.now(), counts, command)
 
