@@ -24,6 +24,11 @@ _RECENT = timedelta(seconds=2 * CONTACT_SECONDS)
 
 One that is further in the future counts as none.
 """
+_ABANDONED = timedelta(seconds=5 * CONTACT_SECONDS)
+"""After so long without another refusal, an agent in another tenant's cluster has the bundle of that tenant.
+
+One that is refused calls twice a minute, which is noted once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ def judge(state: TenantState, *, holder_of: Callable[[str], str], now: datetime)
         left = (_RECENT - since).total_seconds()
         return Verdict("True", AGENT_CONNECTED, "the gateway accepts the agent", left)
     if link.refused is not None and (contact is None or link.refused.at >= contact):
-        verdict = _refused(state.name, link.refused, holder_of=holder_of)
+        verdict = _refused(state.name, link.refused, holder_of=holder_of, now=now)
         if verdict is not None:
             return verdict
     last = "no call was accepted yet" if contact is None else f"last contact {stamp(contact)}"
@@ -72,18 +77,18 @@ def judge(state: TenantState, *, holder_of: Callable[[str], str], now: datetime)
     return Verdict("False", AGENT_SILENT, text)
 
 
-def _refused(name: str, refused: Refused, *, holder_of: Callable[[str], str]) -> Verdict | None:
-    """None for a refusal whose cause is gone: the cluster was another tenant's."""
+def _refused(name: str, refused: Refused, *, holder_of: Callable[[str], str], now: datetime) -> Verdict | None:
+    """None for a refusal whose cause is gone: the cluster was another tenant's, or has its own bundle again."""
     if refused.reason == CLUSTER_TAKEN and refused.cluster:
-        holder = holder_of(refused.cluster)
-        return None if holder in ("", name) else _taken(name, refused.cluster, holder)
+        holder, left = holder_of(refused.cluster), (_ABANDONED - (now - refused.at)).total_seconds()
+        return None if holder in ("", name) or left <= 0 else _taken(name, refused.cluster, holder, until=left)
     return Verdict("False", refused.reason, cut(f"the gateway refuses the agent: {refused.message}", MESSAGE))
 
 
-def _taken(name: str, cluster: str, holder: str) -> Verdict:
+def _taken(name: str, cluster: str, holder: str, *, until: float | None = None) -> Verdict:
     text = (
         f"cluster {cluster} (UID of namespace kube-system) belongs to tenant {holder}: the gateway refuses agents of "
         f"tenant {name} there. Give the agent the bundle of tenant {holder}; or, if the cluster is to be of tenant "
         f"{name} from now on: berth tenant add {name} --move {holder}"
     )
-    return Verdict("False", CLUSTER_TAKEN, text)
+    return Verdict("False", CLUSTER_TAKEN, text, until)

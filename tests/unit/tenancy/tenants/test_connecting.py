@@ -66,6 +66,9 @@ PINNED = {"identity": {"names": ["n"], "certificates": [{"sha256": "a" * 64, "un
         (state(cluster="one", lastContact=ago(1)), "True", AGENT_CONNECTED),
         (state(cluster="two", lastContact=ago(1)), "False", CLUSTER_TAKEN),
         (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="two")), "False", CLUSTER_TAKEN),
+        (state(lastRefusal=refusal(299, CLUSTER_TAKEN, cluster="two")), "False", CLUSTER_TAKEN),
+        (state(lastRefusal=refusal(300, CLUSTER_TAKEN, cluster="two")), "Unknown", NO_CONTACT),
+        (state(lastContact=ago(400), lastRefusal=refusal(300, CLUSTER_TAKEN, cluster="two")), "False", AGENT_SILENT),
         (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="free")), "Unknown", NO_CONTACT),
         (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="one")), "Unknown", NO_CONTACT),
     ],
@@ -94,6 +97,12 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
     later = judge(state(lastContact=ago(0)), holder_of=lambda _: "", now=NOW)
     assert earlier.shown == later.shown
     assert (earlier.until, later.until) == (60, 120)
+
+
+def test_a_refusal_in_the_cluster_of_another_passes_without_a_change_of_an_object() -> None:
+    """The agent there has the bundle of the other tenant again, and nothing more comes of this one."""
+    noted = state(lastRefusal=refusal(60, CLUSTER_TAKEN, cluster="two"))
+    assert judge(noted, holder_of=lambda _: "tenant2", now=NOW).until == 240
 
 
 def test_which_tenant_has_a_cluster() -> None:
