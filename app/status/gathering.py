@@ -41,7 +41,7 @@ async def _accepted(cluster: Cluster) -> None:
 
 
 async def diagnose(cluster: Cluster) -> Diagnosis:
-    """Runs all checks of the doctor. Raises ApiError where the API server cannot be asked at all."""
+    """Runs all checks of the doctor, and counts as it does. Raises ApiError where the API server does not answer."""
     await locate(cluster)
     counts = Counter(one.severity for one in roots(await examine(cluster, CHECKS)))
     command = f"berth doctor --namespace {cluster.namespace} --release-name {cluster.release}"

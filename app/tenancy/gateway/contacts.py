@@ -72,16 +72,18 @@ class Contacts:
 
     def _contact_due(self, tenant: Tenant) -> bool:
         now, known = self._now(), tenant.link.contact
-        # One that lies ahead is of a clock that was set back since.
-        old = known is None or abs(now - known) >= self._every
-        return old and self._pauses.get(tenant.name, now) <= now
+        return (known is None or self._apart(now, known)) and self._pauses.get(tenant.name, now) <= now
 
     def _refusal_due(self, tenant: Tenant, refusal: Refused) -> bool:
         known = tenant.link.refused
         same = known is not None and (known.reason, known.message) == (refusal.reason, refusal.message)
-        if same and known is not None and refusal.at - known.at < self._every:
+        if same and known is not None and not self._apart(refusal.at, known.at):
             return False
         return not self._rate.take(tenant.name)
+
+    def _apart(self, moment: datetime, noted: datetime) -> bool:
+        """Whether a note is due. One from the future is replaced too: the clock of its writer was wrong."""
+        return abs(moment - noted) >= self._every
 
     async def _apply(self, tenant: Tenant, manager: str, status: JSON) -> bool:
         body = TENANTS.body({"name": tenant.name, "uid": tenant.uid}, status=status)

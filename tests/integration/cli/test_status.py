@@ -205,6 +205,14 @@ async def test_json_is_for_programs(infra: Patient) -> None:
         "severity": "ok",
     }
     assert found["doctor"]["command"] == f"berth doctor --namespace {HOME} --release-name berth"
+    # It counts as the doctor does: what follows from a finding is none of its own.
+    process = BerthProcess(
+        "doctor", "--kubeconfig", str(infra.kubeconfig), "-o", "json", stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        said, _ = await asyncio.to_thread(process.communicate)
+    summary = json.loads(said)["summary"]
+    assert {name: found["doctor"][name] for name in summary} == summary
 
 
 async def test_findings_are_counted_as_the_doctor_counts_them(infra: Patient) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -164,3 +166,22 @@ def test_update_and_delete_carry_the_old_object(served: Any, hook: Hook, namespa
     assert "labels" not in update["oldObject"]["metadata"]
     assert (delete["operation"], delete["object"]) == ("DELETE", None)
     assert delete["oldObject"]["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_webhook_that_hangs_up_is_said_without_objects_of_python(served: Any, hook: Hook, namespace: str) -> None:
+    """It accepts the connection, and closes it before TLS has begun."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        closing = threading.Thread(target=_hang_up, args=(listening,), daemon=True)
+        closing.start()
+        hook.port = listening.getsockname()[1]
+        register(served, hook, "mutating", namespace, "CREATE")
+        failed = served.request("POST", PODS.format(namespace), POD)
+        assert failed.status == 500
+        assert "failed to call webhook: Post " in failed.body["message"]
+        assert "object at 0x" not in failed.body["message"]
+
+
+def _hang_up(listening: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # until it is closed
+        while True:
+            listening.accept()[0].close()

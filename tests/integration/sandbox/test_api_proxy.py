@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -110,6 +111,15 @@ def test_a_pod_that_takes_no_connection(served: Any, namespace: str, closed_port
 def test_a_pod_without_an_address_of_its_own_is_not_asked(served: Any, namespace: str, address: str) -> None:
     answer = served.request("GET", f"{made(served, namespace, address)}/p:8444/proxy/readyz")
     assert (answer.status, answer.body["message"]) == (400, "address not allowed")
+
+
+@pytest.mark.parametrize("port", ["x@127.0.0.1", "@127.0.0.1", "http", "0", "65536", "-1", "٣"])
+def test_what_is_no_port_reaches_no_other_address(served: Any, namespace: str, port: str) -> None:
+    pods = made(served, namespace, own_address())
+    answer = served.request("GET", f"{pods}/p:{quote(port)}/proxy/readyz")
+    assert (answer.status, answer.body["reason"]) == (503, "ServiceUnavailable")
+    assert answer.body["message"].startswith("error trying to reach service: ")
+    assert "unknown port" in answer.body["message"] or "connection refused" in answer.body["message"]
 
 
 def test_no_pod_and_no_permission(served: Any, namespace: str) -> None:

@@ -202,6 +202,12 @@ def test_a_token_is_the_service_account(served: Any, namespace: str) -> None:
             "may not specify a duration less than 10 minutes"
         ),
     )
+    for seconds in (1 << 33, 10**19):
+        long = served.request("POST", f"{accounts}/robot/token", {"spec": {"expirationSeconds": seconds}})
+        assert long.status in (400, 422), long.body
+    for audiences in ("vault", [1], {"vault": 1}):
+        odd = served.request("POST", f"{accounts}/robot/token", {"spec": {"audiences": audiences}})
+        assert odd.status == 400, odd.body
     assert served.request("POST", f"{accounts}/none/token", {}).status == 404
     assert served.request("GET", f"{accounts}/robot/token").status == 405
 

@@ -12,6 +12,7 @@ import aiohttp
 from app.devtools.sandbox.api.call import Call, Reply
 from app.devtools.sandbox.api.failures import StatusError, bad_request, failure
 from app.devtools.sandbox.api.reading import stored
+from app.text import fault
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.state import ClusterState
@@ -30,6 +31,8 @@ async def proxy(state: ClusterState, call: Call) -> Reply:
     if not _is_proxied(address):
         raise bad_request("address not allowed")
     port = port or _first_port(pod)
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):  # else it could name another host
+        raise _unreachable(f"dial tcp: lookup tcp/{port}: unknown port")
     process = state.processes.get(pod["metadata"]["uid"])
     if process is None:
         raise _unreachable(f"dial tcp {address}:{port}: connect: connection refused")
@@ -48,7 +51,7 @@ async def proxy(state: ClusterState, call: Call) -> Reply:
         text = "connection refused" if isinstance(error.os_error, ConnectionRefusedError) else str(error.os_error)
         raise _unreachable(f"dial tcp {address}:{port}: connect: {text}") from error
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        raise _unreachable(str(error) or type(error).__name__) from error
+        raise _unreachable(fault(error)) from error
 
 
 def _target(text: str) -> tuple[str, str, str]:

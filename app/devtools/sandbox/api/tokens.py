@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHORTEST = 600
 """Seconds that a token lives at least."""
+_LONGEST = 1 << 32
 _EXTRA = "authentication.kubernetes.io"
 _BOUND = {"Node": "nodes", "Pod": "pods", "Secret": "secrets"}
 """The kinds that a token may be bound to."""
@@ -46,7 +47,7 @@ async def token(state: ClusterState, call: Call) -> Reply:
     if reference:
         extra |= _bound_to(state, call, reference)
     groups = (*service_account_groups(namespace), AUTHENTICATED)
-    audiences = tuple(spec.get("audiences") or (API_AUDIENCE,))
+    audiences = _audiences(spec)
     value = secrets.token_urlsafe(32)
     ends = datetime.now(UTC) + timedelta(seconds=seconds)
     if not call.dry_run:
@@ -70,11 +71,19 @@ def _seconds(spec: JSON) -> int:
     seconds = 3600 if spec.get("expirationSeconds") is None else spec["expirationSeconds"]
     if not isinstance(seconds, int) or isinstance(seconds, bool):
         raise bad_request("TokenRequest: spec.expirationSeconds has to be an integer")
-    if seconds < _SHORTEST:
-        text = "may not specify a duration less than 10 minutes"
+    if not _SHORTEST <= seconds <= _LONGEST:
+        text = "less than 10 minutes" if seconds < _SHORTEST else "larger than 2^32 seconds"
+        text = f"may not specify a duration {text}"
         fault = FieldError("spec.expirationSeconds", "Invalid", text, seconds)
         raise invalid("authentication.k8s.io", "TokenRequest", "", [fault])
     return seconds
+
+
+def _audiences(spec: JSON) -> tuple[str, ...]:
+    found = spec.get("audiences")
+    if found is not None and not (isinstance(found, list) and all(isinstance(one, str) for one in found)):
+        raise bad_request("TokenRequest: spec.audiences has to be a list of strings")
+    return tuple(found or (API_AUDIENCE,))
 
 
 def _bound_to(state: ClusterState, call: Call, reference: JSON) -> dict[str, tuple[str, ...]]:

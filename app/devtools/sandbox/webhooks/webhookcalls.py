@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from app.errors import BerthError
+from app.text import fault
 from app.wire import JSON, encode_json
 
 _MAX_ANSWER = 16 * 1024 * 1024
@@ -155,7 +156,7 @@ def _explain(error: Exception) -> str:
         return f"dial tcp {error.host}:{error.port}: connect: connection refused"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "EOF"
-    return str(error) or type(error).__name__
+    return fault(error)
 
 
 def _certificate_fault(text: str, host: str) -> str:

@@ -149,17 +149,25 @@ async def test_a_contact_that_was_not_written_is_written_soon(infra: Infra, star
     assert "lastContact" in await status(infra)
 
 
-async def test_a_contact_of_a_clock_that_was_ahead_is_replaced(infra: Infra, start: Start) -> None:
-    """Else an agent that has gone counts as connected until that time has come."""
+async def test_notes_from_the_future_are_replaced(infra: Infra, start: Start) -> None:
+    """A clock was wrong, or a person wrote them."""
     await infra.add_tenant("tenant1")
-    door = await start(limits=Limits(tick=3600))
-    ahead = {"status": {"lastContact": stamp(utc_now() + timedelta(hours=1))}}
-    await infra.client.patch(TENANTS, "tenant1", ahead, patch_type="merge", subresource="status")
-    await eventually(lambda: door.gateway._sources.tenants.get("", "tenant1").link.contact is not None)
+    door, late = await start(), "9999-12-31T23:59:59Z"
+    assert (await list_rules(door, ONE))[0] is Code.OK
+    assert (await list_rules(door, OTHER))[0] is Code.FAILED_PRECONDITION
+    await eventually(refused_for(infra, "OtherCluster"))
+    noted = {"lastContact": late, "lastRefusal": (await status(infra))["lastRefusal"] | {"time": late}}
+    await infra.client.patch(TENANTS, "tenant1", {"status": noted}, patch_type="merge", subresource="status")
     contacts = door.gateway._backend.contacts
-    contacts.accepted("tenant1")
-    await contacts.write()
-    assert (await status(infra))["lastContact"] <= stamp(utc_now())
+    contacts._pauses.clear()  # as if a minute had passed
+
+    async def replaced() -> bool:
+        await list_rules(door, ONE)
+        await list_rules(door, OTHER)
+        found = await status(infra)
+        return late not in (found["lastContact"], found["lastRefusal"]["time"])
+
+    await eventually(replaced)
 
 
 async def test_strangers_leave_no_note(infra: Infra, door: Door, pki: Pki) -> None:

@@ -52,6 +52,11 @@ PINNED = {"identity": {"names": ["n"], "certificates": [{"sha256": "a" * 64, "un
         (state(lastContact=ago(119)), "True", AGENT_CONNECTED),
         (state(lastContact=ago(120)), "False", AGENT_SILENT),
         (state(lastContact=ago(-30)), "True", AGENT_CONNECTED),
+        (state(lastContact=ago(-119)), "True", AGENT_CONNECTED),
+        (state(lastContact=ago(-121)), "Unknown", NO_CONTACT),
+        (state(lastContact="9999-12-31T23:59:59Z"), "Unknown", NO_CONTACT),
+        (state(lastContact="9999-12-31T23:59:59Z", lastRefusal=refusal(1)), "False", CERTIFICATE_REFUSED),
+        (state(lastContact="0001-01-01T00:00:00+23:59"), "False", AGENT_SILENT),
         (state(lastRefusal=refusal(0)), "False", CERTIFICATE_REFUSED),
         (state(lastContact=ago(60), lastRefusal=refusal(1)), "True", AGENT_CONNECTED),
         (state(lastContact=ago(130), lastRefusal=refusal(1)), "False", CERTIFICATE_REFUSED),
@@ -63,6 +68,9 @@ PINNED = {"identity": {"names": ["n"], "certificates": [{"sha256": "a" * 64, "un
         (state(cluster="one", lastContact=ago(1)), "True", AGENT_CONNECTED),
         (state(cluster="two", lastContact=ago(1)), "False", CLUSTER_TAKEN),
         (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="two")), "False", CLUSTER_TAKEN),
+        (state(lastRefusal=refusal(299, CLUSTER_TAKEN, cluster="two")), "False", CLUSTER_TAKEN),
+        (state(lastRefusal=refusal(300, CLUSTER_TAKEN, cluster="two")), "Unknown", NO_CONTACT),
+        (state(lastContact=ago(400), lastRefusal=refusal(300, CLUSTER_TAKEN, cluster="two")), "False", AGENT_SILENT),
         (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="free")), "Unknown", NO_CONTACT),
         (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="one")), "Unknown", NO_CONTACT),
     ],
@@ -93,11 +101,6 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
     assert (earlier.until, later.until) == (60, 120)
 
 
-def test_a_contact_of_the_far_future_is_looked_at_again_within_the_hour() -> None:
-    found = judge(state(lastContact="9999-12-31T23:59:59Z"), holder_of=lambda _: "", now=NOW)
-    assert (found.reason, found.until) == (AGENT_CONNECTED, 3600)
-
-
 def test_a_cluster_that_changes_hands_concerns_those_it_is_noted_on_and_those_refused_for_it() -> None:
     """They are found by an index: at a start each of thousands of Tenants would otherwise be compared with all."""
     caches, links = Caches(Any, PlacementOptions(), ()), set[str]()
@@ -116,6 +119,12 @@ def of(name: str, cluster: str) -> dict[str, Any]:
     obj: dict[str, Any] = tenant(name)
     obj["metadata"] |= {"uid": name, "annotations": {CLUSTER: cluster} if cluster else {}}
     return obj
+
+
+def test_a_refusal_in_the_cluster_of_another_passes_without_a_change_of_an_object() -> None:
+    """The agent there has the bundle of the other tenant again, and nothing more comes of this one."""
+    noted = state(lastRefusal=refusal(60, CLUSTER_TAKEN, cluster="two"))
+    assert judge(noted, holder_of=lambda _: "tenant2", now=NOW).until == 240
 
 
 def test_which_tenant_has_a_cluster() -> None:
