@@ -16,7 +16,7 @@ from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto import rule_pb as pb
 from app.tenancy.settings import TenantsOptions
-from app.text import stamp, utc_now
+from app.text import utc_now
 from app.workloads.model import TENANTS
 from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, list_rules
 from tests.support.gateway_calls import rules
@@ -117,6 +117,7 @@ async def test_a_note_of_a_contact_reviews_no_streams(infra: Infra, start: Start
     """Each tenant has one every minute: with a review of all streams for each, a thousand tenants would be too many."""
     await infra.add_tenant("tenant1")
     door = await start(limits=Limits(tick=3600))
+    await eventually(lambda: door.gateway._sources.tenants.get("", "tenant1"))
     reviews, review = [], door.gateway._guard.review
     door.gateway._guard.review = lambda: (reviews.append(1), review())
     refusal = {"time": "2026-01-01T00:00:00Z", "reason": "OtherCluster", "message": "m"}
