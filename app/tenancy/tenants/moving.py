@@ -59,4 +59,6 @@ async def move_cluster(client: KubeClient, cluster: str, *, source: str, target:
     return [
         f"cluster {cluster} belongs to tenant {target} from now on: {refused}",
         f"workloads of tenant {source} are removed when the agent of tenant {target} has sent its own",
+        f"rules and UVS objects of tenant {source} and their Pods stay, until its agent in another cluster removes them "
+        f"or you do: berth tenant remove {source}",
     ]
