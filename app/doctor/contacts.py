@@ -33,13 +33,18 @@ async def unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
 def _command(cluster: Cluster, name: str, reason: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
     match reason:
         case model.CLUSTER_TAKEN:
-            holder = holder_of(link.refused.cluster, links) if link.refused else ""
-            return _issue(cluster, holder or "OTHER")
+            return _issue(cluster, _taker(name, link, links) or "OTHER")
         case model.OTHER_CLUSTER:
             return f"{move(name)}  # where its agent has moved to another cluster for good"
         case model.AGENT_SILENT:
             return f"berth doctor --only agent {_TENANT}"
     return _issue(cluster, name)
+
+
+def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
+    """The other tenant that has the cluster: of a move or of an older version, it is noted; else it was refused."""
+    clusters = (link.cluster, link.refused.cluster if link.refused else "")
+    return next((holder for one in clusters if (holder := holder_of(one, links)) not in ("", name)), "")
 
 
 def _issue(cluster: Cluster, name: str) -> str:

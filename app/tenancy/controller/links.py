@@ -7,8 +7,9 @@ Tenants and the time. One writer, so that replicas of the gateway that see diffe
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import set_condition
 from app.kube.controller import Done, RequeueAfter, Result
@@ -17,11 +18,14 @@ from app.kube.retry import if_there
 from app.tenancy.controller import metrics
 from app.tenancy.controller.connecting import Verdict, judge
 from app.tenancy.controller.state import Claims, TenantState
+from app.tenancy.link import CONTACT_SECONDS
 from app.tenancy.model import AGENT_SILENT, CONNECTED, SUSPENDED
 from app.workloads.model import TENANTS
 
 FIELD_MANAGER = "berth-links"
 """Who owns the condition Connected; the other conditions have another owner."""
+_SETTLING = timedelta(seconds=CONTACT_SECONDS / 2)
+"""After a start, and after the API server could not be written to, gateways get so long to note contacts."""
 
 
 class LinkReconciler:
@@ -30,6 +34,7 @@ class LinkReconciler:
     ) -> None:
         self._client, self._claims, self._events, self._now = client, claims, events, now
         self._recorded: dict[str, tuple[str, str]] = {}
+        self._unsettled = now()
 
     async def reconcile(self, name: str) -> Result:
         """One Tenant by its name, as the cache has it."""
@@ -40,6 +45,9 @@ class LinkReconciler:
             return Done()
         verdict = judge(state, holder_of=self._claims.holder_of, now=self._now())
         before = state.connected
+        settling = self._unsettled + _SETTLING - self._now()
+        if verdict.reason == AGENT_SILENT and before.get("status") == "True" and settling > timedelta():
+            return RequeueAfter(settling.total_seconds())
         if (before.get("status"), before.get("reason"), before.get("message")) != verdict.shown:
             await self._write(state, verdict)
         self._record(state, verdict)
@@ -54,7 +62,11 @@ class LinkReconciler:
         set_condition(status, CONNECTED, verdict.truth, verdict.reason, verdict.message, now=self._now())
         body = TENANTS.body({"name": state.name, "uid": state.uid}, status=status)
         request = self._client.apply(TENANTS, state.name, body, field_manager=FIELD_MANAGER, subresource="status")
-        await if_there(request)
+        try:
+            await if_there(request)
+        except ApiError:
+            self._unsettled = self._now()
+            raise
 
     def _record(self, state: TenantState, verdict: Verdict) -> None:
         """An Event for each change; none where no agent has called yet, or the cache lags behind the last one."""

@@ -39,7 +39,7 @@ async def write_status(
     result = "error" if problems else "success"
     ready = Finding("Ready", problems[0].reason if problems else "", message)
     if not problems and suspended:
-        result, message = "", "suspended: the gateway turns the tenant away"
+        result, message = "", "suspended: the gateway refuses the tenant's agent"
         ready = Finding("Ready", "Suspended", message)
 
     def condition(finding: Finding) -> JSON:

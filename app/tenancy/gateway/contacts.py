@@ -52,7 +52,16 @@ class Contacts:
             self._refused[refusal.tenant] = Refused(self._now(), reason, message, refusal.cluster)
 
     async def write(self) -> None:
-        """Write what is due. What cannot be written is logged; a contact is written soon, a refusal at the next one."""
+        """Write what is due. What cannot be written is logged; a contact is written soon, a refusal at the next one.
+
+        Where the API server does not answer, nothing more is tried: a contact would be noted long after it was one.
+        """
+        try:
+            await self._write()
+        except ApiError as error:
+            self._lines.warning("contacts not noted", {}, error=str(error))
+
+    async def _write(self) -> None:
         accepted, self._accepted = self._accepted, set()
         refused, self._refused = self._refused, {}
         for name in accepted:
@@ -90,6 +99,8 @@ class Contacts:
         try:
             await if_there(self._client.apply(TENANTS, tenant.name, body, field_manager=manager, subresource="status"))
         except ApiError as error:
+            if not error.status:
+                raise
             self._lines.warning("contact not noted", {"tenant": tenant.name}, error=str(error))
             return False
         return True

@@ -99,7 +99,7 @@ class Refusal:
     cluster: str = ""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)  # as many as connections: open streams are looked at every second
 def read_certificate(pem: bytes) -> Certificate:
     """Raises ValueError for what is not a certificate."""
     parsed = x509.load_pem_x509_certificate(pem)

@@ -56,7 +56,9 @@ async def move_cluster(client: KubeClient, cluster: str, *, source: str, target:
 
     await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
     refused = f"the gateway refuses agents of tenant {source} there"
+    otherwise = f"until its agent in another cluster removes them or you do: berth tenant remove {source}"
     return [
         f"cluster {cluster} belongs to tenant {target} from now on: {refused}",
         f"workloads of tenant {source} are removed when the agent of tenant {target} has sent its own",
+        f"rules and UVS objects of tenant {source} and their Pods stay, {otherwise}",
     ]

@@ -11,7 +11,8 @@ from pathlib import Path
 from app.errors import UsageError
 
 GIT_IGNORE = ".gitignore"
-"""Beside the files, so that a bundle in a clone of whatever repository is never committed with its key."""
+"""Beside the files, so that a bundle in a clone of any repository is never committed with its key."""
+_IGNORE_ALL = b"*\n"
 
 
 def check_directory(directory: Path, files: Collection[str]) -> None:
@@ -36,7 +37,7 @@ def staged(files: Mapping[str, bytes], directory: Path) -> Iterator[None]:
     with aside as staging:
         fresh, old = Path(staging, "new"), Path(staging, "old")
         with _usage(f"write {directory}"):
-            _write(fresh, {**files, GIT_IGNORE: b"*\n"})
+            _write(fresh, {**files, GIT_IGNORE: _IGNORE_ALL})
         yield
         with _usage(f"write {directory}"):
             if place.exists():
@@ -49,7 +50,7 @@ def _foreign(directory: Path, files: Collection[str], prefix: str = "") -> Itera
         name = prefix + entry.name
         if any(file.startswith(f"{name}/") for file in files) and entry.is_dir() and not entry.is_symlink():
             yield from _foreign(entry, files, f"{name}/")
-        elif name not in files and name != GIT_IGNORE:
+        elif name not in files and not (name == GIT_IGNORE and entry.is_file() and entry.read_bytes() == _IGNORE_ALL):
             yield name
 
 

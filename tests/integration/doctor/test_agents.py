@@ -24,7 +24,7 @@ from app.doctor import agents, certificate, deployments, tenants
 from app.doctor.model import Finding, Severity
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SECRETS
 from app.serving.listener import free_port
-from app.tenancy.link import CLUSTER
+from app.tenancy.link import CLUSTER, MOVED
 from app.tenancy.model import (
     AGENT_CONNECTED,
     AGENT_SILENT,
@@ -264,6 +264,18 @@ async def test_the_infra_cluster_says_which_agent_is_not_connected(linked: Linke
     assert (finding.severity, finding.subject) == (Severity.error, "Tenant blue")
     assert finding.message == "its agent is not connected: not since noon"
     assert finding.command.partition("  # ")[0] == command
+
+
+async def test_a_tenant_whose_cluster_was_moved(linked: Linked) -> None:
+    """No call of it was refused since: what is noted says which tenant has the cluster."""
+    noted = {"annotations": {CLUSTER: "uid-1"}}
+    await linked.infra.client.patch(TENANTS, "blue", {"metadata": noted}, patch_type="merge")
+    noted["annotations"][MOVED] = "2026-01-01T00:00:00Z"
+    await linked.infra.create(TENANTS, "grey", metadata=noted, spec={"identity": {"names": ["grey.tenant.local"]}})
+    status = unconnected(CLUSTER_TAKEN, "it belongs to tenant grey")
+    await linked.infra.report(TENANTS, "blue", {"conditions": status["conditions"]})
+    (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
+    assert finding.command == ISSUE.format("grey")
 
 
 async def test_the_command_of_the_infra_cluster_gives_the_agent_a_certificate_that_is_pinned(linked: Linked) -> None:

@@ -48,7 +48,7 @@ class Faulty:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.fails, self.failed = False, 0
+        self.fails, self.failed, self.status = False, 0, 503
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -56,7 +56,7 @@ class Faulty:
     async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
         if self.fails and resource == TENANTS:
             self.failed += 1
-            raise ApiError("the API server is away", status=503)
+            raise ApiError("the API server is away", status=self.status)
         return await self._client.apply(resource, name, body, **options)
 
 
@@ -148,6 +148,26 @@ async def test_a_contact_that_was_not_written_is_written_soon(infra: Infra, star
     contacts.accepted("tenant1")
     await contacts.write()
     assert "lastContact" in await status(infra)
+
+
+async def test_an_api_server_that_does_not_answer_is_not_asked_for_each_tenant(infra: Infra, start: Start) -> None:
+    """Each request takes its whole deadline: the contacts of the last tenants would be noted when they are gone."""
+    names = ("tenant1", "tenant2")
+    for name in names:
+        await infra.add_tenant(name)
+    client = Faulty(infra.client)
+    door = await start(client=client, limits=Limits(tick=3600))
+    contacts = door.gateway._backend.contacts
+    client.fails, client.status = True, 0
+    for name in names:
+        contacts.accepted(name)
+    await contacts.write()
+    assert client.failed == 1
+    client.fails = False
+    for name in names:
+        contacts.accepted(name)
+    await contacts.write()
+    assert ["lastContact" in await status(infra, name) for name in names] == [True, True]
 
 
 async def test_notes_from_the_future_are_replaced(infra: Infra, start: Start) -> None:

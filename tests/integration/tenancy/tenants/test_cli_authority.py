@@ -100,7 +100,7 @@ async def test_out_holds_the_same_as_files_for_the_owner_alone(cluster, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["infra.kubeconfig", "made"]
 
 
-@pytest.mark.parametrize("foreign", ["notes", "gateway/notes", "admin"])
+@pytest.mark.parametrize("foreign", ["notes", "gateway/notes", "admin", ".gitignore"])
 async def test_a_directory_with_other_files_is_not_touched(cluster, tmp_path, foreign) -> None:
     """And nothing is made in the cluster before that is known."""
     path = tmp_path / "made" / foreign

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest_asyncio
 
+from app.errors import ApiError
 from app.kube.conditions import condition
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
@@ -25,8 +26,10 @@ from tests.support.waiting import eventually
 class Clock:
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 25, 12, tzinfo=UTC)
+        self.looks = 0
 
     def __call__(self) -> datetime:
+        self.looks += 1
         return self.now
 
     def ago(self, seconds: float) -> str:
@@ -107,6 +110,40 @@ async def test_a_second_tenant_of_a_cluster(cluster: Any, clock: Clock) -> None:
     await eventually(says(cluster, "Unknown", "NoContact", "tenant2"))
     await cluster.client.delete(TENANTS, "tenant2")
     await eventually(lambda: "tenant2" not in metrics._reasons)
+
+
+class Unwritable:
+    """A client that cannot write statuses while `fails`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.fails, self.failed = False, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
+        if self.fails:
+            self.failed += 1
+            raise ApiError("the API server is away", status=503)
+        return await self._client.apply(resource, name, body, **options)
+
+
+async def test_an_outage_of_the_api_server_makes_no_agent_silent(cluster: Any, controlled: Any) -> None:
+    """Gateways could not note contacts either, and need a moment to do so afterwards."""
+    client, clock = Unwritable(cluster.client), Clock()
+    await controlled(client=client, options=TenantsOptions(resync=0.1), now=clock)
+    await cluster.client.create(TENANTS, tenant("tenant1"))
+    await note(cluster, lastContact=clock.ago(0))
+    await eventually(says(cluster, "True", "AgentConnected"))
+    client.fails = True
+    clock.now += timedelta(seconds=121)
+    await eventually(lambda: client.failed > 0)
+    client.fails, looks = False, clock.looks
+    await eventually(lambda: clock.looks > looks + 9)
+    assert await says(cluster, "True", "AgentConnected")()
+    clock.now += timedelta(seconds=31)
+    await eventually(says(cluster, "False", "AgentSilent"))
 
 
 class Counted:
