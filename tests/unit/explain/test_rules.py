@@ -153,7 +153,7 @@ async def test_a_workload_that_cannot_be_used_is_a_finding() -> None:
 async def test_a_rule_without_workloads_says_how_it_gets_some() -> None:
     said = text(await answered(rule([NAMED])))
     assert said[0] == (
-        "WorkloadRule universe/r (f:1): was compared with no workload: give Pods with -f, or a cluster with --kubeconfig"
+        "WorkloadRule universe/r (f:1): was compared with no workload: give Pods with -f, or a cluster that has some"
     )
 
 
