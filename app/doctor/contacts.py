@@ -60,8 +60,7 @@ def rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate")
 
 def resume(name: str) -> str:
     """Has the gateway accept the agent of a tenant that is suspended."""
-    patch = '{"spec":{"suspended":false}}'
-    return commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
+    return shlex.join(["berth", "tenant", "resume", name])
 
 
 def move(name: str) -> str:

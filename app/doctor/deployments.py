@@ -35,8 +35,8 @@ _ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(r
 """The roles with `--tenant-allow`."""
 _REASONS = 3
 """Reasons that are shown of why replicas are not ready."""
-_BEFORE_START = re.compile(r"not scheduled: |container [^:]*: \w*Image")
-"""Reasons that have no other cause: a container without an image has read no file and asked for nothing."""
+_BEFORE_START = re.compile(r"its Pods cannot be created|not scheduled|container [^:]*: \w*Image")
+"""Reasons that have no other cause: a container that was never started has read no file and asked for nothing."""
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -112,7 +112,8 @@ def _not_asked(one: Installed) -> Finding:
 async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
     pods = await pods_of(cluster, one)
     if not pods:
-        return [str(objects.condition(one.object, "ReplicaFailure").get("message", "it has no Pods"))]
+        refused = objects.condition(one.object, "ReplicaFailure").get("message")
+        return [f"its Pods cannot be created: {refused}" if refused else "it has no Pods"]
     reasons = []
     for pod in pods:
         for name, reason, message in objects.waiting_containers(pod):

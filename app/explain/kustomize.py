@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import selectors
 import shutil
 import signal
+import subprocess
+import time
 from contextlib import suppress
 
 from app.errors import UsageError
@@ -27,7 +29,7 @@ def build(directory: str, *, seconds: float = SECONDS) -> str:
     if kubectl is None:
         raise UsageError(f"-k {shown}: kubectl is not on PATH: install it, or pipe the manifests to berth explain -f -")
     try:
-        status, out, errors = asyncio.run(_run(kubectl, "kustomize", "--", directory, seconds=seconds))
+        status, out, errors = _run(kubectl, "kustomize", "--", directory, seconds=seconds)
     except TimeoutError:
         raise UsageError(f"-k {shown}: kubectl kustomize has not finished after {seconds:g} seconds") from None
     except OSError as error:
@@ -43,34 +45,38 @@ def build(directory: str, *, seconds: float = SECONDS) -> str:
         raise UsageError(f"-k {shown}: kubectl kustomize writes what is not UTF-8 text") from error
 
 
-async def _run(*command: str, seconds: float) -> tuple[int, bytes, bytes]:
-    """Exit status and output, which ends early where there is too much. Nothing of it runs on afterwards."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
-    )
-    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018  both are pipes
-    try:
-        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
-            errors = group.create_task(_first(process.stderr, _MOST_ERRORS, drain=True))
-            out = await _first(process.stdout, MOST_BYTES + 1)
-            if len(out) > MOST_BYTES:
-                _end(process.pid)
-        status = await asyncio.wait_for(process.wait(), seconds)
-    finally:
-        _end(process.pid)
-        await process.wait()
-    return status, out, errors.result()
+def _run(*command: str, seconds: float) -> tuple[int, bytes, bytes]:
+    """Exit status and the beginning of both outputs. Nothing of it runs on afterwards.
 
-
-async def _first(stream: asyncio.StreamReader, limit: int, *, drain: bool = False) -> bytes:
-    """The first bytes; with `drain` the rest is read too, so that the writer does not wait."""
-    found = bytearray()
-    while len(found) < limit and (chunk := await stream.read(min(limit - len(found), 1 << 16))):
-        found += chunk
-    while drain and await stream.read(1 << 16):
-        pass
-    return bytes(found)
+    Raises TimeoutError. Ends where there is too much output; what is beyond the first errors is read and dropped, so
+    that their writer does not wait.
+    """
+    deadline, out, errors = time.monotonic() + seconds, bytearray(), bytearray()
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen(  # noqa: S603  kubectl of PATH, without a shell
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+        ) as process,
+        selectors.DefaultSelector() as selector,
+    ):
+        assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018  both are pipes
+        selector.register(process.stdout, selectors.EVENT_READ, (out, MOST_BYTES + 1))
+        selector.register(process.stderr, selectors.EVENT_READ, (errors, _MOST_ERRORS))
+        try:
+            while selector.get_map() and len(out) <= MOST_BYTES:
+                for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+                    if not (chunk := os.read(key.fd, 1 << 16)):
+                        selector.unregister(key.fileobj)
+                    found, limit = key.data
+                    found += chunk[: limit - len(found)]
+                if time.monotonic() >= deadline:
+                    raise TimeoutError
+            status = 0 if selector.get_map() else process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError from error
+        finally:
+            _end(process.pid)
+    return status, bytes(out), bytes(errors)
 
 
 def _end(group: int) -> None:

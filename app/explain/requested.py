@@ -63,8 +63,10 @@ def text_of(one: Requested) -> Iterator[Line]:
 
 
 def object_of(one: Requested) -> JSON:
-    """As its JSON answer has it. Contents of Secrets are left out."""
+    """As its JSON answer has it. Contents of Secrets are left out; annotations of kubectl repeat them."""
     made = one.made
     if made is not None and made["kind"] == "Secret":
+        metadata = {field: value for field, value in made["metadata"].items() if field != "annotations"}
         made = {field: value for field, value in made.items() if field not in ("data", "stringData")}
+        made = {**made, "metadata": metadata}
     return {**one.manifest.reference, "allowed": not one.refused, "message": one.verdict, "object": made}

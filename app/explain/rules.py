@@ -66,7 +66,7 @@ class RuleExplained:
         if self.refused:
             return f"would be refused: {self.refused}"
         if not self.matched + self.missed:
-            return "was compared with no workload: give Pods with -f, or a cluster with --kubeconfig"
+            return "was compared with no workload: give Pods with -f, or a cluster that has some"
         return f"matches {self.matched} of {_counted(self.matched + self.missed)}"
 
 

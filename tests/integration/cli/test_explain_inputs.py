@@ -67,6 +67,8 @@ def test_without_kubectl_the_flag_says_what_to_do(manifests: Path) -> None:
     [
         ("while :; do echo a: b; done", "kubectl kustomize writes more than 1 MiB"),
         ("while :; do echo why >&2; done", "kubectl kustomize has not finished after 0.5 seconds"),
+        ("exec yes >&2", "kubectl kustomize has not finished after 0.5 seconds"),
+        ("exec yes", "kubectl kustomize writes more than 1 MiB"),
         ("tail -f /dev/null & wait", "kubectl kustomize has not finished after 0.5 seconds"),
         ("printf '\\377'", "writes what is not UTF-8 text"),
         ("printf 'no \\033[31m\\nway' >&2; exit 7", "-k .: kubectl kustomize: no \\u001b[31m way"),

@@ -380,6 +380,7 @@ async def test_a_suspended_tenant_is_information_and_the_command_frees_it(patien
     await tenant(patient, said("", "Suspended", "suspended", status="True"), suspended=True)
     found, _ = await patient.examine(tenants.CHECK)
     assert (found.severity, found.message) == (Severity.info, "is suspended")
+    assert found.command.startswith("berth tenant resume ")
     await patient.run(found.command)
     assert all(one.message != "is suspended" for one in await patient.examine(tenants.CHECK))
 

@@ -51,6 +51,16 @@ async def test_replicas_that_are_not_ready_and_why(place: Place) -> None:
     assert (await place.only_complaint("deployments")).severity is Severity.error
 
 
+async def test_replicas_that_are_refused_follow_from_nothing(place: Place) -> None:
+    """They have asked for nothing yet: a missing right is another problem."""
+    refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q"}
+    status = {"replicas": 2, "updatedReplicas": 0, "readyReplicas": 0, "conditions": [refused]}
+    await place.patient.report(DEPLOYMENTS, "berth-webhook", status, namespace=HOME)
+    found = {one.code: one for one in roots(await place.complaints("deployments", "permissions"))}
+    assert found.keys() == {"BERTH0306", "BERTH0801"}
+    assert found["BERTH0306"].message.endswith(": its Pods cannot be created: exceeded quota: q")
+
+
 @pytest.mark.parametrize(("ready", "accepted"), [(2, 1), (1, 0), (0, 0)])
 async def test_an_agent_is_accepted_where_all_replicas_are_ready(place: Place, ready: int, accepted: int) -> None:
     """The one that stands by is ready whatever the gateway says to the one that leads."""

@@ -153,7 +153,7 @@ async def test_a_workload_that_cannot_be_used_is_a_finding() -> None:
 async def test_a_rule_without_workloads_says_how_it_gets_some() -> None:
     said = text(await answered(rule([NAMED])))
     assert said[0] == (
-        "WorkloadRule universe/r (f:1): was compared with no workload: give Pods with -f, or a cluster with --kubeconfig"
+        "WorkloadRule universe/r (f:1): was compared with no workload: give Pods with -f, or a cluster that has some"
     )
 
 
@@ -197,7 +197,9 @@ def uvs(kind: str, manifest: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 async def test_a_uvs_object_says_what_it_makes() -> None:
     spec = {"containers": [{"name": "c", "image": "i"}]}
-    answer = await answered(uvs("Pod", {"spec": spec}), uvs("Secret", {"stringData": {"a": "secret-value"}}))
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": '{"stringData":{"a":"secret-value"}}'}
+    secret = {"metadata": {"name": "x", "annotations": applied}, "stringData": {"a": "secret-value"}}
+    answer = await answered(uvs("Pod", {"spec": spec}), uvs("Secret", secret))
     said = text(answer)
     assert said[0] == ("UVSPod universe/x (f:1): makes Pod tenant-TENANT/x in the infra cluster, on DPUs of the tenant")
     assert any("key: berth.dev/tenant" in line for line in said)
