@@ -66,8 +66,12 @@ def wanted(item: ErrorDetails) -> str:
     """What one error of pydantic says of a value, in our words: "want …", or the text of our own validator."""
     if item["type"] == "value_error":
         return item["msg"].removeprefix("Value error, ")
-    said = _WANTS.get(item["type"]) or item["msg"].partition(", unable to")[0]
-    return said.replace("Input should be", "want", 1)
+    return reworded(_WANTS.get(item["type"]) or item["msg"])
+
+
+def reworded(message: str) -> str:
+    """A message that quotes pydantic, without its words."""
+    return message.partition(", unable to")[0].replace("Value error, ", "", 1).replace("Input should be", "want", 1)
 
 
 def utc_now() -> datetime:

@@ -23,6 +23,7 @@ from app.cli.plain_help import HELP_NAMES
 from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
+from app.text import printable, reworded
 from app.wiring import resolve
 
 _COMMANDS = {
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.flush()
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _fail(" ".join(message.split()), status=2)
+        return _fail(reworded(" ".join(message.split())), status=2)
     except BerthError as error:
         return _fail(str(error), status=2 if isinstance(error, UsageError) else 1)
     except (Abort, KeyboardInterrupt):
@@ -125,5 +126,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fail(message: str, *, status: int) -> int:
-    print(f"Error: {message}", file=sys.stderr)
+    # It may quote what others wrote: of that, a terminal must obey nothing.
+    print("Error:", "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     return status
