@@ -15,7 +15,8 @@ SHOWN = 80
 """Characters of a value that a message quotes."""
 MESSAGE = 1024
 """Characters of a whole message: of an Event, a condition, an audit annotation."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What commands a terminal, breaks a line, or has a text shown in another order than it is written."""
 _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
@@ -37,7 +38,7 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped, line breaks too, as JSON escapes them."""
+    """The text with control characters escaped, line breaks and directions of writing too, as JSON escapes them."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -33,3 +33,4 @@ def test_nothing_is_near_where_nothing_is_known() -> None:
 
 def test_control_characters_are_escaped() -> None:
     assert printable("a\x1b[31mb\nc\x7f\x9b\u00e4 ok") == "a\\u001b[31mb\\u000ac\\u007f\\u009bä ok"
+    assert printable("image: \u202egpj.exe\u2066") == "image: \\u202egpj.exe\\u2066"

@@ -14,7 +14,7 @@ from app.status.rendering import render
 
 async def show_status(stage: Stage, infra: KubeClient, *, companions: int) -> None:
     """Raises DemoError where this number of companions does not come to run, or is not counted."""
-    stage.title("All of it on one screen")
+    await stage.title("All of it on one screen")
     stage.command("berth status", where="icp")
 
     cluster = Cluster(infra, namespace="")
