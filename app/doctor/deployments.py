@@ -5,7 +5,7 @@ The allowances are what tenants' Pods may have (`--tenant-allow`), which all rol
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
@@ -78,7 +78,7 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH0305", one.subject, "is scaled to 0", down, commands.scale_up(one), explains=topic)
         elif ready < wanted or updated < wanted:
             said = await or_default(said_by(cluster, one), Said())
-            reasons = [*await or_default(_reasons(cluster, one), []), *map(plain, said.reasons)][:_REASONS]
+            reasons = [*await or_default(_reasons(cluster, one), []), *_merged(said.reasons)][:_REASONS]
             text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
             text += f": {'; '.join(reasons)}" if reasons else ""
             command = commands.describe_pods(one.namespace, one.pod_labels)
@@ -95,6 +95,14 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
             yield alone("BERTH0307", one.subject, "has one replica", follows, commands.scale_up(one))
     if found:
         yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
+
+
+def _merged(reasons: Iterable[str]) -> list[str]:
+    """What Pods wait for: a text that is said of several parts, such as streams to one gateway, is there once."""
+    parts: dict[str, list[str]] = {}
+    for part, separator, text in (reason.partition(": ") for reason in reasons):
+        parts.setdefault(text if separator else part, []).extend([part] if separator else [])
+    return [plain(": ".join(filter(None, (", ".join(named), text)))) for text, named in parts.items()]
 
 
 def _not_asked(one: Installed) -> Finding:
