@@ -23,7 +23,7 @@ from app.cli.plain_help import HELP_NAMES
 from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
-from app.text import in_our_words
+from app.text import in_our_words, printable
 from app.wiring import resolve
 
 _COMMANDS = {
@@ -126,5 +126,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fail(message: str, *, status: int) -> int:
-    print(f"Error: {message}", file=sys.stderr)
+    # It may quote what others wrote: of that, a terminal must obey nothing.
+    print("Error:", "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     return status

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import yaml
 
 from app.tenancy.model import tenant_state
+from app.text import printable
 from app.wire import JSON, encode_json
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -144,6 +145,8 @@ def _state(tenant: JSON) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Conditions quote what gateways, agents and API servers said: of that, a terminal must obey nothing."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

@@ -6,7 +6,7 @@ The allowances are what tenants' Pods may have (`--tenant-allow`), which all rol
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
@@ -84,7 +84,7 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
             pods = await or_default(_reasons(cluster, one), [])
             if any(_BEFORE_START.match(reason) for reason in pods):
                 because = ()
-            reasons = [*map(plain, pods), *map(plain, said.reasons)][:_REASONS]
+            reasons = [*map(plain, pods), *_merged(said.reasons)][:_REASONS]
             text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
             text += f": {'; '.join(reasons)}" if reasons else ""
             command = commands.describe_pods(one.namespace, one.pod_labels)
@@ -101,6 +101,14 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
             yield alone("BERTH0307", one.subject, "has one replica", follows, commands.scale_up(one))
     if found:
         yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
+
+
+def _merged(reasons: Iterable[str]) -> list[str]:
+    """What Pods wait for: a text that is said of several parts, such as streams to one gateway, is there once."""
+    parts: dict[str, list[str]] = {}
+    for part, separator, text in (reason.partition(": ") for reason in reasons):
+        parts.setdefault(text if separator else part, []).extend([part] if separator else [])
+    return [plain(": ".join(filter(None, (", ".join(named), text)))) for text, named in parts.items()]
 
 
 def _not_asked(one: Installed) -> Finding:

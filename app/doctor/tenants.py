@@ -14,6 +14,7 @@ from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, 
 from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
 from app.kube.resources import MUTATING_WEBHOOKS
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
+from app.tenancy.model import SUSPENDED
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -34,8 +35,8 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
     for tenant in await cluster.listed(TENANTS):
         name, about = tenant["metadata"]["name"], objects.subject(TENANTS.kind, tenant)
         said, ready = objects.status(tenant), objects.condition(tenant, "Ready")
-        if ready.get("status") == "False" or said.get("result") == "error":
-            reason = str(ready.get("reason") or "NotReady")
+        reason = str(ready.get("reason") or "NotReady")
+        if reason != SUSPENDED and (ready.get("status") == "False" or said.get("result") == "error"):
             text = plain(f"is not ready ({reason}): {ready.get('message') or said.get('message') or ''}")
             follows = _CONSEQUENCES.get(reason, "its rules and workloads are refused, or have no companions")
             yield error("BERTH2001", about, text, follows, _command(name, reason))

@@ -55,11 +55,16 @@ UNKNOWN = Cause("", "")
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`since` is the time in RFC 3339, `began` the same on the monotonic clock."""
+    """`since` is the time in RFC 3339, `began` the same on the monotonic clock.
+
+    `changes` counts the refusals that took the place of another; the next one does so after `held`.
+    """
 
     since: str
     began: float
     cause: Cause
+    changes: int = 0
+    held: float = 0.0
 
     @property
     def elsewhere(self) -> bool:
@@ -75,8 +80,16 @@ class Outage:
         return message.startswith(_SINCE) and message.endswith(f"{_BECAUSE}{self.cause.reason}")
 
 
+_LONGEST = 20
+"""The longest pause between two refusals that are shown, in units of `patience`."""
+
+
 class Outages:
-    """Those of each stream. After `patience` seconds the words for a gateway that does not answer stay as they are."""
+    """Those of each stream. After `patience` seconds the words for a gateway that does not answer stay as they are.
+
+    Replicas of a gateway may refuse for different reasons. Another refusal is shown at once, the next ones after pauses
+    that begin with `patience` and double.
+    """
 
     def __init__(self, *, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience, self._clock = patience, clock
@@ -93,7 +106,13 @@ class Outages:
             return True
         if cause == known.cause or (cause.passing and not self._replaceable(known)):
             return False
-        self._outages[stream] = replace(known, cause=cause)
+        changed = replace(known, cause=cause)
+        if cause.refused and known.cause.refused:
+            if self._clock() < known.held:
+                return False
+            pause = self._patience * min(2**known.changes, _LONGEST)
+            changed = replace(changed, changes=known.changes + 1, held=self._clock() + pause)
+        self._outages[stream] = changed
         return True
 
     def over(self, stream: str) -> None:

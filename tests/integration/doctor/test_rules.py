@@ -282,7 +282,7 @@ async def test_a_tenant_that_is_not_ready(patient: Patient, reason: str, command
 @pytest.mark.parametrize("own", [True, False], ids=["suspended", "no tenant"])
 async def test_a_namespace_that_is_labeled_for_another_tenant(patient: Patient, *, own: bool) -> None:
     """Of one whose Tenant is in force the controller says so itself."""
-    await tenant(patient, said("", "Suspended", "suspended", status="True"), suspended=True)
+    await tenant(patient, said("", "Suspended", "suspended", status="False"), suspended=True)
     name = "a" if own else "c"
     await patient.create(NAMESPACES, f"tenant-{name}", metadata={"labels": {TENANT_LABEL: "b"}})
     found = await one(patient, tenants.CHECK)
@@ -377,7 +377,7 @@ async def controller_with(patient: Patient, *arguments: str) -> None:
 
 
 async def test_a_suspended_tenant_is_information_and_the_command_frees_it(patient: Patient) -> None:
-    await tenant(patient, said("", "Suspended", "suspended", status="True"), suspended=True)
+    await tenant(patient, said("", "Suspended", "suspended", status="False"), suspended=True)
     found, _ = await patient.examine(tenants.CHECK)
     assert (found.severity, found.message) == (Severity.info, "is suspended")
     assert found.command.startswith("berth tenant resume ")

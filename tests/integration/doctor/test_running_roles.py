@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
+from app.devtools.sandbox.processes import PodLog
 from app.doctor.causes import follow_from, roots
 from app.doctor.model import Severity
-from app.kube.resources import DEPLOYMENTS, LEASES
+from app.kube.resources import DEPLOYMENTS, LEASES, PODS
 from app.workloads.model import ADMIN_RULES
 from tests.integration.doctor.installation import ENDPOINTS, SERVICE, Place
 from tests.integration.doctor.patient import HOME, Patient
@@ -210,3 +213,28 @@ async def test_calls_that_fail_because_the_webhook_is_stopped_are_below_it(place
     (service,) = follow_from(cause, found)
     assert service.code == "BERTH0701"
     assert [one.code for one in follow_from(service, found)] == ["BERTH0704", "BERTH0704"]
+
+
+async def test_an_agent_is_not_accepted_because_its_other_replica_waits(place: Place) -> None:
+    """One of two is ready, because it does not hold the Lease and calls no gateway."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        reason = "gateway rules: unavailable: connection refused"
+        return web.json_response({"ready": False, "waitingFor": [reason]}, status=503)
+
+    runner = web.AppRunner(web.Application())
+    runner.app.router.add_get("/readyz", answer)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    await place.deploy("agent", "--gateway=127.0.0.1:1", f"--health-check-port={port}")
+    await place.report("agent", replicas=2, ready=1)
+    unready = {"type": "Ready", "status": "False"}
+    await place.pod("berth-agent-1", "agent", phase="Running", podIP="10.0.0.9", conditions=[unready])
+    pod = await place.client.get(PODS, "berth-agent-1", namespace=HOME)
+    place.patient.cluster.state.processes[pod["metadata"]["uid"]] = PodLog("127.0.0.1", Path("none"))
+    try:
+        (found,) = await place.examine("agent")
+    finally:
+        await runner.cleanup()
+    assert (found.severity, found.code) == (Severity.error, "BERTH2104")

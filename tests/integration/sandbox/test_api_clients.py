@@ -242,3 +242,15 @@ async def test_stop_ends_open_watches() -> None:
             stopping = asyncio.create_task(cluster.stop())
             assert await asyncio.wait_for(answer.content.read(), PATIENCE) == b""
         await asyncio.wait_for(stopping, PATIENCE)
+
+
+def test_kubectl_creates_lists_and_says_which_kind_is_unknown(served: Any, namespace: str) -> None:
+    """Neither is in a document of OpenAPI v3, so kubectl asks for v2 too."""
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}}
+    several = json.dumps({"apiVersion": "v1", "kind": "List", "items": [config]})
+    done = served.kubectl("-n", namespace, "apply", "-f", "-", stdin=several)
+    assert (done.returncode, done.stdout) == (0, "configmap/one created\n"), done.stderr
+    wrong = json.dumps(config | {"kind": "ConfigMop"})
+    failed = served.kubectl("-n", namespace, "apply", "-f", "-", stdin=wrong)
+    assert failed.returncode == 1
+    assert 'no matches for kind "ConfigMop" in version "v1"' in failed.stderr

@@ -74,3 +74,25 @@ def test_version_names_berth_and_python(capsys) -> None:
     assert json.loads(capsys.readouterr().out) == {"version": version("berth"), "python": platform.python_version()}
     assert run(["version"]) == 0
     assert capsys.readouterr().out == f"berth {version('berth')} (Python {platform.python_version()})\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["doctor", "-o", "yaml"],
+            "Invalid value for '-o' / '--output': 'yaml' is not one of 'text', 'json', 'junit'.",
+        ),
+        (["crds", "x"], "Invalid value for 'cluster': 'x' is not one of 'infra', 'tenant', "),
+        (["status", "--interval", "x"], "Invalid value for '--interval': want a valid number\n"),
+        (["status", "--interval", "0"], "Invalid value for '--interval': want greater than or equal to 1\n"),
+    ],
+)
+def test_a_wrong_value_is_said_in_our_words(arguments, message, capsys) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"Error: {message}")
+
+
+def test_no_error_commands_the_terminal(capsys) -> None:
+    assert run(["status", "--kubeconfig", "\x1b[31m\x9bred"]) == 2
+    assert capsys.readouterr().err == "Error: kubeconfig \\u001b[31m\\u009bred: no such file\n"

@@ -185,6 +185,8 @@ class ApiServer:
                 }
             case ("version",):
                 found = discovery.VERSION
+            case ("openapi", "v2"):
+                return openapi.version_2()
             case ("openapi", "v3"):
                 found = openapi.index(registry)
             case ("openapi", "v3", *rest):

@@ -118,7 +118,7 @@ def _cut(content: bytes, lines: int | None, limit: int | None) -> bytes:
 
 
 async def _followed(state: ClusterState, pod: JSON, path: Path, lines: int | None) -> AsyncIterator[bytes]:
-    """What the file has and what is added to it, until the process ends or is started again."""
+    """What the file has and what is added to it, until the process or the cluster ends, or the process starts again."""
     with path.open("rb") as file:
         yield _cut(file.read(), lines, None)
         over = False
@@ -132,6 +132,8 @@ async def _followed(state: ClusterState, pod: JSON, path: Path, lines: int | Non
 
 
 def _has_ended(state: ClusterState, metadata: JSON) -> bool:
+    if state.storage.closed:
+        return True
     now = state.storage.get(("", "pods"), metadata["namespace"], metadata["name"])
     if now is None or now["metadata"]["uid"] != metadata["uid"]:
         return True

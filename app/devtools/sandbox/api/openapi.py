@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from app.devtools.sandbox.api.call import Reply
 from app.kinds.tables import Shape, fields_of
 from app.wire import encode_json
 
@@ -35,6 +36,14 @@ _TEXTS = {
     "kind": "Kind is a string value representing the REST resource this object represents.",
     "metadata": "Standard object's metadata.",
 }
+
+_VERSION_2 = b"\x0a\x032.0"
+"""`swagger: "2.0"`, as kubectl reads it: a protobuf message, whatever else it accepts."""
+
+
+def version_2() -> Reply:
+    """A document without any kind. Of a kind that is in no document of v3 (a List, a misspelt one), kubectl asks it."""
+    return Reply(200, _VERSION_2, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
 
 
 def index(registry: Registry) -> JSON:

@@ -32,7 +32,7 @@ async def proxy(state: ClusterState, call: Call) -> Reply:
         raise bad_request("address not allowed")
     port = port or _first_port(pod)
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):  # else it could name another host
-        raise _unreachable(f"dial tcp: lookup tcp/{port}: unknown port")
+        raise _unreachable(f"dial tcp: address {port}: invalid port")
     process = state.processes.get(pod["metadata"]["uid"])
     if process is None:
         raise _unreachable(f"dial tcp {address}:{port}: connect: connection refused")

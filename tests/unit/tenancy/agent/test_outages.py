@@ -49,3 +49,23 @@ def test_a_message_of_another_agent_says_the_same() -> None:
     assert outages["rules"].shown_by(f"not connected since 2026-01-01T00:00:00Z {why}")
     assert not outages["rules"].shown_by(f"not connected since 2026-01-01T00:00:00Z {why} again")
     assert not outages["rules"].shown_by(why)
+
+
+def test_refusals_that_alternate_are_shown_less_and_less_often() -> None:
+    """As where two replicas of a gateway differ: each change is a write of every object."""
+    clock, other = Clock(), Cause("permission_denied", "bound to no tenant")
+    outages, shown = Outages(patience=30, clock=clock), []
+    for second in range(0, 3600, 15):
+        clock.now = second
+        if outages.note("rules", other if second % 30 else REFUSED):
+            shown.append(second)
+    assert shown == [0, 15, 60, 135, 270, 525, 1020, 1635, 2250, 2865, 3480]
+
+
+def test_another_refusal_after_a_while_is_shown_at_once() -> None:
+    clock = Clock()
+    outages = Outages(patience=30, clock=clock)
+    outages.note("rules", REFUSED)
+    outages.note("rules", Cause("permission_denied", "not pinned"))
+    clock.now = 31
+    assert outages.note("rules", REFUSED)
