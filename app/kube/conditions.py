@@ -17,7 +17,7 @@ Truth = Literal["True", "False", "Unknown"]
 def condition(status: JSON, kind: str) -> JSON:
     """The condition of this type, empty where there is none."""
     conditions = status.get("conditions")
-    listed = conditions if isinstance(conditions, list) else ()
+    listed = conditions if isinstance(conditions, list | tuple) else ()
     return next((one for one in listed if isinstance(one, dict) and one.get("type") == kind), {})
 
 
