@@ -55,8 +55,8 @@ def row_of(tenant: JSON, *, now: datetime, dpus: Mapping[str, tuple[int, int]], 
         severity = Severity.error
     if connected.get("status") in ("False", "Unknown") and state != "suspended":
         notes.append(str(connected.get("message") or connected.get("reason")))
-        silent = connected.get("status") == "False" and connected.get("reason") != NO_CONTACT
-        severity = max(severity, Severity.error if silent else Severity.warning)
+        # A new tenant has no agent yet: the doctor calls it information, too.
+        severity = max(severity, Severity.info if connected.get("reason") == NO_CONTACT else Severity.error)
     if days is not None and days < SOON:
         notes.append(f"its last certificate ends in {days} days" if days >= 0 else "its certificates have ended")
         severity = max(severity, Severity.warning if days >= 0 else Severity.error)

@@ -110,7 +110,7 @@ def test_what_is_wrong_with_a_tenant() -> None:
     refused = {"status": "False", "reason": "CertificateRefused", "message": "it is not pinned"}
     never = {"status": "Unknown", "reason": "NoContact", "message": "no call yet"}
     assert judged(tenant(refused)) == (Severity.error, "it is not pinned")
-    assert judged(tenant(never)) == (Severity.warning, "no call yet")
+    assert judged(tenant(never)) == (Severity.info, "no call yet")
     suspended = {"status": "False", "reason": "Suspended", "message": "it is suspended"}
     assert judged(tenant(suspended, suspended=True)) == (Severity.ok, None)
     soon = stamp(NOW + timedelta(days=3, hours=1))
