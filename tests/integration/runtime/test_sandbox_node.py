@@ -175,14 +175,23 @@ async def test_a_deployment_of_the_webhook_serves_behind_its_service(stage: Stag
     assert not ready(pods, 2)
     # What it waits for can be read through the API server.
     path = PODS.path(namespace=HERE, name=f"{pods[0]['metadata']['name']}:8444", subresource="proxy")
-    said = json.loads(await stage.client.relayed(f"{path}/readyz"))
-    assert (said["ready"], bool(said["waitingFor"])) == (False, True)
+    await stage.until(lambda: _readiness(stage, path), lambda said: said.get("ready") is False and said["waitingFor"])
     await grant(stage.client)
     await stage.until(stage.pods, lambda pods: ready(pods, 2))
     assert json.loads(await stage.client.relayed(f"{path}/readyz"))["ready"]
     pods = await stage.pods()
     assert len({pod["status"]["podIP"] for pod in pods}) == 2
     assert await _answer(stage, files) == 405
+
+
+async def _readiness(stage: Stage, path: str) -> JSON:
+    """{} where the process does not listen yet."""
+    try:
+        said: JSON = json.loads(await stage.client.relayed(f"{path}/readyz"))
+    except ApiError as error:
+        assert "connection refused" in str(error)
+        return {}
+    return said
 
 
 async def test_a_secret_that_changes_reaches_the_process(stage: Stage) -> None:
