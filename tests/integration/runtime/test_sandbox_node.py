@@ -186,11 +186,9 @@ async def test_a_deployment_of_the_webhook_serves_behind_its_service(stage: Stag
 
 async def _readiness(stage: Stage, path: str) -> JSON:
     """{} where the process does not listen yet."""
-    try:
-        said: JSON = json.loads(await stage.client.relayed(f"{path}/readyz"))
-    except ApiError as error:
-        assert "connection refused" in str(error)
-        return {}
+    said: JSON = {}
+    with contextlib.suppress(ApiError):
+        said = json.loads(await stage.client.relayed(f"{path}/readyz"))
     return said
 
 
