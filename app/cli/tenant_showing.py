@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import yaml
 
 from app.tenancy.model import tenant_state
-from app.text import printable
+from app.text import MESSAGE, cut, printable
 from app.wire import JSON, encode_json
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Form = Literal["table", "json", "yaml", "name"]
 SummaryForm = Literal["text", "json", "yaml"]
 
+_CONDITION = ("type", "status", "reason", "lastTransitionTime", "message")
 _SHOWN_DIGITS = 12
 _NAMES = {"other Pod": "otherPods"}
 
@@ -58,10 +59,7 @@ def render_summary(summary: Summary, form: SummaryForm) -> str:
     conditions = status.get("conditions") or ()
     table = [
         ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
-        *(
-            tuple(str(one.get(key) or "") for key in ("type", "status", "reason", "lastTransitionTime", "message"))
-            for one in conditions
-        ),
+        *(tuple(cut(str(one.get(key) or ""), MESSAGE) for key in _CONDITION) for one in conditions),
     ]
     below = _table([("", *row) for row in table]) if conditions else "   <none yet>"
     return "\n".join((_table(rows), "Conditions:", below))

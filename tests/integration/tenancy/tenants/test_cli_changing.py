@@ -246,6 +246,16 @@ async def test_show_of_a_tenant_that_nothing_has_looked_at(cluster) -> None:
     assert f"{WORKLOADS.kind}s: 0" in lines
 
 
+async def test_a_condition_without_end_is_cut(cluster) -> None:
+    await cluster.client.create(TENANTS, tenant("tenant1"))
+    long = {"type": "Odd", "status": "True", "reason": "Odd", "message": "x" * 10_000, "lastTransitionTime": stamp()}
+    status = {"status": {"conditions": [long]}}
+    await cluster.client.patch(TENANTS, "tenant1", status, patch_type="merge", subresource="status")
+    (line,) = (one for one in (await cluster.berth("show", "tenant1")).out.splitlines() if "xxx" in one)
+    assert line.endswith("x…")
+    assert len(line) < 1200
+
+
 async def test_names_of_the_cluster_are_completed(cluster) -> None:
     """Tenants, and the hosts of one that are not typed yet; the new tenant of `add` is not completed."""
     await cluster.client.create(TENANTS, tenant("tenant1", hosts=["host-a", "host-b"]))
