@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from app.errors import UsageError
+from app.errors import ApiError, Terminal, Transient, UsageError
 from app.kube.names import check_dns_label
 
 if TYPE_CHECKING:
@@ -38,6 +38,19 @@ def dns_label(flag: str, *, optional: bool = False) -> Callable[[str], str]:
             raise UsageError(f"{flag}: {error}") from error
 
     return check
+
+
+Home = Annotated[
+    str | None,
+    typer.Option(
+        "-n",
+        "--namespace",
+        help="Namespace of Berth (default: found by its labels)",
+        callback=dns_label("--namespace", optional=True),
+    ),
+]
+Release = Annotated[str, typer.Option("--release-name", help="Name of the release")]
+Examined = Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")]
 
 
 def in_cluster(
@@ -76,3 +89,14 @@ async def examining(
 
     async with await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE) as client:
         yield lambda: Cluster(client, namespace=namespace or "", release=release, roles=frozenset(roles))
+
+
+def answered(examination: Coroutine[Any, Any, T]) -> T:
+    """What the examination of a cluster returns. Raises UsageError or Transient where the cluster cannot be asked."""
+    try:
+        return asyncio.run(examination)
+    except Terminal as error:
+        raise UsageError(str(error)) from error
+    except ApiError as error:
+        # Before any part of it: none of them would have more to say.
+        raise Transient(f"the API server could not be asked: {error}") from error

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from app.cli import completing
-from app.cli.cluster import Context, dns_label, examining, kubeconfig_option
+from app.cli.cluster import Context, Examined, Home, Release, answered, examining
 from app.cli.options import alone, epilog, show
 from app.doctor.model import Finding, Severity, worst
 from app.doctor.rendering import Form, render
-from app.errors import ApiError, Terminal, Transient, UsageError
+from app.errors import UsageError
 from app.registry import BY_NAME
 
 _EPILOG = epilog(
@@ -28,7 +27,7 @@ Changes nothing: it reads, asks what may be done, and tries with dry runs. What 
 too; an administrator of the cluster sees everything.""",
 )
 WARNINGS, ERRORS = 3, 4
-_STATUS = {Severity.warning: WARNINGS, Severity.error: ERRORS}
+STATUSES = {Severity.warning: WARNINGS, Severity.error: ERRORS}
 
 
 doctor_app = alone()
@@ -37,16 +36,8 @@ doctor_app = alone()
 @doctor_app.command(epilog=_EPILOG)
 def doctor(
     *,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "-n",
-            "--namespace",
-            help="Namespace of Berth (default: found by its labels)",
-            callback=dns_label("--namespace", optional=True),
-        ),
-    ] = None,
-    release: Annotated[str, typer.Option("--release-name", help="Name of the release")] = "berth",
+    namespace: Home = None,
+    release: Release = "berth",
     roles: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,7 +63,7 @@ def doctor(
         ),
     ] = None,
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
-    kubeconfig: Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")] = None,
+    kubeconfig: Examined = None,
     context: Context = None,
 ) -> int:
     """Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it."""
@@ -94,12 +85,6 @@ def doctor(
             finally:
                 await cluster.close()
 
-    try:
-        findings = asyncio.run(run())
-    except Terminal as error:
-        raise UsageError(str(error)) from error
-    except ApiError as error:
-        # Before any check: none of them would have more to say.
-        raise Transient(f"the API server could not be asked: {error}") from error
+    findings = answered(run())
     show(render(findings, output))
-    return _STATUS.get(worst(findings), 0)
+    return STATUSES.get(worst(findings), 0)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.cluster import Context, dns_label, examining, kubeconfig_option
+from app.cli.cluster import Context, Examined, Home, Release, answered, examining
+from app.cli.doctor import STATUSES
 from app.cli.options import alone, epilog, show
-from app.doctor.model import Severity
-from app.errors import ApiError, Terminal, Transient, UsageError
 from app.explain.rendering import Line
 from app.status.model import Away, Status
 from app.status.rendering import Form, compact, fitted, render, unreachable
@@ -34,7 +33,6 @@ Changes nothing. What it has no right to read is a line of the screen, and hides
 cluster sees everything. With --watch a terminal shows the newest screen; a file or a pipe gets each screen that
 differs from the one before, in JSON one document a line. The members of the JSON: docs/reference/status.md.""",
 )
-_STATUS = {Severity.warning: 3, Severity.error: 4}
 
 status_app = alone()
 
@@ -42,22 +40,14 @@ status_app = alone()
 @status_app.command(epilog=_EPILOG)
 def status(
     *,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "-n",
-            "--namespace",
-            help="Namespace of Berth (default: found by its labels)",
-            callback=dns_label("--namespace", optional=True),
-        ),
-    ] = None,
-    release: Annotated[str, typer.Option("--release-name", help="Name of the release")] = "berth",
+    namespace: Home = None,
+    release: Release = "berth",
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Show changes until Ctrl-C")] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, max=3600.0, help="With --watch: pause between two reads")
     ] = 5.0,
-    kubeconfig: Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")] = None,
+    kubeconfig: Examined = None,
     context: Context = None,
 ) -> int:
     """Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments."""
@@ -69,14 +59,9 @@ def status(
                 return 0
             found = await _once(fresh)
         show(render(found, output))
-        return _STATUS.get(found.severity, 0)
+        return STATUSES.get(found.severity, 0)
 
-    try:
-        return asyncio.run(run())
-    except Terminal as error:
-        raise UsageError(str(error)) from error
-    except ApiError as error:
-        raise Transient(f"the API server could not be asked: {error}") from error
+    return answered(run())
 
 
 async def _once(fresh: Callable[[], Cluster]) -> Status:
