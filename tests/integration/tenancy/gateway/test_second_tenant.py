@@ -10,7 +10,7 @@ import grpc
 from app.tenancy.gateway.stored_workloads import STREAM
 from app.tenancy.link import CLUSTER, MOVED
 from app.workloads.model import TENANTS, WORKLOADS
-from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, list_rules, noted, says
+from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, Meeting, list_rules, noted, says
 from tests.support.gateway_calls import Sender, spec, workload
 from tests.support.tenancy import Door, Infra, Start
 from tests.support.waiting import eventually
@@ -44,24 +44,6 @@ async def test_the_second_tenant_of_a_cluster_is_refused(infra: Infra, door: Doo
     assert ("universe.workload.v1.WorkloadRuleService", "cluster_taken") in door.seen.refusals
     assert await list_rules(door, ONE) == (Code.OK, "")
     assert await list_rules(door, OTHER, tenant="tenant2") == (Code.OK, "")
-
-
-class Meeting:
-    """Two replicas' client: both have seen no note before either writes one."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.barrier = asyncio.Barrier(2)
-        self.met = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    async def patch(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
-        if resource == TENANTS and self.met < 2:
-            self.met += 1
-            await self.barrier.wait()
-        return await self._client.patch(resource, name, body, **options)
 
 
 async def test_two_tenants_that_call_at_one_moment_do_not_both_get_the_cluster(infra: Infra, start: Start) -> None:
