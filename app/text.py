@@ -56,6 +56,11 @@ def closest(word: str, known: Iterable[str]) -> str:
     return by_form[near[0]] if near else ""
 
 
+def several(count: int, noun: str) -> str:
+    """A number with its noun, which takes an s: "1 Pod", "2 Pods"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def one_line(text: str, limit: int) -> str:
     return cut(" ".join(text.split()), limit)
 

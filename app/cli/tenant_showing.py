@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import yaml
 
 from app.tenancy.model import tenant_state
-from app.text import MESSAGE, cut, printable
+from app.text import MESSAGE, cut, printable, several
 from app.wire import JSON, encode_json
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -120,7 +120,7 @@ def _hosts(spec: JSON) -> str:
 def _valid(pin: Pin) -> str:
     if pin.days is None:
         return f"{_digits(pin.sha256)} until it expires"
-    left = "expired" if pin.days < 0 else f"{pin.days} day{'' if pin.days == 1 else 's'} left"
+    left = "expired" if pin.days < 0 else f"{several(pin.days, 'day')} left"
     return f"{_digits(pin.sha256)} until {pin.until} ({left})"
 
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 from app.doctor import commands
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, depends_on, error, several
+from app.doctor.model import Finding, depends_on, error
+from app.text import several
 
 
 async def choose(cluster: Cluster, *names: str, without: Collection[str] = (), values: Sequence[str] = ()) -> str:

@@ -6,16 +6,14 @@ Checks run concurrently and independently: one that fails does not keep the othe
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from app.doctor import certificate, clock, definitions, deployments, permissions, reachability, registrations
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
 from app.doctor.causes import with_causes
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, Severity, unchecked, warning, worst
+from app.doctor.model import Check, Finding, Severity, internal, unchecked, warning, worst
 from app.errors import ApiError, UsageError
 from app.registry import WINGS
 from app.wiring import resolve
@@ -62,9 +60,7 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
         except ApiError as error:
             found.append(unchecked(error))
         except Exception as error:  # noqa: BLE001  the wall of a check: one object that it cannot read must not hide the rest
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
-            found.append(warning("BERTH0003", "", f"not checked: an internal error, {place}"))
+            found.append(warning("BERTH0003", "", f"not checked: {internal(error)}"))
     highest = worst(one for one in found if one.unless is None)
     kept = (one for one in found if one.unless is None or highest < one.unless)
     return list(dict.fromkeys(replace(one, check=check.name, unless=None) for one in kept))

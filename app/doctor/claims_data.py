@@ -12,10 +12,10 @@ from app.claims.stored.slices import stored_slice
 from app.doctor import acting, commands, objects
 from app.doctor.claims_publishers import CONTROLLER, Publishers, is_installed, publishers_of
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, several, sound, warning
+from app.doctor.model import Finding, sound, warning
 from app.doctor.pods import LIVING
 from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
-from app.text import moment
+from app.text import moment, several
 from app.wire import JSON
 
 PATIENCE = 300.0

@@ -9,10 +9,11 @@ from app.claims.model import DEVICE_ID, RESOURCE_NAME
 from app.claims.roads import Offer, Road, allocatable_of, claim_road, devices_of, multus_finds, road_of, serves
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, Severity, info, listed, more_of, plain, several, warning
+from app.doctor.model import Finding, Severity, info, listed, more_of, plain, warning
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, NODES, RESOURCE_SLICES
 from app.networks.model import project_with_claims
 from app.networks.settings import NetworksSettings
+from app.text import several
 
 _MOST = 50
 """Resources with findings of their own."""

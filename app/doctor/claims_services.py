@@ -12,8 +12,9 @@ from app.claims.templates.planning import stored_template
 from app.doctor import acting, commands, objects
 from app.doctor.claims_publishers import is_installed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, of_each, plain, several, warning
+from app.doctor.model import Finding, error, listed, of_each, plain, warning
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
+from app.text import several
 from app.wire import JSON
 
 _MOST = 50

@@ -21,11 +21,10 @@ from app.doctor.model import (
     ok,
     or_default,
     plain,
-    several,
     warning,
 )
 from app.kube.resources import LEASES, PODS
-from app.text import moment
+from app.text import moment, several
 
 _NODE_LEASES = "kube-node-lease"
 _NOTICED = timedelta(seconds=5)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from app.doctor.catalog import FINDINGS
 from app.errors import ApiError
-from app.text import cut, printable
+from app.text import cut, printable, several
 from app.wire import JSON
 
 if TYPE_CHECKING:
@@ -218,13 +220,15 @@ def unchecked(error: ApiError, *, subject: str = "") -> Finding:
     return warning("BERTH0001", subject or what, text, command=f"kubectl auth can-i {verb} {what} {scope}")
 
 
+def internal(error: Exception) -> str:
+    """Where in the code an error arose that is none of the API server's. It quotes nothing of the object."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"an internal error, {type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
+
+
 def plain(text: object, limit: int = _SHOWN) -> str:
     """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
     return cut(printable(" ".join(str(text).split())[: limit + 1]), limit)
-
-
-def several(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(items: list[str], most: int = 3) -> str:

@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, plain, several, warning
+from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, plain, warning
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks import selection, settings, switches
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, attachment_problems
+from app.text import several
 from app.wire import JSON
 
 _OTHER_HOME = "kube-system"

@@ -12,9 +12,10 @@ from app.claims.injection.doubled import extended_resources
 from app.claims.roads import Offer, road_of
 from app.doctor.claims_roads import offer_of
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, Severity, error, listed, more_of, plain, several, start_topic
+from app.doctor.model import Finding, Severity, error, listed, more_of, plain, start_topic
 from app.doctor.namespaces import SYSTEM
 from app.doctor.pod_owners import Group, Owner, owner_of, topmost
+from app.text import several
 
 _UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
 _MOST = 200

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import or_default, several
+from app.doctor.model import or_default
 from app.kube.owners import controller_of
 from app.kube.resources import REPLICA_SETS
+from app.text import several
 from app.wire import JSON
 
 _RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")

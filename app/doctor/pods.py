@@ -12,11 +12,12 @@ from datetime import datetime
 
 from app.doctor import commands, objects, offers
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, several, sound, worst
+from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, sound, worst
 from app.doctor.planning import Lack, Planner, Want
 from app.doctor.pod_owners import Group, Owner, owner_of, topmost
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS, Resource
 from app.placement.settings import ConfinementSettings
+from app.text import several
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"

@@ -15,9 +15,9 @@ from xml.etree import ElementTree as ET
 
 from app.doctor.catalog import section_of
 from app.doctor.causes import follow_from, roots
-from app.doctor.model import Finding, Severity, several
+from app.doctor.model import Finding, Severity
 from app.explain.rendering import Line
-from app.text import printable
+from app.text import printable, several
 
 Form = Literal["text", "json", "junit"]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, or_default, plain, several, sound, warning
+from app.doctor.model import Finding, error, listed, or_default, plain, sound, warning
 from app.doctor.pods import LIVING
 from app.doctor.validity import end, expiry, has_ended, read
 from app.kube.resources import NODES, PODS, SECRETS
@@ -15,7 +15,7 @@ from app.rmd.daemon.certificates import Certificates, NoCertificate, stored_file
 from app.rmd.model import CONFIG_NAME, CONNECTED, DAEMON_LABEL, DAEMON_VALUE, RMD_CONFIGS, RMD_NODE_STATES
 from app.rmd.settings import AdmissionSettings, RmdSettings
 from app.rmd.stored import DaemonPod, stored_config, stored_daemon
-from app.text import MESSAGE, one_line
+from app.text import MESSAGE, one_line, several
 from app.wire import JSON
 
 PATIENCE = 300.0

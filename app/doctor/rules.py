@@ -24,13 +24,12 @@ from app.doctor.model import (
     link_topic,
     more_of,
     plain,
-    several,
     sound,
     warning,
 )
 from app.kube.resources import Resource
 from app.tenancy.agent.outages import NOT_CONNECTED
-from app.text import moment
+from app.text import moment, several
 from app.wire import JSON
 from app.workloads import model as workloads
 

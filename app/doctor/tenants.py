@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from app.doctor import acting, commands, contacts, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, listed, plain, several, sound, warning
+from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, listed, plain, sound, warning
 from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
 from app.kube.resources import MUTATING_WEBHOOKS
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.tenancy.model import SUSPENDED
+from app.text import several
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 

@@ -10,7 +10,7 @@ from app.explain import requested, rule_rendering, wrapped
 from app.explain.model import Finding
 from app.explain.rendering import Explained, Form, Line, asides, object_of, render
 from app.explain.rules import RuleExplained
-from app.text import printable
+from app.text import printable, several
 from app.wire import JSON
 
 _KINDS = 8
@@ -109,25 +109,25 @@ def _findings(answer: Answer) -> Iterator[Line]:
 def _unused(answer: Answer) -> Iterator[str]:
     if answer.unused:
         kinds = sorted(answer.unused.items(), key=lambda one: (-one[1], one[0]))
-        shown = ", ".join(_counted(count, kind) for kind, count in kinds[:_KINDS])
+        shown = ", ".join(_of_kind(count, kind) for kind, count in kinds[:_KINDS])
         more = ", …" if len(kinds) > _KINDS else ""
         count = sum(answer.unused.values())
         verb = "makes no Pods" if count == 1 else "make no Pods"
-        yield f"{_counted(count, 'object')} of other kinds {verb}: {shown}{more}"
+        yield f"{several(count, 'object')} of other kinds {verb}: {shown}{more}"
 
 
 def _summary(answer: Answer) -> Line:
     said = answer.summary
     errors, warnings = said["errors"], said["warnings"]
     text = (
-        f"{_counted(said['objects'], 'object')}, {_counted(said['pods'], 'Pod')}: {said['injected']} injected, "
-        f"{said['refused']} refused; {_counted(errors, 'error')}, {_counted(warnings, 'warning')}"
+        f"{several(said['objects'], 'object')}, {several(said['pods'], 'Pod')}: {said['injected']} injected, "
+        f"{said['refused']} refused; {several(errors, 'error')}, {several(warnings, 'warning')}"
     )
     return Line(text, "red" if answer.failed else "yellow" if warnings else "green")
 
 
-def _counted(count: int, noun: str) -> str:
-    name, dot, group = noun.partition(".")
+def _of_kind(count: int, kind: str) -> str:
+    name, dot, group = kind.partition(".")
     plural = (
         name
         if count == 1

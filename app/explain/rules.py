@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from app.explain.model import Manifest
 from app.explain.workloads import Seen
 from app.placement.model import PlacementOptions
-from app.text import quoted
+from app.text import quoted, several
 from app.workloads.companions.plan import Outcome, Planner
 from app.workloads.model import (
     SYSTEM_NAMESPACE,
@@ -67,7 +67,7 @@ class RuleExplained:
             return f"would be refused: {self.refused}"
         if not self.matched + self.missed:
             return "was compared with no workload: give Pods with -f, or a cluster that has some"
-        return f"matches {self.matched} of {_counted(self.matched + self.missed)}"
+        return f"matches {self.matched} of {several(self.matched + self.missed, 'workload')}"
 
 
 class Comparison:
@@ -119,7 +119,3 @@ def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
         said = f"{said} before it runs"
     never = fixed(expression)
     return said if never is None or never.holds else f"{said}; {never.why}"
-
-
-def _counted(count: int) -> str:
-    return f"{count} workload" + ("" if count == 1 else "s")

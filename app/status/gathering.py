@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 from app.doctor.causes import roots
 from app.doctor.checks import CHECKS, examine
 from app.doctor.cluster import Cluster
 from app.doctor.locating import locate
+from app.doctor.model import internal
 from app.errors import ApiError
 from app.registry import WINGS
 from app.status import roles
@@ -59,8 +58,5 @@ async def _read(cluster: Cluster, section: Section) -> Found | None:
     except ApiError as refusal:
         reading.note(refusal)
     except Exception as error:  # noqa: BLE001  the wall of a section: one object that it cannot read must not hide the rest
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        reading.unread.append(
-            f"not read: an internal error, {type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
-        )
+        reading.unread.append(f"not read: {internal(error)}")
     return Found(unread=tuple(reading.unread))

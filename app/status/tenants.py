@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from app.doctor import objects
 from app.doctor.dpus import placement_of
-from app.doctor.model import Severity
+from app.doctor.model import Severity, listed
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.tenancy.model import AGENT_CONNECTED, CONNECTED, NO_CONTACT, tenant_state
@@ -18,7 +18,6 @@ from app.workloads.model import TENANTS
 
 SOON = 14
 """Days before the end of a certificate in which the screen warns of it."""
-_SHOWN = 3
 
 
 async def _read(reading: Reading) -> Found | None:
@@ -61,8 +60,7 @@ def row_of(tenant: JSON, *, now: datetime, dpus: Mapping[str, tuple[int, int]], 
         notes.append(f"its last certificate ends in {days} days" if days >= 0 else "its certificates have ended")
         severity = max(severity, Severity.warning if days >= 0 else Severity.error)
     if missing := sorted(set(own or ()) - hosts) if hosts is not None else []:
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        notes.append(f"no node is the DPU of {', '.join(missing[:_SHOWN])}{more}")
+        notes.append(f"no node is the DPU of {listed(missing)}")
         severity = max(severity, Severity.warning)
     if ready is not None and total is not None and ready < total:
         notes.append(f"{total - ready} of its DPUs {'is' if total - ready == 1 else 'are'} not ready")

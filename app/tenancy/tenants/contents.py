@@ -12,6 +12,7 @@ from app.kube.resources import NODES, PODS, Resource
 from app.kube.retry import every_item
 from app.placement.model import PlacementOptions
 from app.tenancy.controller.state import project_node
+from app.text import several
 from app.wire import JSON
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOAD, WORKLOADS, tenant_namespace
 
@@ -45,7 +46,7 @@ async def contents_of(client: KubeClient, tenant: str) -> Mapping[str, int]:
 
 def counted(counts: Mapping[str, int]) -> str:
     """The counts as text: "1 workload, 2 companions"."""
-    return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts.items())
+    return ", ".join(several(number, noun) for noun, number in counts.items())
 
 
 async def companions_on(client: KubeClient, tenant: str, nodes: Collection[str]) -> int:

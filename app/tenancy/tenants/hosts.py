@@ -10,7 +10,8 @@ from app.kube.client import KubeClient
 from app.placement.model import PlacementOptions
 from app.tenancy.model import tenant_problems
 from app.tenancy.tenants.changes import change_spec, check_claims, existing_tenant
-from app.tenancy.tenants.contents import companions_on, counted, dpus_of
+from app.tenancy.tenants.contents import companions_on, dpus_of
+from app.text import several
 from app.wire import JSON
 
 
@@ -35,7 +36,7 @@ class HostChange:
             lines.append(f"tenant {self.tenant} has no host then: none of its Pods can be placed")
         if self.companions:
             lines.append(
-                f"{counted({'companion': self.companions})} of tenant {self.tenant} run on these nodes: they run on "
+                f"{several(self.companions, 'companion')} of tenant {self.tenant} run on these nodes: they run on "
                 "until they end or are deleted, and cannot be placed there again"
             )
         return lines
