@@ -9,16 +9,17 @@ and, where it could be read, the uid.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, Plan, Reviewed
 from app.admission.deadlines import Deadlines
-from app.admission.review import Decision, Request, decode, encode, identify
+from app.admission.review import Decision, Request, Review, decode, encode, identify
 from app.errors import BadReview, Transient
 
 BODY_LIMIT = 7 * 1024 * 1024
@@ -31,6 +32,28 @@ _CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended
 """What is reported where the server ends and waits no longer: there is no answer, but still a line."""
 _JSON_TYPE = (b"content-type", b"application/json")
 _DISCARD = 4
+
+
+class Answer(NamedTuple):
+    """What one body is answered with; without a `request` where none could be read.
+
+    `uid` stands only where there is no request to take it from.
+    """
+
+    status: int
+    payload: bytes
+    decision: Decision
+    request: Request | None = None
+    plan: Plan | None = None
+    error: BaseException | None = None
+    uid: str = ""
+
+
+class Waiting(NamedTuple):
+    """A review whose decision has to wait, for an object that no cache has; `answer` is awaited once."""
+
+    request: Request
+    answer: Coroutine[Any, Any, Answer]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -78,8 +101,7 @@ class ReviewEndpoint:
         """Answer one request; only a vanished client leaves it without an answer."""
         begin = time.perf_counter()
         in_flight[self.name] += 1
-        body, review, plan, error, uid = _Body(), None, None, None, ""
-        status, decision = 500, _CANCELED
+        body, answer = _Body(), Answer(500, b"", _CANCELED)
         try:
             try:
                 with self._deadlines.limit(_deadline_of(scope["query_string"], self.deadline)):
@@ -87,33 +109,46 @@ class ReviewEndpoint:
                     # before it reads would find the connection reset instead of the answer.
                     content = await body.read(receive, limit=self.body_limit)
                     _check_headers(scope)
-                    review = decode(content)
-                    found = self.chain.review(review.request)
-                    # Most reviews are decided from the caches, without waiting for anything.
-                    decision, plan = found if isinstance(found, tuple) else await found
-                payload = encode(decision, api_version=review.api_version, uid=review.request.uid)
-                status = 200
-            except Exception as caught:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
-                error = caught
-                status, decision = _failed(caught)
-                api_version, uid = identify(b"".join(body.chunks))
-                payload = encode(decision, api_version=api_version, uid=uid)
-            await self._respond(send, status, payload, close=not body.complete)
+                    found = self.decide(content)
+                    if isinstance(found, Waiting):
+                        answer = answer._replace(request=found.request)
+                        found = await found.answer
+                    answer = found
+            except Exception as error:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
+                answer = _failure(error, b"".join(body.chunks), answer.request)
+            await self._respond(send, answer.status, answer.payload, close=not body.complete)
         finally:
             in_flight[self.name] -= 1
-            self.finished(
-                Outcome(
-                    webhook=self.name,
-                    status=status,
-                    decision=decision,
-                    seconds=time.perf_counter() - begin,
-                    request=review.request if review is not None else None,
-                    plan=plan,
-                    error=error,
-                    headers=scope["headers"],
-                    uid=uid,
-                )
+            self._report(answer, begin, scope["headers"])
+
+    def decide(self, content: bytes) -> Answer | Waiting:
+        """The answer to a whole body. What goes wrong is an answer too, with the status and the error."""
+        request = None
+        try:
+            review = decode(content)
+            request = review.request
+            found = self.chain.review(request)
+            # Most reviews are decided from the caches, without waiting for anything.
+            if isinstance(found, tuple):
+                return _answer(review, found)
+        except Exception as error:  # noqa: BLE001  as above
+            return _failure(error, content, request)
+        return Waiting(request, _answer_later(review, found))
+
+    def _report(self, answer: Answer, begin: float, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self.finished(
+            Outcome(
+                webhook=self.name,
+                status=answer.status,
+                decision=answer.decision,
+                seconds=time.perf_counter() - begin,
+                request=answer.request,
+                plan=answer.plan,
+                error=answer.error,
+                headers=headers,
+                uid=answer.uid,
             )
+        )
 
     async def _respond(self, send: Send, status: int, payload: bytes, *, close: bool) -> None:
         headers = [_JSON_TYPE, (b"content-length", b"%d" % len(payload))]
@@ -124,6 +159,23 @@ class ReviewEndpoint:
             headers.append((b"allow", b"POST"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": payload})
+
+
+def _answer(review: Review, found: Reviewed) -> Answer:
+    payload = encode(found.decision, api_version=review.api_version, uid=review.request.uid)
+    return Answer(200, payload, found.decision, review.request, found.plan)
+
+
+async def _answer_later(review: Review, found: Awaitable[Reviewed]) -> Answer:
+    return _answer(review, await found)
+
+
+def _failure(error: Exception, content: bytes, request: Request | None) -> Answer:
+    """The answer to a body of which this may be the beginning only."""
+    status, decision = _failed(error)
+    api_version, uid = identify(content)
+    payload = encode(decision, api_version=api_version, uid=uid)
+    return Answer(status, payload, decision, request, error=error, uid=uid)
 
 
 def _failed(error: Exception) -> tuple[int, Decision]:
