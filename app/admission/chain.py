@@ -24,7 +24,8 @@ class Plan:
 
     `audit` says for each kind of what was injected what it was, and what asked for it (`audit_text` cuts it).
     `injected` counts it by kind ("resource", "node-selector", "volume" …) for the metric; `reason` is the CamelCase
-    word of the outcome, set by the injector or check that has one ("OptedOut", "Injected").
+    word of the outcome, set by the injector or check that has one ("OptedOut", "Injected"). `keep` is set to False by a
+    part that reads more than `app.admission.memo` takes for the inputs of a decision, or a cache that is volatile.
     """
 
     patch: Patch = field(default_factory=Patch)
@@ -33,6 +34,7 @@ class Plan:
     injected: dict[str, int] = field(default_factory=dict)
     reason: str = ""
     message: str = ""
+    keep: bool = True
 
     def skip(self, reason: str, message: str) -> None:
         """Nothing is injected, for this reason; an earlier outcome keeps its word."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import Counter, Gauge, Histogram
 
 from app.admission.endpoint import Outcome, in_flight
+from app.admission.memo import RESULTS, memos
 from app.metrics import published
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -31,6 +32,14 @@ ADMISSION_PATCH_OPS = Histogram(
     buckets=(0, 1, 2, 4, 8, 16, 32, 64),
 )
 ADMISSION_INJECTED = Counter("admission_injected_total", "What was injected into Pods, by kind", ("kind",))
+ADMISSION_MEMO_LOOKUPS = Counter(
+    "admission_memo_lookups_total",
+    "Reviews of new Pods for which an answer to a Pod alike was looked for, by result: hit or miss",
+    ("result",),
+)
+ADMISSION_MEMO_BYTES = Gauge(
+    "admission_memo_bytes", "Bytes of answers that are kept for Pods alike", multiprocess_mode="livesum"
+)
 
 
 def create_series(webhooks: tuple[str, ...]) -> None:
@@ -46,6 +55,8 @@ def create_series(webhooks: tuple[str, ...]) -> None:
         ADMISSION_REQUESTS.labels(webhook, "", "error")
     for injected in INJECTED_KINDS:
         ADMISSION_INJECTED.labels(injected)
+    for result in RESULTS:
+        ADMISSION_MEMO_LOOKUPS.labels(result)
 
 
 def count_reviews(outcomes: Iterable[Outcome]) -> None:
@@ -74,6 +85,10 @@ def count_reviews(outcomes: Iterable[Outcome]) -> None:
 def _publish() -> None:
     for webhook, number in in_flight.items():
         ADMISSION_IN_FLIGHT.labels(webhook).set(number)
+    for memo in memos:
+        for result, count in memo.take_lookups().items():
+            ADMISSION_MEMO_LOOKUPS.labels(result).inc(count)
+    ADMISSION_MEMO_BYTES.set(sum(memo.bytes for memo in memos))
 
 
 def decision_word(outcome: Outcome) -> str:

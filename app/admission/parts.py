@@ -37,6 +37,7 @@ class Caches:
 
     def __init__(self) -> None:
         self.all: list[Cached] = []
+        self._listeners: list[Callable[[], object]] = []
         self._lookups: dict[Hashable, Lookup[Any]] = {}
         self.client: KubeClient | None = None
 
@@ -47,10 +48,16 @@ class Caches:
         *,
         only: Key | None = None,
         indices: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+        volatile: bool = False,
     ) -> Store[T]:
-        """A cache that is filled from now on, or when `fill` is called."""
+        """A cache that is filled from now on, or when `fill` is called.
+
+        A `volatile` one changes with every Pod or two: an injector that reads it sets `Plan.keep` to False.
+        """
         kept = project if only is None else lambda obj: project(obj) if _key(obj) == only else None
         store: Store[T] = Store(kept, indices=indices)
+        if not volatile:
+            store.subscribe(self._change)
         self.all.append(Cached(resource, store, only))
         return store
 
@@ -58,16 +65,26 @@ class Caches:
         """Namespaces by a cache of them, and by `client` where it lacks one."""
         return Namespaces(self.lookup(NAMESPACES, project, called="namespace"))
 
-    def lookup(self, resource: Resource, project: Callable[[JSON], T], *, called: str) -> Lookup[T]:
+    def lookup(
+        self, resource: Resource, project: Callable[[JSON], T], *, called: str, volatile: bool = False
+    ) -> Lookup[T]:
         """Such a cache, with one GET for what it lacks; one for all who ask with the same function.
 
         `called` names an object in messages.
         """
         key = (resource, project)
         if key not in self._lookups:
-            cache = self.cache(resource, project)
+            cache = self.cache(resource, project, volatile=volatile)
             self._lookups[key] = Lookup(resource, cache, project, client=lambda: self.client, called=called)
         return self._lookups[key]
+
+    def on_changed(self, listener: Callable[[], object]) -> None:
+        """Calls `listener` on every later change of a cache that is not volatile, before a review can see it."""
+        self._listeners.append(listener)
+
+    def _change(self, *_: object) -> None:
+        for listener in self._listeners:
+            listener()
 
     async def fill(
         self,

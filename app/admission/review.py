@@ -84,7 +84,11 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
 
     def is_static_pod(self, annotations: Container[str]) -> bool:
         """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
-        return MIRROR in annotations and _NODES in self.user_info.groups
+        return MIRROR in annotations and self.by_kubelet
+
+    @property
+    def by_kubelet(self) -> bool:
+        return _NODES in self.user_info.groups
 
     @cached_property
     def pod(self) -> Pod:
@@ -104,7 +108,11 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     @property
     def names(self) -> tuple[str, str]:
         """(name, generateName) of the object; the second only where there is no name yet."""
-        return (self.name, "") if self.name else ("", self.metadata.generate_name)
+        return (self.name, "") if self.name else ("", self.generate_name)
+
+    @cached_property
+    def generate_name(self) -> str:
+        return self.metadata.generate_name
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel"):

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.admission.chain import Chain
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import ReviewEndpoint
+from app.admission.memo import Memo
 from app.admission.metrics import create_series
 from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
 
@@ -25,16 +26,22 @@ KEEP_ALIVE = 120
 
 
 def review_app(
-    chains: Mapping[str, Chain], *, aliases: Mapping[str, str] = MappingProxyType({}), **options: Any
+    chains: Mapping[str, Chain],
+    *,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+    memos: Mapping[str, Memo] = MappingProxyType({}),
+    **options: Any,
 ) -> ASGIApp:
     """The application on the TLS port: an endpoint with these options for each chain, FastAPI for other paths.
 
-    `aliases` are other paths of endpoints.
+    `aliases` are other paths of endpoints. `memos` are for some of the chains, by their names.
 
     Inside FastAPI its middleware would cost a review as much as its decision does.
     """
     create_series(tuple(chains))
-    endpoints = {f"/{name}": ReviewEndpoint(name, chain, **options) for name, chain in chains.items()}
+    endpoints = {
+        f"/{name}": ReviewEndpoint(name, chain, memo=memos.get(name), **options) for name, chain in chains.items()
+    }
     endpoints |= {f"/{alias}": endpoints[f"/{name}"] for alias, name in aliases.items()}
     rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 

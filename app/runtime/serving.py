@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from app.admission.memo import Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app
 from app.errors import UsageError
@@ -60,7 +61,8 @@ class Serving:
             new_context=lambda: settings.server_context()[0],
             client_cas=() if settings.insecure else settings.client_ca,
         )
-        self._caches = Caches()
+        self._caches, memo = Caches(), Memo()
+        self._caches.on_changed(memo.clear)
         self._sources = Sources(settings, self._caches)
         # With manifests there is no cluster, so Events cannot be written.
         wanted = settings.events and settings.manifests is None
@@ -76,6 +78,8 @@ class Serving:
             review_app(
                 chains(parts, namespace=settings.namespace),
                 aliases={path: name for wing in WINGS for path, name in wing.paths.items()},
+                # A check reads the whole object, so that its decision holds for that object alone.
+                memos={"mutate": memo},
                 finished=self._log.finished,
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,

@@ -22,8 +22,9 @@ def statuses(context: Context, settings: AdmissionSettings) -> Parts:
                 BY_ADDRESS: lambda claim: claim.addresses(),
                 BY_POD: lambda claim: [claim.pod.uid] if claim.pod is not None else [],
             },
+            volatile=True,
         ),
-        pods=caches.cache(PODS, stored_network_pod, indices={BY_ADDRESS: lambda pod: pod.addresses()}),
+        pods=caches.cache(PODS, stored_network_pod, indices={BY_ADDRESS: lambda pod: pod.addresses()}, volatile=True),
         attachments=caches.cache(NETWORK_ATTACHMENTS, stored_attachment),
     )
     check = ClaimStatusCheck(

@@ -47,6 +47,8 @@ class ClaimsInjector:
         elif where := pod.opted_out:
             plan.skip("OptedOut", f'{where} {INJECT} is "false"')
         else:
+            if any(one.resource_claim_name for one in pod.spec.resource_claims):
+                plan.keep = False  # claims are volatile; injectors that came before may have read them too
             return follow(self._steps(pod, namespace, plan))
         return None
 

@@ -37,7 +37,7 @@ def injection(context: Context, settings: AdmissionSettings) -> Parts:
     sources = Sources(
         known,
         caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template"),
-        caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim"),
+        caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim", volatile=True),
     )
     networks = settings_as(context.settings, NetworksSettings)
     attachments = caches.lookup(

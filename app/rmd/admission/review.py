@@ -39,7 +39,7 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     )
     checks: tuple[Check, ...] = (pods,)
     if backend != "runtime":
-        checks = (pods, RmdObjectCheck(hosts, caches.cache(RMD_WORKLOADS, stored_held)))
+        checks = (pods, RmdObjectCheck(hosts, caches.cache(RMD_WORKLOADS, stored_held, volatile=True)))
     if backend == "daemon":
         return Parts(checks=checks)
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, settings.rmd_classes))
