@@ -1,0 +1,198 @@
+"""Keeps answers to reviews of Pods for Pods alike: replicas of one template differ in nothing that a decision reads.
+
+A decision of the chain that mutates follows from what `Asked` takes out of the review and from caches, whose changes
+drop every answer. What is taken is compared byte by byte, so that two inputs never share an answer. A part that reads
+more sets `Plan.keep` to False for its Pods.
+
+The volume with the token of a Pod's ServiceAccount has a name of its own in every Pod. It stands in the spec as a mark
+that JSON cannot hold, where nothing but volumes and their mounts has the name.
+"""
+
+from __future__ import annotations
+
+import weakref
+from array import array
+from typing import NamedTuple
+
+import msgspec
+
+from app.admission.chain import Plan, Reviewed
+from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, Review
+from app.wire import decode_json, encode_json
+
+LIMIT = 8 * 1024 * 1024
+"""Bytes that one memo keeps, keys and answers with what Python needs for them."""
+LARGEST = 64 * 1024
+"""Bytes of one key, and of one answer; larger ones are not kept, so that no Pod takes the place of many."""
+RESULTS = ("hit", "miss")
+_OVERHEAD, _OPERATION = 4096, 1024
+"""Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
+_SLOTS = 4096
+_VOLUME = b"kube-api-access-"
+_NAME = len(_VOLUME) + 1
+_END = _NAME + 5
+_MARK = b"\0"
+_POD = GroupVersionKind("", "v1", "Pod")
+_PODS = GroupVersionResource("", "v1", "pods")
+_ABSENT = msgspec.Raw(b"")
+
+Key = tuple[str, str, bool, bytes, bytes, bytes]
+"""Version of the review, namespace, whether a kubelet asks; labels, annotations and spec as they came."""
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    """What is text in `ObjectMeta` is text here: another type is refused in both."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    labels: msgspec.Raw = _ABSENT
+    annotations: msgspec.Raw = _ABSENT
+
+
+class _Pod(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    spec: msgspec.Raw = _ABSENT
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+class Asked(NamedTuple):
+    """What a decision about the creation of a Pod follows from; `volume` is the name, quoted, that the spec lacks."""
+
+    key: Key
+    generate_name: str
+    volume: bytes
+
+
+def asked_of(review: Review) -> Asked | None:
+    """None for all that is no creation of a Pod in a namespace, or has another shape than a Pod's, or is large."""
+    request = review.request
+    if request.operation != "CREATE" or request.kind != _POD or request.resource != _PODS or request.sub_resource:
+        return None
+    if not request.namespace or len(request.object) > LARGEST:
+        return None
+    try:
+        pod = _decode(request.object)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    metadata = pod.metadata
+    spec, volume = _without_volume(bytes(pod.spec))
+    labels, annotations = bytes(metadata.labels), bytes(metadata.annotations)
+    key = (review.api_version, request.namespace, request.by_kubelet, labels, annotations, spec)
+    return Asked(key, metadata.generate_name, volume)
+
+
+def _without_volume(spec: bytes) -> tuple[bytes, bytes]:
+    """The spec with a mark in place of every text that is the first name of such a volume, and that name, quoted."""
+    start = spec.find(b'"' + _VOLUME)
+    volume = spec[start : start + _END + 1] if start >= 0 else b""
+    if volume[_END:] != b'"' or not volume[_NAME:_END].isalnum():
+        return spec, b""
+    return spec.replace(volume, _MARK), volume
+
+
+class Kept(msgspec.Struct):
+    """An answer but for the uid, and what is reported of it; `size` are the bytes that it is counted with."""
+
+    before: bytes
+    after: bytes
+    decision: Decision
+    plan: Plan
+    size: int
+    used: bool = False
+
+    def payload(self, uid: str) -> bytes:
+        return b"".join((self.before, encode_json(uid), self.after))
+
+
+class Memo:
+    """Answers by all inputs of their decisions.
+
+    An answer is kept when its key is offered for the second time, so that Pods of which there is one each neither fill
+    the memory nor drop what is used. At `limit` bytes those go first that were not used of late.
+    """
+
+    def __init__(self, *, limit: int = LIMIT) -> None:
+        self.bytes = 0
+        self._lookups = dict.fromkeys(RESULTS, 0)
+        self._limit = limit
+        self._answers: dict[Key, Kept] = {}
+        self._offered = array("q", bytes(8 * _SLOTS))
+        memos.add(self)
+
+    def find(self, asked: Asked) -> Kept | None:
+        kept = self._answers.get(asked.key)
+        if kept is None:
+            self._lookups["miss"] += 1
+            return None
+        self._lookups["hit"] += 1
+        kept.used = True
+        return kept
+
+    def offer(self, asked: Asked, uid: str, found: Reviewed, payload: bytes) -> None:
+        """Keep the payload that answers the review with this uid, where it holds for Pods alike."""
+        decision, plan = found
+        if not (decision.allowed and plan.keep and self._is_second(asked.key) and _is_free_of(asked, decision)):
+            return
+        place = b'"uid":'
+        before, quoted, after = payload.partition(place + encode_json(uid))
+        size = sum(map(len, asked.key[3:])) + len(payload)
+        size += _OVERHEAD + _OPERATION * len(decision.operations)
+        if quoted and len(payload) <= LARGEST:
+            self.bytes += size
+            self._answers[asked.key] = Kept(before + place, after, decision, plan, size)
+            self._bound()
+
+    def take_lookups(self) -> dict[str, int]:
+        """How many there were by result, since this was called before."""
+        lookups, self._lookups = self._lookups, dict.fromkeys(RESULTS, 0)
+        return lookups
+
+    def clear(self) -> None:
+        """Drop every answer; to be called at each change of what decisions read."""
+        self._answers.clear()
+        self.bytes = 0
+
+    def _is_second(self, key: Key) -> bool:
+        """A key that shares its hash with another one may be taken for it: then the first offer is enough."""
+        known = hash(key)
+        slot = known % _SLOTS
+        before, self._offered[slot] = self._offered[slot], known
+        return before == known
+
+    def _bound(self) -> None:
+        while self.bytes > self._limit:
+            key = next(iter(self._answers))
+            kept = self._answers.pop(key)
+            if kept.used:
+                kept.used = False
+                self._answers[key] = kept
+            else:
+                self.bytes -= kept.size
+
+
+memos: weakref.WeakSet[Memo] = weakref.WeakSet()
+"""Those of this process; the metrics read them."""
+
+
+def _is_free_of(asked: Asked, decision: Decision) -> bool:
+    """Whether the answer is the same with every other name of the volume.
+
+    The name must be one of volumes alone, and of mounts of them, for other names are compared with what annotations and
+    clusters say. No other text may hold the beginning of such a name, and the answer may not quote it.
+    """
+    if not asked.volume:
+        return _MARK not in asked.key[-1]
+    try:
+        spec = decode_json(asked.key[-1].replace(_MARK, asked.volume))
+        named = [*spec["volumes"]]
+        for kind in ("initContainers", "containers"):
+            named += [mount for one in spec.get(kind) or () for mount in one.get("volumeMounts") or ()]
+        name = asked.volume[1:-1].decode()
+        found = [one.pop("name") for one in named if one.get("name") == name]
+    except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError, AttributeError):
+        return False
+    said = (decision.operations, decision.warnings, decision.audit_annotations, decision.message)
+    return len(found) == asked.key[-1].count(_MARK) and _VOLUME not in encode_json((spec, said))
