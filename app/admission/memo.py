@@ -25,7 +25,7 @@ LIMIT = 8 * 1024 * 1024
 LARGEST = 64 * 1024
 """Bytes of one key, and of one answer; larger ones are not kept, so that no Pod takes the place of many."""
 RESULTS = ("hit", "miss")
-_OVERHEAD, _OPERATION = 4096, 1024
+_OVERHEAD, _OPERATION = 2048, 512
 """Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
 _SLOTS = 4096
 _VOLUME = b"kube-api-access-"
