@@ -9,7 +9,7 @@ and, where it could be read, the uid.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.admission.chain import Chain, Plan, Reviewed
 from app.admission.deadlines import Deadlines
+from app.admission.heads import Headers, check_headers
 from app.admission.memo import Memo, asked_of
 from app.admission.review import Decision, Request, Review, decode, encode, identify
 from app.errors import BadReview, Transient
@@ -31,8 +32,9 @@ DEADLINE = 8.0
 
 _CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended before there was an answer", code=500)
 """What is reported where the server ends and waits no longer: there is no answer, but still a line."""
-_JSON_TYPE = (b"content-type", b"application/json")
+JSON_TYPE = (b"content-type", b"application/json")
 _DISCARD = 4
+_GONE = "the client closed the connection before the body was complete"
 
 
 class Answer(NamedTuple):
@@ -70,7 +72,7 @@ class Outcome(msgspec.Struct, frozen=True):
     request: Request | None = None
     plan: Plan | None = None
     error: BaseException | None = None
-    headers: Sequence[tuple[bytes, bytes]] = ()
+    headers: Headers = ()
     uid: str = ""
 
 
@@ -99,19 +101,26 @@ class ReviewEndpoint:
     def __post_init__(self) -> None:
         in_flight.setdefault(self.name, 0)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; only a vanished client leaves it without an answer."""
-        begin = time.perf_counter()
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send, *, since: float = 0.0, waiting: Waiting | None = None
+    ) -> None:
+        """Answer one request; only a vanished client leaves it without an answer.
+
+        It began at `since`, by `time.perf_counter`, if not now. `waiting` is what `decide` said of its body already.
+        """
+        now = time.perf_counter()
+        since = since or now
         in_flight[self.name] += 1
         body, answer = _Body(), Answer(500, b"", _CANCELED)
         try:
             try:
-                with self._deadlines.limit(_deadline_of(scope["query_string"], self.deadline)):
+                limit = _deadline_of(scope["query_string"], self.deadline) - (now - since)
+                with self._deadlines.limit(limit):
                     # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
                     # before it reads would find the connection reset instead of the answer.
                     content = await body.read(receive, limit=self.body_limit)
-                    _check_headers(scope)
-                    found = self.decide(content)
+                    check_headers(scope["method"], scope["headers"])
+                    found = waiting or self.decide(content)
                     if isinstance(found, Waiting):
                         answer = answer._replace(request=found.request)
                         found = await found.answer
@@ -121,7 +130,7 @@ class ReviewEndpoint:
             await self._respond(send, answer.status, answer.payload, close=not body.complete)
         finally:
             in_flight[self.name] -= 1
-            self._report(answer, begin, scope["headers"])
+            self.report(answer, since=since, headers=scope["headers"])
 
     def decide(self, content: bytes) -> Answer | Waiting:
         """The answer to a whole body. What goes wrong is an answer too, with the status and the error."""
@@ -144,13 +153,18 @@ class ReviewEndpoint:
             return _failure(error, content, request)
         return Waiting(request, _answer_later(review, found))
 
-    def _report(self, answer: Answer, begin: float, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def lose(self, content: bytes, *, since: float, headers: Headers) -> None:
+        """Report a review whose client went away when this much of it had come."""
+        self.report(_failure(BadReview(_GONE), content, None), since=since, headers=headers)
+
+    def report(self, answer: Answer, *, since: float, headers: Headers) -> None:
+        """Have an answer that was sent counted and logged; the request began at `since`."""
         self.finished(
             Outcome(
                 webhook=self.name,
                 status=answer.status,
                 decision=answer.decision,
-                seconds=time.perf_counter() - begin,
+                seconds=time.perf_counter() - since,
                 request=answer.request,
                 plan=answer.plan,
                 error=answer.error,
@@ -160,7 +174,7 @@ class ReviewEndpoint:
         )
 
     async def _respond(self, send: Send, status: int, payload: bytes, *, close: bool) -> None:
-        headers = [_JSON_TYPE, (b"content-length", b"%d" % len(payload))]
+        headers = [JSON_TYPE, (b"content-length", b"%d" % len(payload))]
         # A body that was not read to its end is still on its way in; the connection cannot carry another request.
         if close or self.draining():
             headers.append((b"connection", b"close"))
@@ -204,17 +218,6 @@ def _failed(error: Exception) -> tuple[int, Decision]:
     return 500, Decision(allowed=False, reason=reason, message=message, code=500)
 
 
-def _check_headers(scope: Scope) -> None:
-    if scope["method"] != "POST":
-        raise BadReview(f"method: want POST, got {scope['method']}", status=405)
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            if value == b"application/json" or value.split(b";", 1)[0].strip().lower() == b"application/json":
-                return
-            raise BadReview(f"Content-Type: want application/json, got {value[:100].decode('latin-1')!r}", status=415)
-    raise BadReview("Content-Type: want application/json, got none", status=415)
-
-
 class _Body:
     """The body of one request: the chunks that were kept, and whether all of it came in."""
 
@@ -234,7 +237,7 @@ class _Body:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise BadReview("the client closed the connection before the body was complete")
+                raise BadReview(_GONE)
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
             if size <= limit:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.admission.answering import AnsweringProtocol
 from app.admission.chain import Chain
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import ReviewEndpoint
@@ -25,31 +27,37 @@ KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
 
 
+class ReviewApp:
+    """The application on the TLS port: the endpoints by path, FastAPI for other paths.
+
+    Inside FastAPI its middleware would cost a review as much as its decision does.
+    """
+
+    def __init__(self, endpoints: Mapping[str, ReviewEndpoint]) -> None:
+        self.endpoints = endpoints
+        self._rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self.endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        await (self._rest if endpoint is None else endpoint)(scope, receive, send)
+
+
 def review_app(
     chains: Mapping[str, Chain],
     *,
     aliases: Mapping[str, str] = MappingProxyType({}),
     memos: Mapping[str, Memo] = MappingProxyType({}),
     **options: Any,
-) -> ASGIApp:
-    """The application on the TLS port: an endpoint with these options for each chain, FastAPI for other paths.
+) -> ReviewApp:
+    """An endpoint with these options for each chain, and with the memo of its name, where there is one.
 
-    `aliases` are other paths of endpoints. `memos` are for some of the chains, by their names.
-
-    Inside FastAPI its middleware would cost a review as much as its decision does.
+    `aliases` are other paths of endpoints.
     """
     create_series(tuple(chains))
     endpoints = {
         f"/{name}": ReviewEndpoint(name, chain, memo=memos.get(name), **options) for name, chain in chains.items()
     }
-    endpoints |= {f"/{alias}": endpoints[f"/{name}"] for alias, name in aliases.items()}
-    rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = endpoints.get(scope["path"]) if scope["type"] == "http" else None
-        await (rest if endpoint is None else endpoint)(scope, receive, send)
-
-    return application
+    return ReviewApp(endpoints | {f"/{alias}": endpoints[f"/{name}"] for alias, name in aliases.items()})
 
 
 def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tuple[bytes, str]]) -> FastAPI:
@@ -88,10 +96,11 @@ class _Server(uvicorn.Server):
         await self.lifespan.startup()
         pool = ConnectionPool(allowed_connections())
 
+        app = self.config.app
+        kind = partial(AnsweringProtocol, endpoints=app.endpoints) if isinstance(app, ReviewApp) else BoundedProtocol
+
         def protocol(slot: Slot) -> BoundedProtocol:
-            return BoundedProtocol(
-                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, slot=slot
-            )
+            return kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state, slot=slot)
 
         context, backlog = self.config.ssl, self.config.backlog
         servers = [Listener(listener, pool, protocol, context=context, backlog=backlog) for listener in sockets or ()]

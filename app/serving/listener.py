@@ -100,6 +100,14 @@ class Slot:
         if self in self._pool.taken:
             self._pool.idle[self] = None
 
+    def served(self) -> None:
+        """It was busy and is idle again."""
+        if self in self._pool.idle:
+            self._pool.idle.move_to_end(self)
+        else:
+            self.busy()
+            self.idle()
+
     def release(self) -> None:
         """The connection is closed. A second call has no effect."""
         self.busy()

@@ -1,0 +1,165 @@
+"""The connection that answers ordinary reviews as soon as they have come: without scope, task and messages of ASGI.
+
+A review is ordinary where its head is (`heads`), nothing else is under way on the connection, and the decision need not
+wait. The bytes of everything else go to uvicorn, which answers with the same endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from app.admission.connection import BoundedProtocol
+from app.admission.endpoint import JSON_TYPE, ReviewEndpoint, Waiting, in_flight
+from app.admission.heads import Head, find_head
+
+HOLD_SECONDS = 0.05
+"""For which the rest of a review is waited for here; after that uvicorn waits."""
+
+
+class AnsweringProtocol(BoundedProtocol):
+    """Has the `endpoints` by path."""
+
+    _held: _Held | None = None
+    _odd = False
+    _answered = 0.0
+
+    def __init__(self, *args: Any, endpoints: Mapping[str, ReviewEndpoint], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._endpoints = endpoints
+
+    def data_received(self, data: bytes) -> None:
+        if self._held is not None:
+            data = self._held.data + data
+        elif not self._is_free():
+            super().data_received(data)
+            return
+        found = find_head(data)
+        endpoint = self._endpoints.get(found[0].path) if found is not None else None
+        if found is None or endpoint is None or endpoint.draining():
+            self._pass_on(data)
+            return
+        head, begin, end = found
+        if len(data) == end:
+            self._answer(endpoint, head, data, begin)
+        elif len(data) < end < begin + HIGH_WATER_LIMIT:
+            self._hold(endpoint, head, data, begin, end)
+        else:
+            self._pass_on(data)
+
+    def on_headers_complete(self) -> None:
+        # What such a request leaves in the parser would be part of the next one.
+        if self.parser.should_upgrade() or any(name == b"transfer-encoding" for name, _ in self.headers):
+            self._odd = True
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        held = self._held
+        if held is not None:
+            self._let_go()
+            held.endpoint.lose(held.data[held.begin :], since=held.since, headers=held.head.headers)
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        self._stop_holding()
+        super().shutdown()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection. Answers given here leave the timer alone: it starts again for what is left."""
+        left = self._answered + self.timeout_keep_alive - self.loop.time()
+        if self._held is not None:
+            left = max(left, HOLD_SECONDS)
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _is_free(self) -> bool:
+        """Whether the parser is between two requests, and the last of them has its answer."""
+        cycle = self.cycle
+        return not (
+            self._phase
+            or self._odd
+            or self._refused
+            or (cycle is not None and not cycle.response_complete)
+            or self.flow.write_paused
+            or self.transport.is_closing()
+        )
+
+    def _answer(self, endpoint: ReviewEndpoint, head: Head, data: bytes, begin: int) -> None:
+        since = self._let_go()
+        answer = endpoint.decide(data[begin:])
+        if isinstance(answer, Waiting):
+            self._feed(data, partial(endpoint, since=since, waiting=answer))
+            return
+        lines = _lines(answer.status, tuple(self.server_state.default_headers))
+        self.transport.write(b"%b%d\r\n\r\n%b" % (lines, len(answer.payload), answer.payload))
+        self.server_state.total_requests += 1
+        self._slot.served()
+        self._answered = self.loop.time()
+        endpoint.report(answer, since=since, headers=head.headers)
+
+    def _pass_on(self, data: bytes) -> None:
+        """Leave these bytes to uvicorn; they are more than one request, or less, or another one."""
+        held = self._held
+        # The application is that of all requests in these bytes.
+        whole = held is not None and len(data) <= held.end
+        self._feed(data, partial(held.endpoint, since=self._let_go()) if held is not None and whole else self.app)
+
+    def _feed(self, data: bytes, app: ASGIApp) -> None:
+        self._let_go()
+        usual, self.app = self.app, app
+        try:
+            super().data_received(data)
+        finally:
+            self.app = usual
+
+    def _hold(self, endpoint: ReviewEndpoint, head: Head, data: bytes, begin: int, end: int) -> None:
+        """Keep what has come of a review."""
+        if self._held is not None:
+            self._held.data = data
+            return
+        in_flight[endpoint.name] += 1
+        timer = self.loop.call_later(HOLD_SECONDS, self._stop_holding)
+        self._held = _Held(endpoint, head, data, begin, end, time.perf_counter(), timer)
+
+    def _stop_holding(self) -> None:
+        if self._held is not None:
+            self._pass_on(self._held.data)
+
+    def _let_go(self) -> float:
+        """When the review began that is held, or that begins now."""
+        held, self._held = self._held, None
+        if held is None:
+            return time.perf_counter()
+        in_flight[held.endpoint.name] -= 1
+        held.timer.cancel()
+        return held.since
+
+
+@dataclass(slots=True)
+class _Held:
+    """A review of which the rest is to come: its body begins and ends at these bytes of the `data`."""
+
+    endpoint: ReviewEndpoint
+    head: Head
+    data: bytes
+    begin: int
+    end: int
+    since: float
+    timer: asyncio.TimerHandle
+
+
+@lru_cache(maxsize=16)
+def _lines(status: int, defaults: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """The head of an answer up to the number that is the length of the body."""
+    headers = (*defaults, JSON_TYPE, (b"content-length", b""))
+    return (STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % header for header in headers)).removesuffix(b"\r\n")
