@@ -1,5 +1,7 @@
 """The part of a Pod that reviews read, decoded once for all injectors, the log and the Events.
 
+Values are trees that refer to nothing else, so that the garbage collector need not follow them (`gc=False`).
+
 Nothing here is ever written back: answers are JSON Patch operations, and unknown fields stay where they are.
 """
 
@@ -22,7 +24,7 @@ _MAPS = ("labels", "annotations", "nodeSelector")
 Quantity = str | int | float
 
 
-class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """`namespace` is "" where the API server left it to the request. `owner_references` are as they came."""
 
     name: str = ""
@@ -33,35 +35,56 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     owner_references: msgspec.Raw = _NULL
 
 
-class ContainerClaim(msgspec.Struct):
+class MetadataParts(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Metadata of which labels and annotations are as they came."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    labels: msgspec.Raw = _NULL
+    annotations: msgspec.Raw = _NULL
+    owner_references: msgspec.Raw = _NULL
+
+
+NO_METADATA_PARTS = MetadataParts()
+
+
+class ObjectParts(msgspec.Struct, frozen=True, gc=False):
+    """What one pass over a review finds of any object; `spec` is as it came. `null` stands for what is not there."""
+
+    metadata: MetadataParts = NO_METADATA_PARTS
+    spec: msgspec.Raw = _NULL
+
+
+class ContainerClaim(msgspec.Struct, gc=False):
     """A reference to a claim of the Pod; the whole claim where it names no request."""
 
     name: str = ""
     request: str = ""
 
 
-class Resources(msgspec.Struct):
+class Resources(msgspec.Struct, gc=False):
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     claims: list[ContainerClaim] = []
 
 
-class VolumeMount(msgspec.Struct, rename="camel"):
+class VolumeMount(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     mount_path: str = ""
 
 
-class VolumeDevice(msgspec.Struct, rename="camel"):
+class VolumeDevice(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     device_path: str = ""
 
 
-class EnvVar(msgspec.Struct):
+class EnvVar(msgspec.Struct, gc=False):
     name: str = ""
     value: str = ""
 
 
-class Container(msgspec.Struct, rename="camel"):
+class Container(msgspec.Struct, rename="camel", gc=False):
     """One container; `resources` is None where the object has no such member, which a patch must then create."""
 
     name: str = ""
@@ -72,22 +95,22 @@ class Container(msgspec.Struct, rename="camel"):
     restart_policy: str = ""
 
 
-class DownwardFile(msgspec.Struct):
+class DownwardFile(msgspec.Struct, gc=False):
     path: str = ""
 
 
-class DownwardVolume(msgspec.Struct):
+class DownwardVolume(msgspec.Struct, gc=False):
     items: list[DownwardFile] = []
 
 
-class Volume(msgspec.Struct, rename={"downward_api": "downwardAPI"}):
+class Volume(msgspec.Struct, rename={"downward_api": "downwardAPI"}, gc=False):
     """A volume; `downward_api` is None for every other kind of volume."""
 
     name: str = ""
     downward_api: DownwardVolume | None = None
 
 
-class PodResourceClaim(msgspec.Struct, rename="camel"):
+class PodResourceClaim(msgspec.Struct, rename="camel", gc=False):
     """A claim of the Pod: a ResourceClaim, or one that is made from a ResourceClaimTemplate."""
 
     name: str = ""
@@ -95,7 +118,7 @@ class PodResourceClaim(msgspec.Struct, rename="camel"):
     resource_claim_template_name: str = ""
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """`affinity` is as it came: `app.placement` reads it where it matters."""
 
     host_network: bool = False
@@ -113,7 +136,7 @@ NO_SPEC = PodSpec()
 """Stands for a spec that the object does not have."""
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """What of a Pod is read; ephemeral containers are left out, they take no resources."""
 
     metadata: ObjectMeta = NO_METADATA
@@ -134,6 +157,8 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 _decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_spec = msgspec.json.Decoder(PodSpec).decode
+_decode_texts = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def decode_pod(raw: msgspec.Raw | bytes) -> Pod:
@@ -149,6 +174,26 @@ def decode_pod(raw: msgspec.Raw | bytes) -> Pod:
             return pod_from(decode_json(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise unreadable(error) from error
+
+
+def pod_of_parts(parts: ObjectParts) -> Pod | None:
+    """The same of an object that was taken apart; None where it takes `decode_pod` to read it, or to refuse it."""
+    metadata, spec = parts.metadata, parts.spec
+    labels, annotations = metadata.labels, metadata.annotations
+    try:
+        return Pod(
+            ObjectMeta(
+                metadata.name,
+                metadata.namespace,
+                metadata.generate_name,
+                {} if labels is _NULL else _decode_texts(labels),
+                {} if annotations is _NULL else _decode_texts(annotations),
+                metadata.owner_references,
+            ),
+            NO_SPEC if spec is _NULL else _decode_spec(spec),
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def pod_from(obj: object) -> Pod:

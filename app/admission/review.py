@@ -1,7 +1,7 @@
 """The AdmissionReview codec: bytes to `Review`, `Decision` to bytes. Pure.
 
-Only the envelope is decoded; the object stays raw until an injector reads the fields that it needs, or a check all of
-it. Shapes:
+One pass finds the envelope and the parts of the object that most reviews read. These stay raw until an injector reads
+them; the object as a whole is found again for what reads all of it. Shapes:
 https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ (admission.k8s.io
 v1, and v1beta1, which differs in nothing that is read here).
 """
@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from app.admission.patch import Operation
-from app.admission.pods import MIRROR, NO_METADATA, ObjectMeta, Pod, decode_pod
+from app.admission.pods import MIRROR, NO_METADATA, ObjectMeta, ObjectParts, Pod, decode_pod, pod_of_parts
 from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
 from app.wire import JSON, decode_json, encode_json
@@ -52,9 +52,9 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
-    """What the API server asks. `object` is raw JSON, `null` for DELETE and CONNECT without options.
+    """What the API server asks.
 
-    What is decoded of it is kept, so that it is read once however many parts of Berth look at it.
+    What is decoded of the object is kept, so that it is read once however many parts of Berth look at it.
     """
 
     uid: str
@@ -66,20 +66,25 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     sub_resource: str = ""
     dry_run: bool | None = None
     user_info: UserInfo = UserInfo()
-    object: msgspec.Raw = _NULL
     old_object: msgspec.Raw = _NULL
 
     @property
+    def object(self) -> msgspec.Raw:
+        """The whole object as raw JSON, `null` for DELETE and CONNECT without options."""
+        raise NotImplementedError
+
+    @property
     def has_object(self) -> bool:
-        return len(self.object) != 4 or bytes(self.object) != b"null"  # the length first: bytes() copies the object
+        raise NotImplementedError
 
     @property
     def creates_pod(self) -> bool:
         """Whether a Pod is created; a hand-written review may name the resource alone."""
         if self.operation != "CREATE" or self.sub_resource or not self.has_object:
             return False
-        if self.kind.kind:
-            return self.kind.kind == "Pod" and not self.kind.group
+        kind = self.kind
+        if kind.kind:
+            return kind.kind == "Pod" and not kind.group
         return self.resource.resource == "pods" and not self.resource.group
 
     def is_static_pod(self, annotations: Container[str]) -> bool:
@@ -115,10 +120,57 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
         return self.metadata.generate_name
 
 
+class WholeRequest(Request, frozen=True, rename="camel", dict=True):
+    """A request whose object was not taken apart: one that is made here, or that of an odd review."""
+
+    object: msgspec.Raw = _NULL
+
+    @property
+    def has_object(self) -> bool:
+        return len(self.object) != 4 or bytes(self.object) != b"null"  # the length first: bytes() copies the object
+
+
+class PartedRequest(Request, frozen=True, rename="camel", dict=True):
+    """A request of which one pass has found the parts of the object; `parts` is None where there is no object."""
+
+    parts: ObjectParts | None = msgspec.field(default=None, name="object")
+
+    @property
+    def object(self) -> msgspec.Raw:
+        found: msgspec.Raw | None = self.__dict__.get("whole")
+        if found is None:
+            found = self.__dict__["whole"] = _decode_whole(self.__dict__["body"]).request.object
+        return found
+
+    @property
+    def has_object(self) -> bool:
+        return self.parts is not None
+
+    @cached_property
+    def pod(self) -> Pod:
+        parts = self.parts
+        found = pod_of_parts(parts) if parts is not None else None
+        return found if found is not None else decode_pod(self.object)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        if self.name or self.parts is None:
+            return self.name, ""
+        return "", self.parts.metadata.generate_name
+
+
 class Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
     request: Request
+
+
+class _WholeReview(Review, frozen=True, rename="camel"):
+    request: WholeRequest
+
+
+class _PartedReview(Review, frozen=True, rename="camel"):
+    request: PartedRequest
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -155,7 +207,8 @@ _HEAD = re.compile(
     rb'(?:"kind"\s*:\s*"AdmissionReview"\s*,\s*)?"request"\s*:\s*\{\s*"uid"\s*:\s*"(?P<uid>[\w.-]+)"',
     re.ASCII,
 )
-_decode_review = msgspec.json.Decoder(Review).decode
+_decode_whole = msgspec.json.Decoder(_WholeReview).decode
+_decode_parted = msgspec.json.Decoder(_PartedReview).decode
 _decode_loose = msgspec.json.Decoder(_Loose).decode
 _decode_metadata = msgspec.json.Decoder(_Object).decode
 
@@ -164,10 +217,7 @@ def decode(body: bytes) -> Review:
     """Raises BadReview with what is wrong and where: not JSON, another kind or version, no request, an empty uid."""
     if not body:
         raise BadReview("body: want an AdmissionReview, got nothing")
-    try:
-        review = _decode_review(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadReview(f"the body is not an AdmissionReview: {error}") from error
+    review = _decoded(body)
     if review.kind != KIND:
         raise BadReview(f"kind: want {KIND}, got {review.kind!r}")
     if review.api_version not in VERSIONS:
@@ -175,6 +225,19 @@ def decode(body: bytes) -> Review:
     if not review.request.uid:
         raise BadReview("request.uid: want the uid of the request, got an empty string")
     return review
+
+
+def _decoded(body: bytes) -> Review:
+    try:
+        found = _decode_parted(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # An object that has no such parts is for the checks and injectors to judge.
+        try:
+            return _decode_whole(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadReview(f"the body is not an AdmissionReview: {error}") from error
+    found.request.__dict__["body"] = body
+    return found
 
 
 def written_object(request: Request, *, reason: str) -> JSON | None:

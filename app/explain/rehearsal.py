@@ -6,7 +6,7 @@ import msgspec
 
 from app.admission.chain import Chain, Reviewed
 from app.admission.parts import Caches, Context, chains
-from app.admission.review import GroupVersionKind, GroupVersionResource, Request
+from app.admission.review import GroupVersionKind, GroupVersionResource, WholeRequest
 from app.kube.client import KubeClient
 from app.registry import parts_of, reviews_of
 from app.settings.source import RoleSettings
@@ -36,7 +36,7 @@ async def review(chain: Chain, obj: JSON, *, namespace: str) -> Reviewed:
     """What the chain decides about the creation of an object. Raises Transient where no decision can be made."""
     group, _, version = str(obj.get("apiVersion") or "v1").rpartition("/")
     kind, name = str(obj.get("kind") or "Pod"), obj["metadata"].get("name", "")
-    request = Request(
+    request = WholeRequest(
         uid="explain",
         kind=GroupVersionKind(group, version, kind),
         resource=GroupVersionResource(group, version, f"{kind.lower()}s"),

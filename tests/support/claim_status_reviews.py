@@ -9,7 +9,7 @@ import msgspec
 
 from app.admission.chain import Chain
 from app.admission.parts import Caches, Context, chains
-from app.admission.review import GroupVersionKind, GroupVersionResource, Request
+from app.admission.review import GroupVersionKind, GroupVersionResource, Request, WholeRequest
 from app.claims.build import review
 from app.claims.model import NETWORK_STATUS
 from app.registry import settings_of
@@ -76,4 +76,4 @@ def status_update(obj: Any, old: Any, **fields: Any) -> Request:
         "object": raw(obj),
         "old_object": raw(old),
     }
-    return Request(**(defaults | fields))
+    return WholeRequest(**(defaults | fields))

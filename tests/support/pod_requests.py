@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from app.admission.review import GroupVersionKind, GroupVersionResource, Request
+from app.admission.review import GroupVersionKind, GroupVersionResource, Request, WholeRequest
 
 POD_KIND = GroupVersionKind("", "v1", "Pod")
 POD_RESOURCE = GroupVersionResource("", "v1", "pods")
@@ -28,4 +28,4 @@ OTHERS: tuple[dict[str, Any], ...] = (
 def request_for(obj: Any, *, namespace: str = "default", **fields: Any) -> Request:
     """A CREATE review of a Pod, unless `fields` say otherwise."""
     defaults = {"uid": "1", "kind": POD_KIND, "resource": POD_RESOURCE, "namespace": namespace}
-    return Request(**(defaults | {"object": msgspec.Raw(json.dumps(obj).encode())} | fields))
+    return WholeRequest(**(defaults | {"object": msgspec.Raw(json.dumps(obj).encode())} | fields))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.admission.endpoint import Outcome
-from app.admission.review import Decision, GroupVersionKind, Request
+from app.admission.review import Decision, GroupVersionKind, WholeRequest
 from app.tracing import spans as spans_module
 from app.tracing.context import parse
 from app.tracing.opening import opened_spans
@@ -37,7 +37,7 @@ def made(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]
 
 def outcome(flags: str = "01", *, allowed: bool = True, status: int = 200, message: str = "", **values: Any) -> Outcome:
     """A review of a Pod that took a quarter of a second, called under our trace; no flags: without a trace."""
-    request = Request(
+    request = WholeRequest(
         uid="u-1",
         namespace="team",
         kind=GroupVersionKind("", "v1", "Pod"),

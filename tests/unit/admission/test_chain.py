@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain, Plan
-from app.admission.review import Request
+from app.admission.review import Request, WholeRequest
 from app.errors import Denied, Transient
 
 
@@ -44,7 +44,7 @@ class Unsure:
         raise Transient("not loaded")
 
 
-REQUEST = Request(uid="u", namespace="team", object=msgspec.Raw(b'{"spec":{}}'))
+REQUEST = WholeRequest(uid="u", namespace="team", object=msgspec.Raw(b'{"spec":{}}'))
 
 
 async def test_two_injectors_that_need_the_same_parent_make_one_patch() -> None:

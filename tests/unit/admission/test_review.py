@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.admission.patch import Operation
-from app.admission.review import Decision, decode, encode, identify
-from app.errors import BadReview
+from app.admission.pods import Pod, decode_pod
+from app.admission.review import Decision, Request, WholeRequest, decode, encode, identify
+from app.errors import BadReview, Denied
+from tests.support.paths import REVIEWS as RECORDED
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
@@ -87,11 +91,17 @@ def test_identify_reads_what_a_wrong_kind_says() -> None:
     assert identify(b'{"apiVersion":"v7","request":{"uid":[1]}}') == ("admission.k8s.io/v1", "")
 
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
+def values(floats: st.SearchStrategy[float]) -> st.SearchStrategy[object]:
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | floats | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=12,
+    )
+
+
+JSON_VALUES = values(st.floats(allow_nan=False))
+"""With infinities, which are no JSON."""
+FINITE_VALUES = values(st.floats(allow_nan=False, allow_infinity=False))
 FIELDS = ["uid", "kind", "resource", "operation", "name", "namespace", "dryRun", "object", "oldObject", "userInfo"]
 REVIEWS = st.fixed_dictionaries(
     {},
@@ -125,6 +135,66 @@ def test_almost_reviews_decode_or_are_bad(document: object) -> None:
         assert identify(body) == (version, uid)
     answer = json.loads(encode(Decision(allowed=True, reason="Allowed"), api_version=version, uid=uid))
     assert answer["response"]["uid"] == uid
+
+
+METADATA = {
+    "name": st.just("a") | FINITE_VALUES,
+    "namespace": st.just("b"),
+    "generateName": st.just("c-") | st.none(),
+    "labels": st.dictionaries(st.text(), st.text() | st.none(), max_size=2) | FINITE_VALUES,
+    "annotations": st.dictionaries(st.text(), st.text() | st.none(), max_size=2) | FINITE_VALUES,
+    "ownerReferences": st.just([{"name": "o"}]) | FINITE_VALUES,
+}
+OBJECTS = (
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "metadata": st.fixed_dictionaries({}, optional=METADATA) | FINITE_VALUES,
+            "spec": st.just({"containers": [{"name": "a", "resources": None}], "hostNetwork": True}) | FINITE_VALUES,
+            "status": FINITE_VALUES,
+        },
+    )
+    | FINITE_VALUES
+)
+
+
+def seen(request: Request) -> list[object]:
+    """All that can be read of an object; of one that is not readable as a Pod, its name may be."""
+    found: list[object] = [request.has_object, json.loads(bytes(request.object)), request.creates_pod]
+    try:
+        found += [shown(request.pod), request.names]
+    except Denied as denial:
+        found += [str(denial), denial.code]
+    metadata = request.metadata
+    return [*found, metadata.labels, metadata.annotations, json.loads(bytes(metadata.owner_references))]
+
+
+def shown(pod: object) -> object:
+    """A Pod with its raw members as values: raw JSON is compared by identity."""
+    if not isinstance(pod, Pod):
+        return pod
+    raw = [json.loads(bytes(one)) for one in (pod.metadata.owner_references, pod.spec.affinity)]
+    return re.sub("<msgspec.Raw[^>]*>", "", repr(pod)), raw
+
+
+@settings(max_examples=300, deadline=None)
+@given(obj=OBJECTS, name=st.sampled_from(["", "web"]))
+def test_an_object_that_was_taken_apart_reads_as_the_whole_does(obj: object, name: str) -> None:
+    """Odd objects take another road to the same result."""
+    request = {"uid": "u", "kind": {"kind": "Pod"}, "operation": "CREATE", "name": name, "object": obj}
+    body = json.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}).encode()
+    parted, whole = decode(body).request, WholeRequest("u", name=name, object=msgspec.Raw(json.dumps(obj).encode()))
+    whole = msgspec.structs.replace(whole, kind=parted.kind)
+    assert seen(parted) == seen(whole)
+
+
+@pytest.mark.parametrize("name", ["plain", "webhook-demo", "rich"])
+def test_a_recorded_object_is_there_as_a_whole_and_in_parts(name: str) -> None:
+    body = (RECORDED / f"Pod-{name}-CREATE.json").read_bytes()
+    request = decode(body).request
+    assert request.metadata.annotations == json.loads(body)["request"]["object"]["metadata"]["annotations"]
+    assert shown(request.pod) == shown(decode_pod(request.object))
+    assert json.loads(bytes(request.object)) == json.loads(body)["request"]["object"]
 
 
 @pytest.mark.parametrize("version", ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"])

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from app.admission import endpoint, metrics
 from app.admission.chain import Chain, Plan
 from app.admission.endpoint import Outcome, ReviewEndpoint
-from app.admission.review import Decision, Request
+from app.admission.review import Decision, Request, WholeRequest
 from app.kube import metrics as kube_metrics
 from app.metrics import publish
 from app.runtime.review_log import ReviewLog
@@ -50,14 +50,14 @@ async def test_a_bug_is_logged_with_its_place_and_without_its_text(report) -> No
     try:
         {}["hunter2"]
     except KeyError as error:
-        line, event = report(outcome(request=Request(uid="u"), error=error))
+        line, event = report(outcome(request=WholeRequest(uid="u"), error=error))
     assert (event["level"], event["error"], event["uid"]) == ("error", "KeyError", "u")
     assert any("test_review_log.py" in frame for frame in event["traceback"])
     assert "hunter2" not in line
 
 
 async def test_long_names_are_cut_in_the_log(report) -> None:
-    line, _ = report(outcome(request=Request(uid="u" * 9999, name="n" * 9999, namespace="s" * 9999)))
+    line, _ = report(outcome(request=WholeRequest(uid="u" * 9999, name="n" * 9999, namespace="s" * 9999)))
     assert len(line) < 2000
 
 
@@ -159,9 +159,9 @@ async def test_a_trace_of_the_caller_is_in_the_line(report) -> None:
 
 async def test_the_name_and_the_beginning_of_one_stand_apart(report) -> None:
     obj = msgspec.Raw(b'{"metadata": {"generateName": "web-"}}')
-    _, event = report(outcome(request=Request(uid="u", object=obj)))
+    _, event = report(outcome(request=WholeRequest(uid="u", object=obj)))
     assert event["generate_name"] == "web-"
     assert "name" not in event
-    _, event = report(outcome(request=Request(uid="u", name="web-1", object=obj)))
+    _, event = report(outcome(request=WholeRequest(uid="u", name="web-1", object=obj)))
     assert event["name"] == "web-1"
     assert "generate_name" not in event

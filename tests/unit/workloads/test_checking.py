@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain
-from app.admission.review import Decision, GroupVersionKind, Request
+from app.admission.review import Decision, GroupVersionKind, WholeRequest
 from app.placement.policy import TenantPolicy, parse_policy
 from app.workloads.model import ADMIN_RULES, MIRROR, RULE_NAME, TENANT_RULES, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES
 from app.workloads.webhook import RuleCheck
@@ -60,7 +60,7 @@ async def review(
     **fields: Any,
 ) -> Decision:
     kind = GroupVersionKind(resource.group, resource.version, resource.kind)
-    request = Request(
+    request = WholeRequest(
         uid="1",
         kind=kind,
         namespace=namespace,

@@ -12,7 +12,7 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.namespaces import Namespaces
-from app.admission.review import Decision, GroupVersionKind, Request, UserInfo
+from app.admission.review import Decision, GroupVersionKind, UserInfo, WholeRequest
 from app.errors import Transient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES
@@ -90,7 +90,7 @@ async def review(
     lookup: Any = "namespaces",
     **fields: Any,
 ) -> Decision:
-    request = Request(
+    request = WholeRequest(
         uid="1",
         kind=GroupVersionKind(kind[0], "v1", kind[1]),
         namespace=namespace,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain
-from app.admission.review import GroupVersionKind, Request
+from app.admission.review import GroupVersionKind, WholeRequest
 from app.tenancy.model import PinnedCertificate, Tenant, project_tenant
 from app.tenancy.webhook import TenantCheck
 from app.wire import encode_json
@@ -106,7 +106,7 @@ def test_a_broken_tenant_is_not_read(obj: Any, problem: str) -> None:
 
 async def review(obj: Any, check: TenantCheck | None = None, **fields: Any) -> Any:
     request = {"uid": "u", "kind": KIND, "object": msgspec.Raw(encode_json(obj))} | fields
-    decision, _ = await Chain(checks=[check or TenantCheck()]).review(Request(**request))
+    decision, _ = await Chain(checks=[check or TenantCheck()]).review(WholeRequest(**request))
     return decision
 
 
