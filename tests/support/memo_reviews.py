@@ -10,7 +10,6 @@ from app.admission.endpoint import Answer, Outcome, ReviewEndpoint, Waiting
 from app.admission.memo import Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.review import Decision
-from app.errors import Transient
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from app.registry import parts_of, settings_of
@@ -157,8 +156,8 @@ def _settled(found: Answer | Waiting) -> Answer:
     except StopIteration as end:
         answer: Answer = end.value
         return answer
-    except Transient as error:
-        return Answer(500, b"", Decision(allowed=False, reason="Unavailable"), found.request, error=error)
+    except Exception as error:  # noqa: BLE001  as the endpoint does
+        return Answer(500, b"", Decision(allowed=False, reason=""), found.request, error=error)
     raise AssertionError("a review waits for something")
 
 

@@ -99,6 +99,11 @@ JOBS = {"group": "batch", "version": "v1", "kind": "Job"}
     ("known", "other"),
     [
         pytest.param({}, {"namespace": "blue"}, id="namespace"),
+        pytest.param(
+            {"namespace": "", "object": {**asking(), "metadata": {**asking()["metadata"], "namespace": "team"}}},
+            {"object": {**asking(), "metadata": {**asking()["metadata"], "namespace": "blue"}}},
+            id="namespace of the object",
+        ),
         pytest.param({}, {"version": "v1beta1"}, id="version of the review"),
         pytest.param({}, {"operation": "UPDATE"}, id="operation"),
         pytest.param({}, {"subResource": "status"}, id="subresource"),
