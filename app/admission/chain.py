@@ -24,8 +24,8 @@ class Plan:
 
     `audit` says for each kind of what was injected what it was, and what asked for it (`audit_text` cuts it).
     `injected` counts it by kind ("resource", "node-selector", "volume" …) for the metric; `reason` is the CamelCase
-    word of the outcome, set by the injector or check that has one ("OptedOut", "Injected"). `keep` is set to False by a
-    part that reads more than `app.admission.memo` takes for the inputs of a decision, or a cache that is volatile.
+    word of the outcome, set by the injector or check that has one ("OptedOut", "Injected"). `keep` is set to False by
+    an injector that reads more than `app.admission.memo` takes for the inputs of a decision, or a volatile cache.
     """
 
     patch: Patch = field(default_factory=Patch)

@@ -140,14 +140,13 @@ class ReviewEndpoint:
             request, memo = review.request, self.memo
             asked = None if memo is None else asked_of(review)
             if memo is not None and asked is not None and (kept := memo.find(asked)) is not None:
-                request.__dict__["generate_name"] = asked.generate_name  # the log need not decode the object for it
                 return Answer(200, kept.payload(request.uid), kept.decision, request, kept.plan)
             found = self.chain.review(request)
             # Most reviews are decided from the caches, without waiting for anything.
             if isinstance(found, tuple):
                 answer = _answer(review, found)
                 if memo is not None and asked is not None:
-                    memo.offer(asked, request.uid, found, answer.payload)
+                    memo.offer(asked, found, answer.payload)
                 return answer
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)

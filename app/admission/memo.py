@@ -1,8 +1,8 @@
 """Keeps answers to reviews of Pods for Pods alike: replicas of one template differ in nothing that a decision reads.
 
 A decision of the chain that mutates follows from what `Asked` takes out of the review and from caches, whose changes
-drop every answer. What is taken is compared byte by byte, so that two inputs never share an answer. A part that reads
-more sets `Plan.keep` to False for its Pods.
+drop every answer. What is taken is compared byte by byte, so that two inputs never share an answer. Nothing is kept
+where more of the object was read, or where a part has set `Plan.keep` to False.
 
 The volume with the token of a Pod's ServiceAccount has a name of its own in every Pod. It stands in the spec as a mark
 that JSON cannot hold, where nothing but volumes and their mounts has the name.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.admission.chain import Plan, Reviewed
-from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, Review
+from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, PartedRequest, Review
 from app.wire import decode_json, encode_json
 
 LIMIT = 8 * 1024 * 1024
@@ -34,54 +34,34 @@ _END = _NAME + 5
 _MARK = b"\0"
 _POD = GroupVersionKind("", "v1", "Pod")
 _PODS = GroupVersionResource("", "v1", "pods")
-_ABSENT = msgspec.Raw(b"")
 
 Key = tuple[str, str, bool, bytes, bytes, bytes]
 """Version of the review, namespace, whether a kubelet asks; labels, annotations and spec as they came."""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    """What is text in `ObjectMeta` is text here: another type is refused in both."""
-
-    name: str = ""
-    namespace: str = ""
-    generate_name: str = ""
-    labels: msgspec.Raw = _ABSENT
-    annotations: msgspec.Raw = _ABSENT
-
-
-class _Pod(msgspec.Struct, gc=False):
-    metadata: _Metadata
-    spec: msgspec.Raw = _ABSENT
-
-
-_decode = msgspec.json.Decoder(_Pod).decode
-
-
 class Asked(NamedTuple):
-    """What a decision about the creation of a Pod follows from; `volume` is the name, quoted, that the spec lacks."""
+    """What the decision about a new Pod follows from; `volume` is the name, quoted, that is a mark in its spec."""
 
+    request: PartedRequest
     key: Key
-    generate_name: str
     volume: bytes
 
 
 def asked_of(review: Review) -> Asked | None:
-    """None for all that is no creation of a Pod in a namespace, or has another shape than a Pod's, or is large."""
+    """None for all that is no creation of a Pod in a namespace, and for what is large or was not taken apart."""
     request = review.request
-    if request.operation != "CREATE" or request.kind != _POD or request.resource != _PODS or request.sub_resource:
+    if type(request) is not PartedRequest or request.operation != "CREATE" or request.kind != _POD:
         return None
-    if not request.namespace or len(request.object) > LARGEST:
+    parts = request.parts
+    if parts is None or request.resource != _PODS or request.sub_resource or not request.namespace:
         return None
-    try:
-        pod = _decode(request.object)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    metadata = parts.metadata
+    labels, annotations, spec = bytes(metadata.labels), bytes(metadata.annotations), bytes(parts.spec)
+    if len(labels) + len(annotations) + len(spec) > LARGEST:
         return None
-    metadata = pod.metadata
-    spec, volume = _without_volume(bytes(pod.spec))
-    labels, annotations = bytes(metadata.labels), bytes(metadata.annotations)
+    spec, volume = _without_volume(spec)
     key = (review.api_version, request.namespace, request.by_kubelet, labels, annotations, spec)
-    return Asked(key, metadata.generate_name, volume)
+    return Asked(request, key, volume)
 
 
 def _without_volume(spec: bytes) -> tuple[bytes, bytes]:
@@ -131,13 +111,15 @@ class Memo:
         kept.used = True
         return kept
 
-    def offer(self, asked: Asked, uid: str, found: Reviewed, payload: bytes) -> None:
-        """Keep the payload that answers the review with this uid, where it holds for Pods alike."""
+    def offer(self, asked: Asked, found: Reviewed, payload: bytes) -> None:
+        """Keep the payload that answers the review, where it holds for Pods alike."""
         decision, plan = found
-        if not (decision.allowed and plan.keep and self._is_second(asked.key) and _is_free_of(asked, decision)):
+        if not (decision.allowed and plan.keep and self._is_second(asked.key)):
+            return
+        if asked.request.was_read_whole or not _is_free_of(asked, decision):
             return
         place = b'"uid":'
-        before, quoted, after = payload.partition(place + encode_json(uid))
+        before, quoted, after = payload.partition(place + encode_json(asked.request.uid))
         size = sum(map(len, asked.key[3:])) + len(payload)
         size += _OVERHEAD + _OPERATION * len(decision.operations)
         if quoted and len(payload) <= LARGEST:

@@ -113,11 +113,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     @property
     def names(self) -> tuple[str, str]:
         """(name, generateName) of the object; the second only where there is no name yet."""
-        return (self.name, "") if self.name else ("", self.generate_name)
-
-    @cached_property
-    def generate_name(self) -> str:
-        return self.metadata.generate_name
+        return (self.name, "") if self.name else ("", self.metadata.generate_name)
 
 
 class WholeRequest(Request, frozen=True, rename="camel", dict=True):
@@ -145,6 +141,11 @@ class PartedRequest(Request, frozen=True, rename="camel", dict=True):
     @property
     def has_object(self) -> bool:
         return self.parts is not None
+
+    @property
+    def was_read_whole(self) -> bool:
+        """Whether anything has read more of the object than its parts."""
+        return "whole" in self.__dict__
 
     @cached_property
     def pod(self) -> Pod:

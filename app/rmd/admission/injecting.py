@@ -31,7 +31,6 @@ class RdtClassInjector:
         """Raises Denied where no class serves a container, or where it asks for what cannot be."""
         if not request.creates_pod or not _may_ask(request.pod) or not self._runtime():
             return
-        plan.keep = False  # the whole object is read
         if request.pod.mirror:
             plan.skip("MirrorPod", "the Pod mirrors a static Pod: it runs already")
             return
