@@ -4,15 +4,14 @@ A decision of the chain that mutates follows from what `Asked` takes out of the 
 drop every answer. What is taken is compared byte by byte, so that two inputs never share an answer. Nothing is kept
 where more of the object was read, or where a part has set `Plan.keep` to False.
 
-The volume with the token of a Pod's ServiceAccount has a name of its own in every Pod. It stands in the spec as a mark
-that JSON cannot hold, where nothing but volumes and their mounts has the name.
+The volume with the token of a Pod's ServiceAccount has a name of its own in every Pod. It is left out of the spec. An
+answer is kept only where nothing but volumes and their mounts has the name.
 """
 
 from __future__ import annotations
 
 import weakref
 from array import array
-from typing import NamedTuple
 
 import msgspec
 
@@ -29,18 +28,21 @@ _OVERHEAD, _OPERATION = 2048, 512
 """Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
 _SLOTS = 4096
 _VOLUME = b"kube-api-access-"
-_NAME = len(_VOLUME) + 1
+_QUOTED = b'"' + _VOLUME
+_NAME = len(_QUOTED)
 _END = _NAME + 5
-_MARK = b"\0"
 _POD = GroupVersionKind("", "v1", "Pod")
 _PODS = GroupVersionResource("", "v1", "pods")
 
-Key = tuple[str, str, bool, bytes, bytes, bytes]
-"""Version of the review, namespace, whether a kubelet asks; labels, annotations and spec as they came."""
+Key = tuple[str, str, bool, bytes, bytes, tuple[bytes, ...]]
+"""Version of the review, namespace, whether a kubelet asks; labels, annotations and spec as they came.
+
+The spec is in pieces: what stands before, between and behind the names of the volume.
+"""
 
 
-class Asked(NamedTuple):
-    """What the decision about a new Pod follows from; `volume` is the name, quoted, that is a mark in its spec."""
+class Asked(msgspec.Struct, frozen=True):
+    """What the decision about a new Pod follows from; `volume` is the name, quoted, that its spec lacks."""
 
     request: PartedRequest
     key: Key
@@ -59,18 +61,18 @@ def asked_of(review: Review) -> Asked | None:
     labels, annotations, spec = bytes(metadata.labels), bytes(metadata.annotations), bytes(parts.spec)
     if len(labels) + len(annotations) + len(spec) > LARGEST:
         return None
-    spec, volume = _without_volume(spec)
-    key = (review.api_version, request.namespace, request.by_kubelet, labels, annotations, spec)
-    return Asked(request, key, volume)
+    volume = _volume_in(spec)
+    pieces = tuple(spec.rsplit(volume)) if volume else (spec,)  # from the right it is faster
+    return Asked(
+        request, (review.api_version, request.namespace, request.by_kubelet, labels, annotations, pieces), volume
+    )
 
 
-def _without_volume(spec: bytes) -> tuple[bytes, bytes]:
-    """The spec with a mark in place of every text that is the first name of such a volume, and that name, quoted."""
-    start = spec.find(b'"' + _VOLUME)
-    volume = spec[start : start + _END + 1] if start >= 0 else b""
-    if volume[_END:] != b'"' or not volume[_NAME:_END].isalnum():
-        return spec, b""
-    return spec.replace(volume, _MARK), volume
+def _volume_in(spec: bytes) -> bytes:
+    """The first text in it that is the name of such a volume, quoted; "" where there is none."""
+    start = spec.find(_QUOTED)
+    found = spec[start : start + _END + 1] if start >= 0 else b""
+    return found if found[_END:] == b'"' and found[_NAME:_END].isalnum() else b""
 
 
 class Kept(msgspec.Struct):
@@ -120,7 +122,8 @@ class Memo:
             return
         place = b'"uid":'
         before, quoted, after = payload.partition(place + encode_json(asked.request.uid))
-        size = sum(map(len, asked.key[3:])) + len(payload)
+        *_, labels, annotations, spec = asked.key
+        size = sum(map(len, (labels, annotations, *spec, payload)))
         size += _OVERHEAD + _OPERATION * len(decision.operations)
         if quoted and len(payload) <= LARGEST:
             self.bytes += size
@@ -166,9 +169,10 @@ def _is_free_of(asked: Asked, decision: Decision) -> bool:
     clusters say. No other text may hold the beginning of such a name, and the answer may not quote it.
     """
     if not asked.volume:
-        return _MARK not in asked.key[-1]
+        return True
+    pieces = asked.key[-1]
     try:
-        spec = decode_json(asked.key[-1].replace(_MARK, asked.volume))
+        spec = decode_json(asked.volume.join(pieces))
         named = [*spec["volumes"]]
         for kind in ("initContainers", "containers"):
             named += [mount for one in spec.get(kind) or () for mount in one.get("volumeMounts") or ()]
@@ -177,4 +181,4 @@ def _is_free_of(asked: Asked, decision: Decision) -> bool:
     except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError, AttributeError):
         return False
     said = (decision.operations, decision.warnings, decision.audit_annotations, decision.message)
-    return len(found) == asked.key[-1].count(_MARK) and _VOLUME not in encode_json((spec, said))
+    return len(found) == len(pieces) - 1 and _VOLUME not in encode_json((spec, said))
