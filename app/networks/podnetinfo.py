@@ -20,6 +20,8 @@ VOLUME = "podnetinfo"
 MOUNT_PATH = "/etc/podnetinfo"
 CONTAINER_NAME = "CONTAINER_NAME"
 _HUGEPAGES = "hugepages-"
+_ALIKE = 16
+"""Containers; Pods with more of them share no plans, so that these are small."""
 _Found = tuple[int, Volume] | None
 """The Pod's own volume of our name, with its index."""
 
@@ -44,6 +46,28 @@ def plan_podnetinfo(pod: Pod, plan: Plan, *, hugepages: bool, reason: str) -> in
     if touched:
         plan.count("volume", touched)
     return touched
+
+
+def mounts_shape(pod: Pod, *, hugepages: bool) -> tuple[object, ...] | None:
+    """What the plan depends on, where all containers get the mount, and the Pod a volume without files of its own.
+
+    None where anything of ours, or in its place, is there already, and where there are many containers.
+    """
+    spec = pod.spec
+    if len(spec.containers) > _ALIKE:
+        return None
+    for volume in spec.volumes:
+        if volume.name == VOLUME:
+            return None
+    mounted = []
+    for container in spec.containers:
+        for mount in container.volume_mounts:
+            if mount.name == VOLUME or MOUNT_PATH in mount.mount_path:
+                return None
+        if container.volume_devices or (hugepages and _files(container)):
+            return None
+        mounted.append(bool(container.volume_mounts))
+    return bool(spec.volumes), bool(pod.metadata.labels), *mounted
 
 
 def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> int:

@@ -58,6 +58,8 @@ class PlacementInjector:
 
     def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:
         """`home` is the namespace with its tenant, None where the namespace does not matter."""
+        if DPU_OF_HOST not in pod.metadata.annotations and not (home and home[1]):
+            return
         wanted = self._wanted(_host(pod, plan), home)
         if not wanted:
             return

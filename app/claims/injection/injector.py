@@ -68,7 +68,7 @@ class ClaimsInjector:
 
     def _networks(self, annotations: dict[str, str], namespace: str) -> _Looks:
         """The networks; what is to be said of them, the injection of networks has said."""
-        search = networks_of(annotations, namespace, home=self._home, warnings=[])
+        search = networks_of(annotations, namespace, home=self._home, plan=Plan())
         return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
