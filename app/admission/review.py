@@ -9,9 +9,9 @@ v1, and v1beta1, which differs in nothing that is read here).
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import Literal
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
 from app.wire import JSON, decode_json, encode_json
 
+T = TypeVar("T")
 GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
@@ -49,6 +50,18 @@ class UserInfo(msgspec.Struct, frozen=True):
     groups: list[str] = []
     uid: str = ""
     extra: msgspec.Raw = _NONE
+
+
+class _Once(Generic[T]):
+    """An attribute that is computed when it is first read, as `cached_property` without its lock."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self._name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, request: Request, _owner: type[Request] | None = None) -> T:
+        found = request.__dict__[self._name] = self._compute(request)
+        return found
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
@@ -91,12 +104,12 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
         """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
         return MIRROR in annotations and _NODES in self.user_info.groups
 
-    @cached_property
+    @_Once
     def pod(self) -> Pod:
         """The object where it is a Pod. Raises Denied (code 400) where it cannot be read."""
         return decode_pod(self.object)
 
-    @cached_property
+    @_Once
     def metadata(self) -> ObjectMeta:
         """The metadata of any object; empty where it cannot be read."""
         if "pod" in self.__dict__:
@@ -147,7 +160,7 @@ class PartedRequest(Request, frozen=True, rename="camel", dict=True):
             return kind.kind == "Pod" and not kind.group
         return self.resource.resource == "pods" and not self.resource.group
 
-    @cached_property
+    @_Once
     def pod(self) -> Pod:
         parts = self.parts
         found = pod_of_parts(parts) if parts is not None else None
@@ -221,7 +234,16 @@ def decode(body: bytes) -> Review:
     """Raises BadReview with what is wrong and where: not JSON, another kind or version, no request, an empty uid."""
     if not body:
         raise BadReview("body: want an AdmissionReview, got nothing")
-    review = _decoded(body)
+    review: Review
+    try:
+        review = parted = _decode_parted(body)
+        parted.request.__dict__["body"] = body
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # An object that has no such parts is for the checks and injectors to judge.
+        try:
+            review = _decode_whole(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadReview(f"the body is not an AdmissionReview: {error}") from error
     if review.kind != KIND:
         raise BadReview(f"kind: want {KIND}, got {review.kind!r}")
     if review.api_version not in VERSIONS:
@@ -229,19 +251,6 @@ def decode(body: bytes) -> Review:
     if not review.request.uid:
         raise BadReview("request.uid: want the uid of the request, got an empty string")
     return review
-
-
-def _decoded(body: bytes) -> Review:
-    try:
-        found = _decode_parted(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # An object that has no such parts is for the checks and injectors to judge.
-        try:
-            return _decode_whole(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadReview(f"the body is not an AdmissionReview: {error}") from error
-    found.request.__dict__["body"] = body
-    return found
 
 
 def written_object(request: Request, *, reason: str) -> JSON | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Mapping
 from functools import lru_cache
-from itertools import chain
 
 import msgspec
 
@@ -127,7 +126,8 @@ def resources_shape(pod: Pod, wanted: KeysView[str]) -> tuple[bool, bool, bool] 
     containers = pod.spec.containers
     if RESOURCES_CONTAINER in pod.metadata.annotations or not containers:
         return None
-    for one in chain(containers, pod.spec.init_containers):
+    sidecars = pod.spec.init_containers
+    for one in [*containers, *sidecars] if sidecars else containers:
         resources = one.resources
         if resources is not None and not (
             wanted.isdisjoint(resources.requests) and wanted.isdisjoint(resources.limits)

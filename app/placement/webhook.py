@@ -43,14 +43,16 @@ class PlacementInjector:
             return None
         pod = request.pod
         if self._lookup is None or request.is_static_pod(pod.metadata.annotations):
-            self._plan(pod, None, plan)
+            if DPU_OF_HOST in pod.metadata.annotations:
+                self._plan(pod, None, plan)
             return None
         namespace = request.namespace or pod.metadata.namespace
         tenant = self._lookup.cached(namespace)
         if tenant is None:
             check_namespace(namespace)
             return self._find_and_plan(self._lookup, namespace, pod, plan)
-        self._plan(pod, (namespace, tenant), plan)
+        if tenant or DPU_OF_HOST in pod.metadata.annotations:
+            self._plan(pod, (namespace, tenant), plan)
         return None
 
     async def _find_and_plan(self, lookup: Namespaces[str], namespace: str, pod: Pod, plan: Plan) -> None:
@@ -58,8 +60,6 @@ class PlacementInjector:
 
     def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:
         """`home` is the namespace with its tenant, None where the namespace does not matter."""
-        if DPU_OF_HOST not in pod.metadata.annotations and not (home and home[1]):
-            return
         wanted = self._wanted(_host(pod, plan), home)
         if not wanted:
             return
