@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from app.admission.patch import Patch, Steps
+from app.admission.patch import Operation, Patch, Steps
 from app.admission.pods import Pod
 from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
@@ -86,6 +86,11 @@ class Plan:
     def message(self, text: str) -> None:
         if self._message != text:
             self._message = text
+
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """Those of the patch, to be read."""
+        return self.finished.decision.operations if self.finished is not None else self.patch.operations
 
     def decision(self) -> Decision:
         """The decision where nothing was denied."""
@@ -165,6 +170,12 @@ class Reviewed(NamedTuple):
 class Chain:
     """The injectors and checks behind one path.
 
+    What injectors decide about a Pod depends on nothing but: operation, kind, resource, subresource and namespace of
+    the request; whether a kubelet asks (`Request.is_static_pod`); labels, annotations and spec of the Pod, and its own
+    namespace where the request has none; the settings; the contents of `Caches.all`, and what a lookup reads where a
+    cache lacks it. Names, uids, owners and dry runs change nothing. About other kinds, two read more:
+    `appwrapper-defaults` who asks, `pod-templates` the whole object. Checks may read all of a request.
+
     Requests for `exempt_namespaces` (kube-system, our own) are allowed untouched, whatever the selectors of the
     webhook configuration say: a webhook must never stop the cluster from healing itself.
     """
@@ -196,7 +207,8 @@ class Chain:
                     return _finish(waiting, parts, request, plan)
         except Denied as denial:
             return Reviewed(_deny(denial, plan), plan)
-        return Reviewed(plan.decision(), plan)
+        finished = plan.finished
+        return Reviewed(plan.decision() if finished is None else finished.decision, plan)
 
 
 async def _finish(waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan) -> Reviewed:

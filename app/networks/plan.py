@@ -71,7 +71,7 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None
     elif not networks and not inputs.annotations.sources:
         plan.skip(*NO_NETWORKS)
     else:
-        _plan_shared(inputs, demand_of(networks), plan)
+        plan_demand(inputs, demand_of(networks), plan)
 
 
 def plan_alike(pod: Pod, wanted: Demand, plan: Plan, *, hugepages: bool) -> bool:
@@ -98,8 +98,8 @@ def _shape(pod: Pod, wanted: Demand, *, hugepages: bool) -> Hashable | None:
     return None if mounts is None else (wanted, resources, mounts, bool(selector))
 
 
-def _plan_shared(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
-    """Finishes the plan for the Pods that are alike, where there are such."""
+def plan_demand(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
+    """As `plan_networks`, for what its networks ask. Finishes the plan for Pods that are alike, where there can be."""
     merged = inputs.annotations
     shape = None
     if plan.finished is UNTOUCHED and inputs.mode != "add" and not inputs.claimed and not merged.sources:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import methodcaller
 
 from app.admission.chain import Plan, audit_text
 from app.admission.patch import Patch, Steps
@@ -64,7 +65,7 @@ def mounts_shape(pod: Pod, *, hugepages: bool) -> tuple[object, ...] | None:
         for mount in container.volume_mounts:
             if mount.name == VOLUME or MOUNT_PATH in mount.mount_path:
                 return None
-        if container.volume_devices or (hugepages and _files(container)):
+        if container.volume_devices or (hugepages and _names_pages(container)):
             return None
         mounted.append(bool(container.volume_mounts))
     return bool(spec.volumes), bool(pod.metadata.labels), *mounted
@@ -174,11 +175,17 @@ def _plan_name(index: int, container: Container, plan: Plan) -> list[str]:
     return [quoted(container.name)]
 
 
+def _names_pages(container: Container) -> bool:
+    resources = container.resources
+    return resources is not None and any(map(_is_pages, (*resources.requests, *resources.limits)))
+
+
+_is_pages = methodcaller("startswith", _HUGEPAGES)
+
+
 def _files(container: Container) -> list[JSON]:
     resources = container.resources
-    if resources is None:
-        return []
-    if not any(name.startswith(_HUGEPAGES) for name in (*resources.requests, *resources.limits)):
+    if resources is None or not _names_pages(container):
         return []
     sides = (("requests", "request", resources.requests), ("limits", "limit", resources.limits))
     return [

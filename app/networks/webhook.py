@@ -18,7 +18,7 @@ from app.kube.lookup import Lookup, Steps, follow
 from app.networks.attachments import Search, looked_up, networks_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode, Networks
 from app.networks.options import NetworksOptions
-from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_networks
+from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
 from app.networks.switches import Switches
 
 _MOST_KNOWN = 512
@@ -76,22 +76,28 @@ class NetworksInjector:
 
         Raises Denied where its author must act, Transient where an attachment or the switches cannot be read.
         """
-        skip = _skip(pod)
-        if skip is not None:
-            plan.skip(*skip)
-            return None
         labels, annotations = pod.metadata.labels, pod.metadata.annotations
+        if pod.spec.host_network or MIRROR in annotations or INJECT in annotations or INJECT in labels:
+            skip = _skip(pod)
+            if skip is not None:
+                plan.skip(*skip)
+                return None
         key = namespace, annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK)
         selects = key[1] is not None or key[2] is not None
         if not labels and not selects:
             plan.skip(*NO_NETWORKS)
             return None
-        switches = self._switches()
-        mode = self._mode(switches)
+        switches, configured = self._switches(), self._options.existing_resources
+        mode = configured if switches.honor_existing is None else _mode(configured, add=switches.honor_existing)
         claims = pod.spec.resource_claims and self._claimed and namespace
-        if selects and mode != "add" and not claims and not switches.injections:
+        demand = None
+        if selects and not claims and not switches.injections:
             demand = self._known_demand(key)
-            if demand is not None and plan_alike(pod, demand, plan, hugepages=switches.hugepage_down_api):
+            if (
+                demand is not None
+                and mode != "add"
+                and plan_alike(pod, demand, plan, hugepages=switches.hugepage_down_api)
+            ):
                 return None
         if namespace:
             check_namespace(namespace)
@@ -100,6 +106,9 @@ class NetworksInjector:
             return None
         merged = switches.merged(annotations, labels, namespace=namespace)
         inputs = Inputs(pod, merged, mode, self._options.node_selector_conflict, switches.hugepage_down_api)
+        if demand is not None:
+            plan_demand(inputs, demand, plan)
+            return None
         return follow(self._beside_claims(inputs, namespace, plan)) if claims else self._search(inputs, namespace, plan)
 
     def _known_demand(self, key: _Key) -> Demand | None:
@@ -135,9 +144,11 @@ class NetworksInjector:
     def _keep(self, key: _Key, found: dict[tuple[str, str], Attachment], networks: Networks) -> None:
         if sum(len(text or "") for text in key) > _KNOWN_LENGTH:
             return
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[key] = _Known(tuple(found.items()), demand_of(networks))
+        demand = demand_of(networks)
+        if demand.kept:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = _Known(tuple(found.items()), demand)
 
     def _networks(self, inputs: Inputs, namespace: str, plan: Plan) -> Search:
         home = self._options.default_network_namespace
@@ -158,23 +169,18 @@ class NetworksInjector:
         networks = yield from looked_up(self._networks(inputs, namespace, plan), self._lookup)
         plan_networks(msgspec.structs.replace(inputs, claimed=claimed), networks, plan)
 
-    def _mode(self, switches: Switches) -> Mode:
-        """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
-        configured = self._options.existing_resources
-        if switches.honor_existing is None:
-            return configured
-        if switches.honor_existing:
-            return "add"
-        return "top-up" if configured == "add" else configured
+
+def _mode(configured: Mode, *, add: bool) -> Mode:
+    """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
+    if add:
+        return "add"
+    return "top-up" if configured == "add" else configured
 
 
 def _skip(pod: Pod) -> tuple[str, str] | None:
     if pod.spec.host_network:
         return "HostNetwork", "the Pod uses the host's network: Multus attaches nothing to it"
-    labels, annotations = pod.metadata.labels, pod.metadata.annotations
-    if MIRROR in annotations:
+    if pod.mirror:
         return "MirrorPod", "the Pod mirrors a static Pod: it runs already"
-    if INJECT in labels or INJECT in annotations:
-        where = pod.opted_out
-        return ("OptedOut", f'{where} {INJECT} is "false"') if where else None
-    return None
+    where = pod.opted_out
+    return ("OptedOut", f'{where} {INJECT} is "false"') if where else None

@@ -103,7 +103,7 @@ class ClaimsInjector:
 def annotations_after(pod: Pod, plan: Plan) -> dict[str, str]:
     """The annotations of the Pod with what the injectors before have planned."""
     found = dict(pod.metadata.annotations)
-    for one in plan.patch.operations:
+    for one in plan.operations:
         if one.op == "add" and one.path.startswith(_ANNOTATIONS) and isinstance(one.value, str):
             key = one.path.removeprefix(_ANNOTATIONS).replace("~1", "/").replace("~0", "~")
             found[key] = one.value
