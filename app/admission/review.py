@@ -31,19 +31,19 @@ _NULL = msgspec.Raw(b"null")
 _NONE = msgspec.Raw(b"{}")
 
 
-class GroupVersionKind(msgspec.Struct, frozen=True):
+class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
-class GroupVersionResource(msgspec.Struct, frozen=True):
+class GroupVersionResource(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
-class UserInfo(msgspec.Struct, frozen=True):
+class UserInfo(msgspec.Struct, frozen=True, gc=False):
     """Who asks. `extra` is raw JSON: an object of lists of texts."""
 
     username: str = ""
@@ -73,13 +73,13 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     uid: str
     kind: GroupVersionKind = GroupVersionKind()
     resource: GroupVersionResource = GroupVersionResource()
-    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"] = "CREATE"
+    sub_resource: str = ""
     name: str = ""
     namespace: str = ""
-    sub_resource: str = ""
-    dry_run: bool | None = None
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"] = "CREATE"
     user_info: UserInfo = UserInfo()
     old_object: msgspec.Raw = _NULL
+    dry_run: bool | None = None
 
     @property
     def object(self) -> msgspec.Raw:
