@@ -7,18 +7,33 @@ without waiting costs no coroutine and no iteration of the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from app.admission.patch import Patch
+import msgspec
+
+from app.admission.patch import Operation, Patch, Steps
 from app.admission.pods import Pod
-from app.admission.review import Decision, Request
+from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
 from app.text import MESSAGE, cut
 
 
-@dataclass(slots=True)
+class Finished(msgspec.Struct, frozen=True):
+    """A plan that was made once for all reviews that are alike in what it depends on. Nothing in it is ever changed.
+
+    `decision` is what follows where nothing is added; `audit` is that of the plan.
+    """
+
+    decision: Decision
+    reason: str
+    message: str
+    audit: Mapping[str, str]
+    ensures: frozenset[str] = frozenset()
+    reasons: Sequence[str] = ()
+
+
 class Plan:
     """What the injectors of one review want.
 
@@ -26,18 +41,93 @@ class Plan:
     `injected` counts it by kind ("resource", "node-selector", "volume" …) for the metric; `reason` is the CamelCase
     word of the outcome, set by the injector or check that has one ("OptedOut", "Injected"). `keep` is set to False by
     an injector that reads more than `app.admission.memo` takes for the inputs of a decision, or a volatile cache.
+
+    Most plans are what was planned before for reviews alike. So a plan is `finished`, and has members of its own from
+    when one of them is first asked for.
     """
 
-    patch: Patch = field(default_factory=Patch)
-    warnings: list[str] = field(default_factory=list)
-    audit: dict[str, str] = field(default_factory=dict)
-    injected: dict[str, int] = field(default_factory=dict)
-    reason: str = ""
-    message: str = ""
-    keep: bool = True
+    __slots__ = ("_message", "_reason", "audit", "finished", "injected", "keep", "patch", "warnings")
+    patch: Patch
+    warnings: list[str]
+    audit: dict[str, str]
+    injected: dict[str, int]
+    finished: Finished | None
+    keep: bool
+    _reason: str
+    _message: str
+
+    def __init__(self) -> None:
+        self.finished = UNTOUCHED
+        self.keep = True
+
+    def __getattr__(self, name: str) -> Any:
+        """Makes the members: Python calls this for a slot that has no value."""
+        finished = self.finished
+        if finished is None:
+            raise AttributeError(name)
+        self.finished, decision = None, finished.decision
+        self.patch = Patch(Steps(decision.operations, finished.ensures), finished.reasons)
+        self.warnings, self.audit = list(decision.warnings), dict(finished.audit)
+        self.injected, self._reason, self._message = dict(decision.injected), finished.reason, finished.message
+        return getattr(self, name)
+
+    @property
+    def reason(self) -> str:
+        return self._reason
+
+    @reason.setter
+    def reason(self, word: str) -> None:
+        # Read before it is set, so that the plan has members of its own.
+        if self._reason != word:
+            self._reason = word
+
+    @property
+    def message(self) -> str:
+        return self._message
+
+    @message.setter
+    def message(self, text: str) -> None:
+        if self._message != text:
+            self._message = text
+
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """Those of the patch, to be read."""
+        return self.finished.decision.operations if self.finished is not None else self.patch.operations
+
+    def decision(self) -> Decision:
+        """The decision where nothing was denied."""
+        if self.finished is not None:
+            return self.finished.decision
+        return Decision(
+            allowed=True,
+            reason=self.reason or "Allowed",
+            message=self.message,
+            operations=self.patch.operations,
+            warnings=self.warnings,
+            audit_annotations=self.audit or _audit_of(self.reason),
+            injected=self.injected,
+        )
+
+    def finish(self) -> Finished:
+        """All of it, for plans that shall be equal to it."""
+        if self.finished is not None:
+            return self.finished
+        steps, reasons = self.patch.steps(), tuple(self.patch.reasons)
+        decision = msgspec.structs.replace(
+            self.decision(),
+            operations=list(steps.operations),
+            warnings=list(self.warnings),
+            audit_annotations=dict(self.audit) or _audit_of(self.reason),
+            injected=dict(self.injected),
+        )
+        return Finished(encoded(decision), self.reason, self.message, dict(self.audit), steps.ensures, reasons)
 
     def skip(self, reason: str, message: str) -> None:
         """Nothing is injected, for this reason; an earlier outcome keeps its word."""
+        if self.finished is UNTOUCHED:
+            self.finished = _skipped(reason, message)
+            return
         self.reason = self.reason or reason
         self.message = self.message or message
 
@@ -83,6 +173,12 @@ class Reviewed(NamedTuple):
 class Chain:
     """The injectors and checks behind one path.
 
+    What injectors decide about a Pod depends on nothing but: operation, kind, resource, subresource and namespace of
+    the request; whether a kubelet asks (`Request.is_static_pod`); labels, annotations and spec of the Pod, and its own
+    namespace where the request has none; the settings; the contents of `Caches.all`, and what a lookup reads where a
+    cache lacks it. Names, uids, owners and dry runs change nothing. About other kinds, two read more:
+    `appwrapper-defaults` who asks, `pod-templates` the whole object. Checks may read all of a request.
+
     Requests for `exempt_namespaces` (kube-system, our own) are allowed untouched, whatever the selectors of the
     webhook configuration say: a webhook must never stop the cluster from healing itself.
     """
@@ -105,7 +201,7 @@ class Chain:
         plan = Plan()
         if request.namespace in self._exempt:
             plan.skip("ExemptNamespace", f"namespace {request.namespace} is exempt from injection")
-            return Reviewed(_allow(plan), plan)
+            return Reviewed(plan.decision(), plan)
         parts = iter(self._parts)
         try:
             for part in parts:
@@ -114,7 +210,8 @@ class Chain:
                     return _finish(waiting, parts, request, plan)
         except Denied as denial:
             return Reviewed(_deny(denial, plan), plan)
-        return Reviewed(_allow(plan), plan)
+        finished = plan.finished
+        return Reviewed(plan.decision() if finished is None else finished.decision, plan)
 
 
 async def _finish(waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan) -> Reviewed:
@@ -127,20 +224,25 @@ async def _finish(waiting: Awaitable[None], rest: Iterator[_Part], request: Requ
                 await following
     except Denied as denial:
         return Reviewed(_deny(denial, plan), plan)
-    return Reviewed(_allow(plan), plan)
+    return Reviewed(plan.decision(), plan)
 
 
-def _allow(plan: Plan) -> Decision:
-    reason = plan.reason or "Allowed"
-    audit = plan.audit if plan.audit or not plan.reason else {"decision": reason}
-    return Decision(
-        allowed=True,
-        reason=reason,
-        message=plan.message,
-        operations=plan.patch.operations,
-        warnings=plan.warnings,
-        audit_annotations=audit,
+def _audit_of(reason: str) -> dict[str, str]:
+    """What is audited where nothing else is."""
+    return {"decision": reason} if reason else {}
+
+
+def _finished(reason: str, message: str) -> Finished:
+    """A plan without any operation."""
+    decision = Decision(
+        True, reason or "Allowed", message, operations=[], warnings=[], audit_annotations=_audit_of(reason)
     )
+    return Finished(encoded(decision), reason, message, {})
+
+
+UNTOUCHED = _finished("", "")
+"""What a plan is in the beginning."""
+_skipped = lru_cache(maxsize=64)(_finished)
 
 
 def _deny(denial: Denied, plan: Plan) -> Decision:

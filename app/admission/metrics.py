@@ -72,8 +72,8 @@ def count_reviews(outcomes: Iterable[Outcome]) -> None:
         labels = (name, operation, decision_word(outcome))
         requests[labels] = requests.get(labels, 0) + 1
         if outcome.plan is not None and outcome.decision.allowed:
-            patch_ops[name].observe(len(outcome.plan.patch.operations))
-            for kind, amount in outcome.plan.injected.items():
+            patch_ops[name].observe(len(outcome.decision.operations))
+            for kind, amount in outcome.decision.injected.items():
                 injected[kind] = injected.get(kind, 0) + amount
     for labels, count in requests.items():
         ADMISSION_REQUESTS.labels(*labels).inc(count)

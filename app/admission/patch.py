@@ -33,22 +33,23 @@ class Steps(msgspec.Struct, frozen=True):
     `ensures` are the paths of the containers among them, which a patch that has them already leaves out.
     """
 
-    operations: tuple[Operation, ...]
+    operations: Sequence[Operation]
     ensures: frozenset[str]
 
 
 class Patch:
     """Operations in the order in which they were planned, each with the reason for it.
 
-    Several injectors share one, so a parent that two of them need (`/spec/volumes`) is created once.
+    Several injectors share one, so a parent that two of them need (`/spec/volumes`) is created once. It begins with the
+    `planned` steps.
     """
 
     __slots__ = ("_ensured", "operations", "reasons")
 
-    def __init__(self) -> None:
-        self.operations: list[Operation] = []
-        self.reasons: list[str] = []
-        self._ensured: set[str] = set()
+    def __init__(self, planned: Steps | None = None, reasons: Sequence[str] = ()) -> None:
+        self.operations: list[Operation] = list(planned.operations) if planned else []
+        self.reasons: list[str] = list(reasons)
+        self._ensured: set[str] = set(planned.ensures) if planned else set()
 
     def add(self, path: str, value: object, *, reason: str) -> None:
         """Set the member at `path`, or append where it ends in `/-`."""

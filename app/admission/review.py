@@ -9,9 +9,9 @@ v1, and v1beta1, which differs in nothing that is read here).
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
-from functools import cached_property
-from typing import Literal
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
 from app.wire import JSON, decode_json, encode_json
 
+T = TypeVar("T")
 GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
@@ -30,25 +31,37 @@ _NULL = msgspec.Raw(b"null")
 _NONE = msgspec.Raw(b"{}")
 
 
-class GroupVersionKind(msgspec.Struct, frozen=True):
+class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
-class GroupVersionResource(msgspec.Struct, frozen=True):
+class GroupVersionResource(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
-class UserInfo(msgspec.Struct, frozen=True):
+class UserInfo(msgspec.Struct, frozen=True, gc=False):
     """Who asks. `extra` is raw JSON: an object of lists of texts."""
 
     username: str = ""
     groups: list[str] = []
     uid: str = ""
     extra: msgspec.Raw = _NONE
+
+
+class _Once(Generic[T]):
+    """An attribute that is computed when it is first read, as `cached_property` without its lock."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self._name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, request: Request, _owner: type[Request] | None = None) -> T:
+        found = request.__dict__[self._name] = self._compute(request)
+        return found
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
@@ -60,13 +73,13 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     uid: str
     kind: GroupVersionKind = GroupVersionKind()
     resource: GroupVersionResource = GroupVersionResource()
-    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"] = "CREATE"
+    sub_resource: str = ""
     name: str = ""
     namespace: str = ""
-    sub_resource: str = ""
-    dry_run: bool | None = None
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"] = "CREATE"
     user_info: UserInfo = UserInfo()
     old_object: msgspec.Raw = _NULL
+    dry_run: bool | None = None
 
     @property
     def object(self) -> msgspec.Raw:
@@ -95,12 +108,12 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     def by_kubelet(self) -> bool:
         return _NODES in self.user_info.groups
 
-    @cached_property
+    @_Once
     def pod(self) -> Pod:
         """The object where it is a Pod. Raises Denied (code 400) where it cannot be read."""
         return decode_pod(self.object)
 
-    @cached_property
+    @_Once
     def metadata(self) -> ObjectMeta:
         """The metadata of any object; empty where it cannot be read."""
         if "pod" in self.__dict__:
@@ -147,7 +160,16 @@ class PartedRequest(Request, frozen=True, rename="camel", dict=True):
         """Whether anything has read more of the object than its parts."""
         return "whole" in self.__dict__
 
-    @cached_property
+    @property
+    def creates_pod(self) -> bool:
+        if self.operation != "CREATE" or self.sub_resource or self.parts is None:
+            return False
+        kind = self.kind
+        if kind.kind:
+            return kind.kind == "Pod" and not kind.group
+        return self.resource.resource == "pods" and not self.resource.group
+
+    @_Once
     def pod(self) -> Pod:
         parts = self.parts
         found = pod_of_parts(parts) if parts is not None else None
@@ -178,7 +200,8 @@ class Decision(msgspec.Struct, frozen=True):
     """The answer to a review.
 
     `reason` is a short CamelCase word for log and metrics; `message` is for the user, in the Status of a denial.
-    `code` is the HTTP-like code inside that Status, never the HTTP status of the answer.
+    `code` is the HTTP-like code inside that Status, never the HTTP status of the answer. `injected` counts by kind what
+    the operations inject. A decision that many reviews share is `encoded` but for their uid.
     """
 
     allowed: bool
@@ -188,6 +211,8 @@ class Decision(msgspec.Struct, frozen=True):
     operations: Sequence[Operation] = ()
     warnings: Sequence[str] = ()
     audit_annotations: Mapping[str, str] = {}
+    injected: Mapping[str, int] = {}
+    encoded: bytes = b""
 
 
 class _Object(msgspec.Struct):
@@ -218,7 +243,16 @@ def decode(body: bytes) -> Review:
     """Raises BadReview with what is wrong and where: not JSON, another kind or version, no request, an empty uid."""
     if not body:
         raise BadReview("body: want an AdmissionReview, got nothing")
-    review = _decoded(body)
+    review: Review
+    try:
+        review = parted = _decode_parted(body)
+        parted.request.__dict__["body"] = body
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # An object that has no such parts is for the checks and injectors to judge.
+        try:
+            review = _decode_whole(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadReview(f"the body is not an AdmissionReview: {error}") from error
     if review.kind != KIND:
         raise BadReview(f"kind: want {KIND}, got {review.kind!r}")
     if review.api_version not in VERSIONS:
@@ -226,19 +260,6 @@ def decode(body: bytes) -> Review:
     if not review.request.uid:
         raise BadReview("request.uid: want the uid of the request, got an empty string")
     return review
-
-
-def _decoded(body: bytes) -> Review:
-    try:
-        found = _decode_parted(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # An object that has no such parts is for the checks and injectors to judge.
-        try:
-            return _decode_whole(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadReview(f"the body is not an AdmissionReview: {error}") from error
-    found.request.__dict__["body"] = body
-    return found
 
 
 def written_object(request: Request, *, reason: str) -> JSON | None:
@@ -275,9 +296,12 @@ def decode_object(raw: msgspec.Raw, *, reason: str) -> JSON:
 def check_namespace(namespace: str) -> None:
     """Raise Denied for what cannot be the name of a namespace, before anything is looked up in it."""
     try:
-        check_dns_label(namespace)
+        _sound(namespace)
     except ValueError as error:
         raise Denied(f"namespace of the request: {error}", reason="BadNamespace", code=400) from error
+
+
+_sound = lru_cache(maxsize=1024)(check_dns_label)
 
 
 def identify(body: bytes) -> tuple[str, str]:
@@ -301,7 +325,17 @@ def encode(decision: Decision, *, api_version: str, uid: str) -> bytes:
 
     A patch is present only where there are operations, a status only for denials and messages.
     """
-    response: dict[str, object] = {"uid": uid, "allowed": decision.allowed}
+    return b"".join((_BEGIN[api_version], encode_json(uid), decision.encoded or _rest(decision)))
+
+
+def encoded(decision: Decision) -> Decision:
+    """The same decision, which is encoded once for all reviews that share it."""
+    return msgspec.structs.replace(decision, encoded=_rest(decision))
+
+
+def _rest(decision: Decision) -> bytes:
+    """The answer behind the uid."""
+    response: dict[str, object] = {"allowed": decision.allowed}
     if not decision.allowed:
         response["status"] = {
             "status": "Failure",
@@ -318,4 +352,8 @@ def encode(decision: Decision, *, api_version: str, uid: str) -> bytes:
         response["warnings"] = decision.warnings
     if decision.audit_annotations:
         response["auditAnnotations"] = decision.audit_annotations
-    return encode_json({"apiVersion": api_version, "kind": KIND, "response": response})
+    return b",%b}}" % encode_json(response)[1:-1]
+
+
+_BEGIN = {one: b'{"apiVersion":"%b","kind":"%b","response":{"uid":' % (one.encode(), KIND.encode()) for one in VERSIONS}
+"""The answer up to the uid, by version."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TypeVar
 
+from app.admission.chain import Plan
 from app.errors import Denied
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
@@ -17,15 +18,17 @@ Search = Generator[tuple[str, str], Attachment | None, Networks | None]
 L = TypeVar("L")
 
 
-def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, warnings: list[str]) -> Search:
+def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, plan: Plan) -> Search:
     """The networks of a Pod in `namespace`, the default one first; `home` is where Multus looks for that.
+
+    Warnings go into the `plan`.
 
     Returns None where an element needs the Pod's namespace and it is "". Raises Denied for what does not exist.
     """
     networks: list[tuple[str, Attachment]] = []
     text = annotations.get(DEFAULT_NETWORK)
     if text is not None:
-        default = yield from _default_network(text, namespace, home, warnings)
+        default = yield from _default_network(text, namespace, home, plan)
         if default is not None:
             networks.append((DEFAULT_NETWORK, default))
     text = annotations.get(NETWORKS)
@@ -52,19 +55,19 @@ def looked_up(search: Search, lookup: L) -> Generator[tuple[L, str, str], Attach
 
 
 def _default_network(
-    text: str, namespace: str, home: str, warnings: list[str]
+    text: str, namespace: str, home: str, plan: Plan
 ) -> Generator[tuple[str, str], Attachment | None, Attachment | None]:
     """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
     selected = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
     if selected is None:
-        warnings.append(f"annotation {DEFAULT_NETWORK} is empty: Multus refuses such a Pod; remove it")
+        plan.warnings.append(f"annotation {DEFAULT_NETWORK} is empty: Multus refuses such a Pod; remove it")
         return None
     home = selected.namespace or home
     attachment = yield home, selected.name
     if attachment is None and not selected.namespace and namespace and namespace != home:
         attachment = yield namespace, selected.name
         if attachment is not None:
-            warnings.append(
+            plan.warnings.append(
                 f"annotation {DEFAULT_NETWORK}: {selected.name} is not in namespace {home}, where Multus looks for "
                 f"it; the one in {namespace} is used: write {namespace}/{selected.name}"
             )

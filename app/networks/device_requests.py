@@ -10,7 +10,7 @@ and the other side is brought to it wherever a needed resource stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -116,6 +116,27 @@ def plan_resources(
     if changed:
         plan.count("resource", changed)
     return added
+
+
+def resources_shape(pod: Pod, wanted: KeysView[str]) -> tuple[bool, bool, bool] | None:
+    """What the plan for these resources depends on, where the first container gets all of them.
+
+    None where a container names one of them already, where an annotation chooses the container, or where there is none.
+    """
+    containers = pod.spec.containers
+    if RESOURCES_CONTAINER in pod.metadata.annotations or not containers:
+        return None
+    sidecars = pod.spec.init_containers
+    for one in [*containers, *sidecars] if sidecars else containers:
+        resources = one.resources
+        if resources is not None and not (
+            wanted.isdisjoint(resources.requests) and wanted.isdisjoint(resources.limits)
+        ):
+            return None
+    resources = containers[0].resources
+    if resources is None:
+        return False, False, False
+    return True, bool(resources.requests), bool(resources.limits)
 
 
 def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[tuple[str, int], int]) -> dict[int, int]:

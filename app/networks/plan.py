@@ -6,17 +6,17 @@ sorted within each, so that equal input gives an equal patch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache, partial
 
 import msgspec
 
-from app.admission.chain import Plan, audit_text
+from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text
 from app.admission.patch import pointer
 from app.admission.pods import Pod
 from app.errors import Denied
 from app.networks import nodeselector, podnetinfo, userdefined
-from app.networks.device_requests import Need, count_needs, plan_resources
+from app.networks.device_requests import Need, count_needs, plan_resources, resources_shape
 from app.networks.model import CACHED_LENGTH, Mode, Networks
 
 NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
@@ -39,11 +39,12 @@ class Inputs(msgspec.Struct, frozen=True):
     claimed: Mapping[str, int] = {}
 
 
-class _Demand(msgspec.Struct, frozen=True):
+class Demand(msgspec.Struct, frozen=True, eq=False):
     """What networks ask of any Pod. Plans share it, so its contents must not be changed.
 
     `first` is the reason of the first need, which stands for all where network information is mounted; `audit` is
-    the line about resources for a Pod that gets all of them, `volume` the one about that information.
+    the line about resources for a Pod that gets all of them, `volume` the one about that information. One that is
+    `kept` is found again, and small.
     """
 
     needs: dict[str, Need]
@@ -52,6 +53,12 @@ class _Demand(msgspec.Struct, frozen=True):
     first: str
     audit: str
     volume: str
+    kept: bool
+
+
+_MOST_PLANS = 512
+_plans: dict[Hashable, Finished] = {}
+"""Plans that were finished, by the shape of their Pods."""
 
 
 def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None:
@@ -61,13 +68,53 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None
     """
     if networks is None:
         plan.skip("NoNamespace", "the namespace of the Pod is not known: its networks cannot be looked up")
-        return
-    pod, merged = inputs.pod, inputs.annotations
-    if not networks and not merged.sources:
+    elif not networks and not inputs.annotations.sources:
         plan.skip(*NO_NETWORKS)
-        return
+    else:
+        plan_demand(inputs, demand_of(networks), plan)
+
+
+def plan_alike(pod: Pod, wanted: Demand, plan: Plan, *, hugepages: bool) -> bool:
+    """Whether a plan for this demand was finished for a Pod of the same shape; it is `plan` then, too.
+
+    It holds for every mode but `add`, and where neither the control switches nor claims change what is wanted.
+    """
+    known = _plans.get(_shape(pod, wanted, hugepages=hugepages)) if plan.finished is UNTOUCHED else None
+    if known is None:
+        return False
+    plan.finished = known
+    return True
+
+
+def _shape(pod: Pod, wanted: Demand, *, hugepages: bool) -> Hashable | None:
+    """All that a plan depends on, where that is few bits; None where it is more, such as amounts or names."""
+    selector = pod.spec.node_selector
+    if not wanted.kept or not selector.keys().isdisjoint(wanted.labels):
+        return None
+    resources = resources_shape(pod, wanted.needs.keys())
+    if resources is None:
+        return None
+    mounts = podnetinfo.mounts_shape(pod, hugepages=hugepages)
+    return None if mounts is None else (wanted, resources, mounts, bool(selector))
+
+
+def plan_demand(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
+    """As `plan_networks`, for what its networks ask. Finishes the plan for Pods that are alike, where there can be."""
+    merged = inputs.annotations
+    shape = None
+    if plan.finished is UNTOUCHED and inputs.mode != "add" and not inputs.claimed and not merged.sources:
+        shape = _shape(inputs.pod, wanted, hugepages=inputs.hugepages)
+    _plan(inputs, wanted, plan)
+    if shape is not None and not merged.warnings:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[shape] = plan.finish()
+
+
+def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
+    pod, merged = inputs.pod, inputs.annotations
     before = len(plan.patch.operations)
-    wanted = _unclaimed(_demand(networks), inputs.claimed, plan)
+    wanted = _unclaimed(wanted, inputs.claimed, plan)
     needs, labels = wanted.needs, wanted.labels
     _check_containers(pod, wanted)
     _plan_annotations(pod, merged, plan)
@@ -96,7 +143,7 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None
         plan.audit["annotations"] = audit_text(lines)
 
 
-def _unclaimed(wanted: _Demand, claimed: Mapping[str, int], plan: Plan) -> _Demand:
+def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: Plan) -> Demand:
     """What is left to ask for: the author of a Pod with a claim for the same devices has seen to these networks."""
     if not claimed or claimed.keys().isdisjoint(wanted.needs):
         return wanted
@@ -112,7 +159,7 @@ def _unclaimed(wanted: _Demand, claimed: Mapping[str, int], plan: Plan) -> _Dema
     return _demand_for(left, wanted.labels)
 
 
-def _check_containers(pod: Pod, wanted: _Demand) -> None:
+def _check_containers(pod: Pod, wanted: Demand) -> None:
     count = len(pod.spec.containers)
     if not count and (wanted.needs or wanted.labels):
         raise Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
@@ -130,33 +177,33 @@ def _plan_annotations(pod: Pod, merged: userdefined.Merged, plan: Plan) -> None:
         plan.count("annotation", len(merged.sources))
 
 
-def _demand(networks: Networks) -> _Demand:
+def demand_of(networks: Networks) -> Demand:
     """Raises Denied where an attachment is broken or two contradict each other.
 
     Pods of one template have the same networks, so what was found for them is kept. It follows from the attachments
     alone, which are values: a changed attachment is another key. Large ones are not kept, so that memory is bounded.
     """
     if len(networks) > _CACHED_NETWORKS:
-        return _demand_of(networks)
+        return _found_for(networks)
     for _, attachment in networks:
         if len(attachment.node_selector) > CACHED_LENGTH:
-            return _demand_of(networks)
-    return _demand_cached(networks)
+            return _found_for(networks)
+    return _kept_for(networks)
 
 
-def _demand_of(networks: Networks) -> _Demand:
+def _found_for(networks: Networks, *, kept: bool = False) -> Demand:
     labels = nodeselector.wanted_labels(attachment for _, attachment in networks)
-    return _demand_for(count_needs(networks), labels)
+    return _demand_for(count_needs(networks), labels, kept=kept)
 
 
-def _demand_for(needs: dict[str, Need], labels: nodeselector.Labels) -> _Demand:
+def _demand_for(needs: dict[str, Need], labels: nodeselector.Labels, *, kept: bool = False) -> Demand:
     counts = {resource: need.count for resource, need in needs.items()}
     first = next(iter(needs.values())).reason if needs else ""
     volume = audit_text([f"{podnetinfo.VOLUME} at {podnetinfo.MOUNT_PATH} for {','.join(needs)}"])
-    return _Demand(needs, labels, counts, first, audit_text(_added_lines(counts, needs)), volume)
+    return Demand(needs, labels, counts, first, audit_text(_added_lines(counts, needs)), volume, kept)
 
 
-_demand_cached = lru_cache(maxsize=512)(_demand_of)
+_kept_for = lru_cache(maxsize=512)(partial(_found_for, kept=True))
 
 
 def _added_lines(added: dict[str, int], needs: dict[str, Need]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import methodcaller
 
 from app.admission.chain import Plan, audit_text
 from app.admission.patch import Patch, Steps
@@ -20,6 +21,8 @@ VOLUME = "podnetinfo"
 MOUNT_PATH = "/etc/podnetinfo"
 CONTAINER_NAME = "CONTAINER_NAME"
 _HUGEPAGES = "hugepages-"
+_ALIKE = 16
+"""Containers; Pods with more of them share no plans, so that these are small."""
 _Found = tuple[int, Volume] | None
 """The Pod's own volume of our name, with its index."""
 
@@ -44,6 +47,28 @@ def plan_podnetinfo(pod: Pod, plan: Plan, *, hugepages: bool, reason: str) -> in
     if touched:
         plan.count("volume", touched)
     return touched
+
+
+def mounts_shape(pod: Pod, *, hugepages: bool) -> tuple[object, ...] | None:
+    """What the plan depends on, where all containers get the mount, and the Pod a volume without files of its own.
+
+    None where anything of ours, or in its place, is there already, and where there are many containers.
+    """
+    spec = pod.spec
+    if len(spec.containers) > _ALIKE:
+        return None
+    for volume in spec.volumes:
+        if volume.name == VOLUME:
+            return None
+    mounted = []
+    for container in spec.containers:
+        for mount in container.volume_mounts:
+            if mount.name == VOLUME or MOUNT_PATH in mount.mount_path:
+                return None
+        if container.volume_devices or (hugepages and _names_pages(container)):
+            return None
+        mounted.append(bool(container.volume_mounts))
+    return bool(spec.volumes), bool(pod.metadata.labels), *mounted
 
 
 def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> int:
@@ -150,11 +175,17 @@ def _plan_name(index: int, container: Container, plan: Plan) -> list[str]:
     return [quoted(container.name)]
 
 
+def _names_pages(container: Container) -> bool:
+    resources = container.resources
+    return resources is not None and any(map(_is_pages, (*resources.requests, *resources.limits)))
+
+
+_is_pages = methodcaller("startswith", _HUGEPAGES)
+
+
 def _files(container: Container) -> list[JSON]:
     resources = container.resources
-    if resources is None:
-        return []
-    if not any(name.startswith(_HUGEPAGES) for name in (*resources.requests, *resources.limits)):
+    if resources is None or not _names_pages(container):
         return []
     sides = (("requests", "request", resources.requests), ("limits", "limit", resources.limits))
     return [

@@ -106,12 +106,15 @@ class ControlSwitches:
     def __init__(self, store: Store[str], *, namespace: str, initial: Switches, logs: bool = False) -> None:
         self._store, self._namespace, self._initial, self._logs = store, namespace, initial, logs
         self._switches = initial
+        self._loaded = False
         store.subscribe(lambda *_: self._reload())
 
     def __call__(self) -> Switches:
         """The switches in force; raises Transient before the ConfigMap (or its absence) is known."""
-        if not self._store.synced:
-            raise Transient(f"ConfigMap {CONFIG_MAP_NAME} is not loaded yet")
+        if not self._loaded:
+            if not self._store.synced:
+                raise Transient(f"ConfigMap {CONFIG_MAP_NAME} is not loaded yet")
+            self._loaded = True
         return self._switches
 
     def problems(self) -> list[str]:

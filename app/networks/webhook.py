@@ -6,26 +6,42 @@ Only Pod CREATE is looked at. The namespace of the Pod is the request's, which t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from app.admission.chain import Plan
+from app.admission.chain import UNTOUCHED, Plan
 from app.admission.parts import Claimed
-from app.admission.pods import INJECT, Pod
+from app.admission.pods import INJECT, MIRROR, Pod
 from app.admission.review import Request, check_namespace
 from app.kube.lookup import Lookup, Steps, follow
 from app.networks.attachments import Search, looked_up, networks_of
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode, Networks
 from app.networks.options import NetworksOptions
-from app.networks.plan import NO_NETWORKS, Inputs, plan_networks
+from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
 from app.networks.switches import Switches
+
+_MOST_KNOWN = 512
+_KNOWN_LENGTH = 1024
+"""Characters of annotations whose networks are kept; with the number this bounds the memory."""
+
+_Key = tuple[str, str | None, str | None]
+"""The namespace of a Pod, and its annotations about networks."""
+
+
+class _Known(NamedTuple):
+    """What a search looked up, with what it found, and what the networks ask of any Pod."""
+
+    found: tuple[tuple[tuple[str, str], Attachment], ...]
+    demand: Demand
 
 
 class NetworksInjector:
-    """Injects what a Pod's networks need. Holds no state of its own.
+    """Injects what a Pod's networks need.
 
     `lookup` finds attachments. Without a client (manifests) what is not cached does not exist. `claimed` find the
-    resources that the Pod's own claims serve; these are not injected.
+    resources that the Pod's own claims serve; these are not injected. What was found for annotations is kept, and
+    counts for as long as the cache has the very same attachments.
     """
 
     name = "networks"
@@ -43,6 +59,7 @@ class NetworksInjector:
         self._switches = switches
         self._options = options or NetworksOptions()
         self._claimed = claimed
+        self._known: dict[_Key, _Known] = {}
 
     def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
         """Plan the injection for the creation of a Pod; leave `plan` untouched for every other request.
@@ -59,39 +76,83 @@ class NetworksInjector:
 
         Raises Denied where its author must act, Transient where an attachment or the switches cannot be read.
         """
-        skip = _skip(pod)
-        if skip is not None:
-            plan.skip(*skip)
-            return None
         labels, annotations = pod.metadata.labels, pod.metadata.annotations
-        if not labels and NETWORKS not in annotations and DEFAULT_NETWORK not in annotations:
+        if pod.spec.host_network or MIRROR in annotations or INJECT in annotations or INJECT in labels:
+            skip = _skip(pod)
+            if skip is not None:
+                plan.skip(*skip)
+                return None
+        key = namespace, annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK)
+        selects = key[1] is not None or key[2] is not None
+        if not labels and not selects:
             plan.skip(*NO_NETWORKS)
             return None
-        switches, options = self._switches(), self._options
+        switches, configured = self._switches(), self._options.existing_resources
+        mode = configured if switches.honor_existing is None else _mode(configured, add=switches.honor_existing)
+        claims = pod.spec.resource_claims and self._claimed and namespace
+        demand = None
+        if selects and not claims and not switches.injections:
+            demand = self._known_demand(key)
+            if (
+                demand is not None
+                and mode != "add"
+                and plan_alike(pod, demand, plan, hugepages=switches.hugepage_down_api)
+            ):
+                return None
         if namespace:
             check_namespace(namespace)
-        inputs = Inputs(
-            pod,
-            switches.merged(annotations, labels, namespace=namespace),
-            self._mode(switches),
-            options.node_selector_conflict,
-            switches.hugepage_down_api,
-        )
-        search = networks_of(
-            inputs.annotations.annotations, namespace, home=options.default_network_namespace, warnings=plan.warnings
-        )
-        if pod.spec.resource_claims and self._claimed and namespace:
-            return follow(self._beside_claims(search, inputs, namespace, plan))
-        found = None
+        if not selects and not switches.injections:
+            plan.skip(*NO_NETWORKS)
+            return None
+        merged = switches.merged(annotations, labels, namespace=namespace)
+        inputs = Inputs(pod, merged, mode, self._options.node_selector_conflict, switches.hugepage_down_api)
+        if demand is not None:
+            plan_demand(inputs, demand, plan)
+            return None
+        return follow(self._beside_claims(inputs, namespace, plan)) if claims else self._search(inputs, namespace, plan)
+
+    def _known_demand(self, key: _Key) -> Demand | None:
+        """What networks ask for that were found before, where the cache still has each of them."""
+        known = self._known.get(key)
+        if known is None:
+            return None
+        for (namespace, name), attachment in known.found:
+            if self._cached(namespace, name) is not attachment:
+                return None
+        return known.demand
+
+    def _search(self, inputs: Inputs, namespace: str, plan: Plan) -> Awaitable[None] | None:
+        search = self._networks(inputs, namespace, plan)
+        found, everything = None, dict[tuple[str, str], Attachment]()
         try:
             while True:
                 wanted = search.send(found)
                 found = self._cached(*wanted)
                 if found is None:
                     return self._find_and_plan(search, wanted, inputs, plan)
+                everything[wanted] = found
         except StopIteration as end:
-            plan_networks(inputs, end.value, plan)
-            return None
+            networks: Networks | None = end.value
+        # A search that had to warn is made again for each Pod.
+        keeps = bool(networks) and plan.finished is UNTOUCHED
+        plan_networks(inputs, networks, plan)
+        if networks and keeps:
+            annotations = inputs.annotations.annotations
+            self._keep((namespace, annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK)), everything, networks)
+        return None
+
+    def _keep(self, key: _Key, found: dict[tuple[str, str], Attachment], networks: Networks) -> None:
+        if sum(len(text or "") for text in key) > _KNOWN_LENGTH:
+            return
+        demand = demand_of(networks)
+        if demand.kept:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = _Known(tuple(found.items()), demand)
+
+    def _networks(self, inputs: Inputs, namespace: str, plan: Plan) -> Search:
+        home = self._options.default_network_namespace
+        return networks_of(inputs.annotations.annotations, namespace, home=home, plan=plan)
 
     async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: Plan) -> None:
         """The search from where the cache does not know."""
@@ -101,21 +162,19 @@ class NetworksInjector:
         except StopIteration as end:
             plan_networks(inputs, end.value, plan)
 
-    def _beside_claims(self, search: Search, inputs: Inputs, namespace: str, plan: Plan) -> Steps:
+    def _beside_claims(self, inputs: Inputs, namespace: str, plan: Plan) -> Steps:
         claimed: dict[str, int] = {}
         for find in self._claimed:
             claimed |= yield from find(inputs.pod, namespace)
-        networks = yield from looked_up(search, self._lookup)
+        networks = yield from looked_up(self._networks(inputs, namespace, plan), self._lookup)
         plan_networks(msgspec.structs.replace(inputs, claimed=claimed), networks, plan)
 
-    def _mode(self, switches: Switches) -> Mode:
-        """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
-        configured = self._options.existing_resources
-        if switches.honor_existing is None:
-            return configured
-        if switches.honor_existing:
-            return "add"
-        return "top-up" if configured == "add" else configured
+
+def _mode(configured: Mode, *, add: bool) -> Mode:
+    """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
+    if add:
+        return "add"
+    return "top-up" if configured == "add" else configured
 
 
 def _skip(pod: Pod) -> tuple[str, str] | None:

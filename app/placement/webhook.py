@@ -43,14 +43,16 @@ class PlacementInjector:
             return None
         pod = request.pod
         if self._lookup is None or request.is_static_pod(pod.metadata.annotations):
-            self._plan(pod, None, plan)
+            if DPU_OF_HOST in pod.metadata.annotations:
+                self._plan(pod, None, plan)
             return None
         namespace = request.namespace or pod.metadata.namespace
         tenant = self._lookup.cached(namespace)
         if tenant is None:
             check_namespace(namespace)
             return self._find_and_plan(self._lookup, namespace, pod, plan)
-        self._plan(pod, (namespace, tenant), plan)
+        if tenant or DPU_OF_HOST in pod.metadata.annotations:
+            self._plan(pod, (namespace, tenant), plan)
         return None
 
     async def _find_and_plan(self, lookup: Namespaces[str], namespace: str, pod: Pod, plan: Plan) -> None:

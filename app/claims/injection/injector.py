@@ -70,7 +70,7 @@ class ClaimsInjector:
 
     def _networks(self, annotations: dict[str, str], namespace: str) -> _Looks:
         """The networks; what is to be said of them, the injection of networks has said."""
-        search = networks_of(annotations, namespace, home=self._home, warnings=[])
+        search = networks_of(annotations, namespace, home=self._home, plan=Plan())
         return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
@@ -105,7 +105,7 @@ class ClaimsInjector:
 def annotations_after(pod: Pod, plan: Plan) -> dict[str, str]:
     """The annotations of the Pod with what the injectors before have planned."""
     found = dict(pod.metadata.annotations)
-    for one in plan.patch.operations:
+    for one in plan.operations:
         if one.op == "add" and one.path.startswith(_ANNOTATIONS) and isinstance(one.value, str):
             key = one.path.removeprefix(_ANNOTATIONS).replace("~1", "/").replace("~0", "~")
             found[key] = one.value

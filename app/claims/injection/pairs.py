@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.admission.patch import Patch, pointer
-from app.admission.pods import Container, Pod, Quantity
+from app.admission.pods import Container, Pod, Quantity, Resources
 from app.claims.definitions import Definitions
 from app.claims.injection.adding import Added, Kind, claims_of, containers_of
 from app.claims.model import MOST_CLAIMS
@@ -41,13 +41,16 @@ class Asked:
 
 def asked_of(pod: Pod) -> list[Asked]:
     """What the containers of a Pod ask for. Raises Denied where an amount is none."""
-    return [one for kind, index, container in containers_of(pod) for one in _asked(kind, index, container)]
+    return [
+        one
+        for kind, index, container in containers_of(pod)
+        if container.resources is not None and (container.resources.limits or container.resources.requests)
+        for one in _asked(kind, index, container, container.resources)
+    ]
 
 
-def _asked(kind: Kind, index: int, container: Container) -> Iterator[Asked]:
-    if container.resources is None:
-        return
-    sides = {"requests": container.resources.requests, "limits": container.resources.limits}
+def _asked(kind: Kind, index: int, container: Container, resources: Resources) -> Iterator[Asked]:
+    sides = {"requests": resources.requests, "limits": resources.limits}
     for resource in dict.fromkeys(name for side in sides.values() for name in side if name.startswith(PREFIX)):
         said = {name: side[resource] for name, side in sides.items() if resource in side}
         count = max(_amount(value, container, resource) for value in said.values())

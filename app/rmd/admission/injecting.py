@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 
 from app.admission.chain import Plan, audit_text, refuse
 from app.admission.patch import pointer
@@ -65,7 +66,10 @@ def _inject(pod: Pod, given: Given, plan: Plan) -> None:
 
 def _may_ask(pod: Pod) -> bool:
     """Most Pods do not: their whole object is not decoded."""
-    containers = (*pod.spec.init_containers, *pod.spec.containers)
-    return any(one.resources is not None and L3_CACHE_WAYS in one.resources.limits for one in containers) or any(
-        key.endswith(_ENDS) for key in pod.metadata.annotations
-    )
+    for one in (*pod.spec.init_containers, *pod.spec.containers):
+        if one.resources is not None and L3_CACHE_WAYS in one.resources.limits:
+            return True
+    return any(map(_sets, pod.metadata.annotations))
+
+
+_sets = methodcaller("endswith", _ENDS)

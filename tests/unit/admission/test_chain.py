@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain, Plan
-from app.admission.review import Request, WholeRequest
+from app.admission.review import VERSIONS, Request, WholeRequest, encode
 from app.errors import Denied, Transient
 
 
@@ -100,3 +100,51 @@ async def test_the_first_reason_to_skip_stands() -> None:
     plan.skip("OptedOut", "by label")
     plan.skip("NoNetworks", "none")
     assert (plan.reason, plan.message) == ("OptedOut", "by label")
+
+
+class Said:
+    """An injector that says something of a plan, and looks at nothing in it."""
+
+    name = "said"
+
+    def inject(self, _request: Request, plan: Plan) -> None:
+        plan.reason = "Said"
+        plan.message = "so"
+
+
+@pytest.mark.parametrize("before", [None, ("NoNetworks", "none")])
+async def test_what_is_said_of_a_shared_plan_is_in_the_decision_and_in_no_other(before: tuple[str, str] | None) -> None:
+    plan = Plan()
+    if before is not None:
+        plan.skip(*before)
+    Said().inject(REQUEST, plan)
+    assert (plan.decision().reason, plan.decision().message) == ("Said", "so")
+    assert plan.decision().audit_annotations == {"decision": "Said"}
+    other = Plan()
+    if before is not None:
+        other.skip(*before)
+    assert (other.reason, other.message) == (before or ("", ""))
+    assert json.loads(encode(plan.decision(), api_version=VERSIONS[0], uid="u"))["response"]["status"] == {
+        "message": "so"
+    }
+
+
+async def test_a_finished_plan_is_that_of_each_plan_that_takes_it() -> None:
+    """What is added to one of them, or to the one that was finished, is in no other."""
+    first = Plan()
+    await Volume("a", []).inject(REQUEST, first)
+    finished = first.finish()
+    first.patch.add("/spec/later", 1, reason="later")
+    first.warnings.append("later")
+    second, third = Plan(), Plan()
+    second.finished = third.finished = finished
+    second.patch.ensure("/spec/volumes", [], present=False, reason="there already")
+    second.patch.add("/spec/volumes/-", {"name": "b"}, reason="b")
+    second.audit["b"] = "yes"
+    second.count("volume")
+    assert [one.path for one in second.decision().operations] == ["/spec/volumes", "/spec/volumes/-", "/spec/volumes/-"]
+    assert third.decision() is finished.decision
+    assert (third.patch.reasons, third.warnings, third.audit) == (["a", "a"], ["warned by a"], {"a": "yes"})
+    assert (third.injected, third.reason) == ({"volume": 1}, "")
+    whole = encode(msgspec.structs.replace(third.decision(), encoded=b""), api_version=VERSIONS[0], uid="u")
+    assert encode(finished.decision, api_version=VERSIONS[0], uid="u") == whole

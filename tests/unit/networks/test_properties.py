@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import jsonpatch
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.admission.chain import Plan
+from app.admission.review import encode
 from app.errors import Denied
 from app.kube import quantity
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS, NODE_SELECTOR, RESOURCE_NAME
 from app.networks.options import NetworksOptions
 from app.networks.switches import Switches, parse_switches
+from app.networks.userdefined import Injection
 from app.networks.webhook import NetworksInjector
+from app.wire import encode_json
 from tests.support.patches import patched
 from tests.support.pod_requests import request_for
 
@@ -119,9 +125,9 @@ ATTACHMENTS = [
 ]
 
 
-def outcome_of(obj: Any, injector: NetworksInjector) -> Plan | str:
+def outcome_of(obj: Any, injector: NetworksInjector, plan: Plan | None = None) -> Plan | str:
     """The plan, or the message of a denial; everything else escapes. With a full cache nothing is waited for."""
-    plan = Plan()
+    plan = Plan() if plan is None else plan
     try:
         waiting = injector.inject(request_for(obj), plan)
         if waiting is not None:
@@ -170,6 +176,134 @@ def test_injecting_twice_is_injecting_once(pod: Any, mode: Any, entries: Any, hu
     again = plan_of(injected, injector)
     assert again is not None
     assert again.patch.operations == []
+
+
+SIDE = st.sampled_from([{"cpu": "1"}, {"example.com/foo": "1"}, {"hugepages-1Gi": "1Gi"}])
+FEW_CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["a", "b", "c"])},
+        optional={
+            "resources": st.fixed_dictionaries({}, optional={"requests": SIDE, "limits": SIDE}),
+            "volumeMounts": st.sampled_from(
+                [[], [{"name": "podnetinfo", "mountPath": "/x"}], [{"name": "x", "mountPath": "/etc/podnetinfo/"}]]
+            )
+            | st.just([{"name": "x", "mountPath": "/x"}]),
+            "volumeDevices": st.just([{"name": "x", "devicePath": "/etc/podnetinfo"}]),
+            "restartPolicy": st.just("Always"),
+        },
+    ),
+    max_size=2,
+)
+SELECTING = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {
+                "annotations": st.fixed_dictionaries(
+                    {
+                        NETWORKS: st.sampled_from(
+                            ["foo", "foo,bar", "sel", "foo,sel", '[{"name": "foo"}]', "missing", ""]
+                        )
+                    },
+                    optional={
+                        "berth.dev/resources-container": st.just("b"),
+                        DEFAULT_NETWORK: st.sampled_from(["default/bar", ""]),
+                        "berth.dev/inject": st.sampled_from(["false", "true"]),
+                    },
+                )
+            },
+            optional={"labels": st.sampled_from([{"x": "true"}, {"y": "1"}])},
+        ),
+        "spec": st.fixed_dictionaries(
+            {"containers": FEW_CONTAINERS},
+            optional={
+                "initContainers": FEW_CONTAINERS,
+                "volumes": st.sampled_from([[], [{"name": "x"}], [{"name": "podnetinfo", "downwardAPI": {}}]]),
+                "nodeSelector": st.sampled_from([{"z": "1"}, {"a": "1"}, {"a": "2"}]),
+                "hostNetwork": st.booleans(),
+            },
+        ),
+    }
+)
+"""Pods that select networks, of few kinds, so that many are alike."""
+
+
+FOO = {"example.com/foo": "1"}
+EDITS: tuple[tuple[str, Any], ...] = (
+    ("/spec/containers/0/resources", {}),
+    ("/spec/containers/0/resources", {"requests": {"cpu": "1"}}),
+    ("/spec/containers/0/resources", {"limits": {"cpu": "1"}}),
+    ("/spec/containers/0/resources", {"limits": FOO}),
+    ("/spec/containers/1/resources", {"requests": FOO}),
+    ("/spec/containers/1/resources", {"requests": {"hugepages-1Gi": "1Gi"}}),
+    ("/spec/containers/1/volumeMounts", [{"name": "x", "mountPath": "/x"}]),
+    ("/spec/containers/1/volumeMounts", [{"name": "x", "mountPath": "/etc/podnetinfo/"}]),
+    ("/spec/containers/1/volumeMounts", [{"name": "podnetinfo", "mountPath": "/x"}]),
+    ("/spec/containers/1/volumeDevices", [{"name": "x", "devicePath": "/etc/podnetinfo"}]),
+    ("/spec/containers/2", {"name": "c"}),
+    ("/spec/containers", []),
+    ("/spec/initContainers", [{"name": "i", "restartPolicy": "Always", "resources": {"limits": FOO}}]),
+    ("/spec/volumes", [{"name": "x"}]),
+    ("/spec/volumes", [{"name": "podnetinfo", "downwardAPI": {}}]),
+    ("/spec/nodeSelector", {"z": "1"}),
+    ("/spec/nodeSelector", {"a": "2"}),
+    ("/spec/hostNetwork", True),
+    ("/metadata/labels", {"y": "1"}),
+    ("/metadata/labels", {"x": "true"}),
+    ("/metadata/annotations/berth.dev~1resources-container", "b"),
+    ("/metadata/annotations/berth.dev~1inject", "false"),
+    ("/metadata/annotations/k8s.v1.cni.cncf.io~1networks", "foo"),
+    ("/metadata/annotations/v1.multus-cni.io~1default-network", "default/bar"),
+)
+"""What two Pods may differ in, each with a consequence for the plan."""
+
+
+@pytest.mark.parametrize("switches", [Switches(), Switches(injections=(Injection("x", {"note": "1"}),))])
+@pytest.mark.parametrize("mode", ["top-up", "skip", "add"])
+@pytest.mark.parametrize("hugepages", [False, True])
+def test_pods_that_differ_in_one_thing_get_plans_of_their_own(switches: Switches, mode: Any, hugepages: bool) -> None:  # noqa: FBT001
+    base = {
+        "metadata": {"annotations": {NETWORKS: "foo,sel"}},
+        "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
+    }
+    options = NetworksOptions(existing_resources=mode)
+    injector = NetworksInjector(
+        lookup_for(ATTACHMENTS), switches=lambda: replace(switches, hugepage_down_api=hugepages), options=options
+    )
+    others = [jsonpatch.apply_patch(base, [{"op": "add", "path": path, "value": value}]) for path, value in EDITS]
+    for pod in (base, *others, base):
+        # Twice: what the first finishes is what the second may get.
+        alone = [everything_of(pod, injector, touched()) for _ in range(2)]
+        assert [everything_of(pod, injector, Plan()) for _ in range(2)] == alone
+
+
+def touched() -> Plan:
+    """A plan that shares nothing, since an injector before has looked at it."""
+    plan = Plan()
+    plan.warnings.clear()
+    return plan
+
+
+@FEW
+@given(pods=st.lists(SELECTING, min_size=3, max_size=6), mode=modes, hugepages=st.booleans(), labels=st.booleans())
+def test_a_plan_that_pods_share_is_that_of_each_alone(pods: Any, mode: Any, hugepages: bool, labels: bool) -> None:  # noqa: FBT001
+    """Whatever was planned before."""
+    entries = (Injection("x", {"note": "1", NETWORKS: "bar"}),) if labels else ()
+    switches = Switches(hugepage_down_api=hugepages, injections=entries)
+    options = NetworksOptions(existing_resources=mode)
+    injector = NetworksInjector(lookup_for(ATTACHMENTS), switches=lambda: switches, options=options)
+    for pod in pods:
+        assert everything_of(pod, injector, Plan()) == everything_of(pod, injector, touched())
+
+
+def everything_of(obj: Any, injector: NetworksInjector, plan: Plan) -> Any:
+    """All that a plan holds, and the answer to the review."""
+    found = outcome_of(obj, injector, plan)
+    if isinstance(found, str):
+        return found
+    decision = plan.decision()
+    answer = encode(decision, api_version="admission.k8s.io/v1", uid="1")
+    members = (plan.patch.reasons, plan.warnings, plan.audit, plan.injected, plan.reason, plan.message)
+    return answer, encode_json(plan.patch.operations), decision.injected, members
 
 
 @FEW

@@ -11,7 +11,11 @@ import pytest
 from app.admission.chain import Chain, Plan
 from app.admission.patch import Patch
 from app.admission.review import decode
-from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.errors import Denied
+from app.kube.lookup import Lookup
+from app.kube.resources import NETWORK_ATTACHMENTS
+from app.kube.store import Store
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, RESOURCE_NAME, Attachment, project
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksInjector
 from app.wire import encode_json
@@ -59,6 +63,25 @@ async def test_a_changed_attachment_counts_at_once() -> None:
         plan = await planned(injector, request_for(BARE))
         assert plan.audit["resources"] == f"{resource}=1 for default/foo-network"
         assert {f"which needs {resource}" in reason for reason in plan.patch.reasons} == {True}
+
+
+async def test_an_attachment_that_changes_or_goes_counts_for_the_next_pod() -> None:
+    """One injector keeps what it found for an annotation only while the cache has the same attachments."""
+
+    def projected(obj: dict[str, Any]) -> Attachment:
+        return project(obj, (RESOURCE_NAME,))
+
+    store = Store(projected)
+    lookup = Lookup(NETWORK_ATTACHMENTS, store, projected, client=lambda: None, called="attachment")
+    injector = NetworksInjector(lookup, switches=Switches)
+    for resource in ("example.com/foo", "example.com/new", "example.com/foo"):
+        store.upsert(attachment("foo-network", resource))
+        for _ in range(2):
+            plan = await planned(injector, request_for(BARE))
+            assert plan.audit["resources"] == f"{resource}=1 for default/foo-network"
+    store.remove("default", "foo-network")
+    with pytest.raises(Denied, match="could not find network attachment definition 'default/foo-network'"):
+        await planned(injector, request_for(BARE))
 
 
 async def test_a_container_that_another_injector_made_is_not_made_again() -> None:
