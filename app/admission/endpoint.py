@@ -55,6 +55,7 @@ class Answer(NamedTuple):
 class Waiting(NamedTuple):
     """A review whose decision has to wait, for an object that no cache has; `answer` is awaited once."""
 
+    content: bytes
     request: Request
     answer: Coroutine[Any, Any, Answer]
 
@@ -112,15 +113,13 @@ class ReviewEndpoint:
         since = since or now
         in_flight[self.name] += 1
         body, answer = _Body(), Answer(500, b"", _CANCELED)
+        if waiting is not None:
+            body.chunks, body.complete = [waiting.content], True
         try:
             try:
                 limit = _deadline_of(scope["query_string"], self.deadline) - (now - since)
                 with self._deadlines.limit(limit):
-                    # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
-                    # before it reads would find the connection reset instead of the answer.
-                    content = await body.read(receive, limit=self.body_limit)
-                    check_headers(scope["method"], scope["headers"])
-                    found = waiting or self.decide(content)
+                    found = waiting or await self._decide_unread(scope, receive, body)
                     if isinstance(found, Waiting):
                         answer = answer._replace(request=found.request)
                         found = await found.answer
@@ -131,6 +130,13 @@ class ReviewEndpoint:
         finally:
             in_flight[self.name] -= 1
             self.report(answer, since=since, headers=scope["headers"])
+
+    async def _decide_unread(self, scope: Scope, receive: Receive, body: _Body) -> Answer | Waiting:
+        # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
+        # before it reads would find the connection reset instead of the answer.
+        content = await body.read(receive, limit=self.body_limit)
+        check_headers(scope["method"], scope["headers"])
+        return self.decide(content)
 
     def decide(self, content: bytes) -> Answer | Waiting:
         """The answer to a whole body. What goes wrong is an answer too, with the status and the error."""
@@ -150,7 +156,7 @@ class ReviewEndpoint:
                 return answer
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)
-        return Waiting(request, _answer_later(review, found))
+        return Waiting(content, request, _answer_later(review, found))
 
     def lose(self, content: bytes, *, since: float, headers: Headers) -> None:
         """Report a review whose client went away when this much of it had come."""
