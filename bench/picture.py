@@ -11,7 +11,8 @@ mpl.use("svg")
 
 from matplotlib import pyplot as plt
 
-from bench.report import FLOOR_AIMS, number
+from bench.figures import number
+from bench.report import FLOOR_AIMS
 from bench.rounds import Run
 
 # Okabe and Ito's palette, distinct for every kind of color vision; the hatches serve for print.

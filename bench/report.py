@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from statistics import median
@@ -13,6 +12,8 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from bench import figures
+from bench.figures import Figure
 from bench.rounds import Duel, Run
 
 FLOOR_AIMS = {"webhook-demo": 0.75, "rich": 0.65}
@@ -56,41 +57,23 @@ One run measures everything, on one machine and one after another, so that the r
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One finding; `aim` is empty where there is none, `met` then None."""
-
-    what: str
-    value: str
-    spread: str = ""
-    economy: str = ""
-    aim: str = ""
-    met: bool | None = None
-
-
-def rows(run: Run) -> list[Row]:
+def found(run: Run) -> list[Figure]:
     """Every finding, in the order in which it is told."""
-    found = [_throughput(duel, "floor", FLOOR_AIMS) for duel in run.floor]
-    found += [_throughput(duel, "FastAPI route", {}) for duel in run.fastapi]
-    found += [_throughput(duel, "kopf", _KOPF_AIMS) for duel in run.kopf]
+    telling = [_throughput(duel, "floor", FLOOR_AIMS) for duel in run.floor]
+    telling += [_throughput(duel, "FastAPI route", {}) for duel in run.fastapi]
+    telling += [_throughput(duel, "kopf", _KOPF_AIMS) for duel in run.kopf]
     for duels, load in ((run.floor, "16 connections"), (run.single, "1 connection")):
-        found += [
-            Row(f"{duel.review}: p50, p99 / floor, {load}", f"{duel.latency(50):.2f}, {duel.latency(99):.2f}")
+        telling += [
+            Figure(f"{duel.review}: p{percent} / floor, {load}", duel.latency(percent), better="less")
             for duel in duels
+            for percent in (50, 99)
         ]
-    found.append(_workers(run))
-    ratio = run.attachments.throughput
-    found.append(_duel("5,000 attachments / 2", run.attachments, aim="no slower", met=ratio >= _EQUAL))
+    telling.append(_duel("2 workers / 1", run.workers, aim=_GROWTH))
+    telling.append(_duel("5,000 attachments / 2", run.attachments, aim=_EQUAL))
     for memory in run.memory:
-        found.append(
-            Row(
-                f"memory of a worker, {memory.attachments:,} attachments",
-                f"{memory.after_load:.0f} MiB ({memory.at_rest:.0f})",
-                aim=f"< {_MEMORY_AIM:g} MiB",
-                met=memory.after_load < _MEMORY_AIM,
-            )
-        )
-    return found
+        name = f"memory of a worker, {memory.attachments:,} attachments"
+        telling.append(Figure(name, memory.after_load, _MEMORY_AIM, "less", unit="MiB"))
+    return telling
 
 
 def warnings(run: Run) -> list[str]:
@@ -112,19 +95,7 @@ def warnings(run: Run) -> list[str]:
 
 def show(run: Run, console: Console) -> None:
     """The findings as a table, then how fast this machine is, which the findings do not show."""
-    table = Table(title="Berth's webhook, as ratios", title_justify="left")
-    for name, justify in (
-        ("measured", "left"),
-        ("ratio", "right"),
-        ("spread", "right"),
-        ("aim", "right"),
-        ("", "left"),
-    ):
-        table.add_column(name, justify="right" if justify == "right" else "left")
-    for row in rows(run):
-        mark = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[row.met]
-        table.add_row(row.what, row.value, row.spread, row.economy, row.aim, mark)
-    console.print(table)
+    figures.show("Berth's webhook, as ratios", found(run), console)
     speeds = Table(title="Reviews a second here (no measure of anything but this machine)", title_justify="left")
     for name in ("review", "floor", "berth", "kopf", "generator busy", "berth busy"):
         speeds.add_column(name, justify="left" if name == "review" else "right")
@@ -144,12 +115,7 @@ def markdown(run: Run, *, rounds: int, seconds: float) -> str:
     """The page kept in docs/: findings and method, without absolute times."""
     lines = ["# Benchmark", "", "`make bench` wrote this page and the picture.", "", "![ratios](bench.svg)", ""]
     lines += ["The Workload API has [a page of its own](bench-companions.md).", ""]
-    lines += ["| measured | ratio | spread | by CPU | aim | |", "| --- | ---: | ---: | ---: | ---: | --- |"]
-    words = {True: "met", False: "missed", None: ""}
-    lines += [
-        f"| {row.what} | {row.value} | {row.spread} | {row.economy} | {row.aim} | {words[row.met]} |"
-        for row in rows(run)
-    ]
+    lines += figures.markdown(found(run))
     lines += [
         "",
         *(f"Warning: {text}." for text in warnings(run)),
@@ -166,25 +132,12 @@ def _busy(duel: Duel) -> float:
     return median(result.server_busy for result in duel.results)
 
 
-def _throughput(duel: Duel, baseline: str, aims: dict[str, float]) -> Row:
-    aim = aims.get(duel.review)
-    met = None if aim is None else duel.throughput >= aim
-    return _duel(f"{duel.review}: throughput / {baseline}", duel, aim="" if aim is None else f"≥ {aim:g}", met=met)
+def _throughput(duel: Duel, baseline: str, aims: dict[str, float]) -> Figure:
+    return _duel(f"{duel.review}: throughput / {baseline}", duel, aim=aims.get(duel.review))
 
 
-def _workers(run: Run) -> Row:
-    what = f"2 workers / 1 ({run.cores_busy:.0%} of the cores busy)"
-    return _duel(what, run.workers, aim="grows", met=run.workers.throughput >= _GROWTH)
-
-
-def _duel(what: str, duel: Duel, *, aim: str, met: bool | None) -> Row:
-    spread = f"{number(min(duel.ratios))} to {number(max(duel.ratios))}"
-    return Row(what, number(duel.throughput), spread, number(duel.economy), aim, met)
-
-
-def number(value: float) -> str:
-    """Three digits at most: more would be noise."""
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+def _duel(name: str, duel: Duel, *, aim: float | None) -> Figure:
+    return Figure.median(name, duel.ratios, aim=aim, economy=duel.economy)
 
 
 def versions(packages: Iterable[str]) -> str:
