@@ -10,8 +10,7 @@ import base64
 import json
 import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,7 @@ import jsonpatch
 
 from bench import reviews
 from bench.load import Result
-from bench.servers import Server, load, start_api, start_berth, start_floor, start_kopf
+from bench.servers import Server, load, running, start_api, start_berth, start_floor, start_kopf
 from bench.surroundings import Surroundings
 
 MANY, FEW = 5000, 2
@@ -107,7 +106,7 @@ def measure(around: Surroundings, plan: Plan, progress: Progress) -> Run:
 
 
 def _against_baselines(around: Surroundings, plan: Plan, progress: Progress) -> tuple[tuple[Duel, ...], ...]:
-    with _running() as keep:
+    with running() as keep:
         progress("starting berth, kopf and the floors")
         berth = keep(start_berth(around, name="berth", source=["--manifests", str(around.manifests)]))
         kopf = keep(start_kopf(around))
@@ -152,7 +151,7 @@ def patched(name: str, answer: str) -> object:
 
 def _with_workers(around: Surroundings, plan: Plan, progress: Progress) -> tuple[Duel, float]:
     """Two workers against one, none of them bound to a core, with connections enough for an even spread."""
-    with _running() as keep:
+    with running() as keep:
         progress("starting one worker and two workers")
         source = ["--manifests", str(around.manifests)]
         one = keep(start_berth(around, name="berth-1", source=source, pinned=False))
@@ -167,7 +166,7 @@ def _with_workers(around: Surroundings, plan: Plan, progress: Progress) -> tuple
 
 def _with_many_attachments(around: Surroundings, plan: Plan, progress: Progress) -> tuple[Duel, tuple[Memory, ...]]:
     """Caches filled by list and watch, as in a cluster: many attachments against few."""
-    with _running() as keep:
+    with running() as keep:
         servers, at_rest = [], []
         for count in (FEW, MANY):
             progress(f"starting berth with {count} attachments from an API server")
@@ -208,15 +207,3 @@ def _check_log(berth: Server, *, answers: int) -> None:
         written = sum(b'"msg":"review"' in line for line in lines)
     if written < answers:
         raise MeasureError(f"berth answered {answers} reviews and logged {written}")
-
-
-@contextmanager
-def _running() -> Iterator[Callable[[Server], Server]]:
-    """Servers that are stopped at the end, the last one first."""
-    with ExitStack() as stack:
-
-        def keep(server: Server) -> Server:
-            stack.callback(server.stop)
-            return server
-
-        yield keep

@@ -9,18 +9,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bench.load import Result
-from bench.processes import cores, pin, resident_mib, serving_pids
+from bench.processes import cores, cpu_seconds, pin, resident_mib, serving_pids
 from bench.reviews import DIRECTORY
 from bench.surroundings import Surroundings, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 _START_SECONDS = 60.0
 _STOP_SECONDS = 15.0
+_LOOK_SECONDS = 0.02
 
 
 class ServerError(Exception):
@@ -29,13 +32,17 @@ class ServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: `port` takes reviews on `path`, or on one path a review where `path` is ""."""
+    """A running server: `port` takes reviews on `path`, or on one path a review where `path` is "".
+
+    `start_seconds` passed until it was ready.
+    """
 
     name: str
     port: int
     process: subprocess.Popen[bytes]
     log: Path
-    path: str = "/mutate"
+    path: str
+    start_seconds: float
 
     @property
     def workers(self) -> list[int]:
@@ -44,6 +51,10 @@ class Server:
     def resident_mib(self) -> float:
         """Of the largest worker."""
         return max(resident_mib(pid) for pid in self.workers)
+
+    def cpu_seconds(self) -> float:
+        """Of all workers so far."""
+        return cpu_seconds(self.workers)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -59,24 +70,32 @@ def start_floor(around: Surroundings, answers: Path, *, fastapi: bool = False) -
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
     command = [sys.executable, "-m", "bench.floor", "--port", str(port), *tls, "--answers", str(answers)]
     command += ["--fastapi"] if fastapi else []
-    return _start("fastapi" if fastapi else "floor", command, around, port=port, path="", ready=lambda: _listens(port))
+    return _start("fastapi" if fastapi else "floor", command, around, port=port, ready=lambda: _listens(port))
 
 
 def start_kopf(around: Surroundings) -> Server:
     port = free_port()
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
     command = [sys.executable, "-m", "bench.kopf_baseline", "--port", str(port), *tls]
-    return _start("kopf", command, around, port=port, ready=lambda: _listens(port))
+    return _start("kopf", command, around, port=port, ready=lambda: _listens(port), path="/mutate")
 
 
-def start_api(around: Surroundings, *, count: int) -> Server:
+def start_api(around: Surroundings, *, count: int, beside: bool = False) -> Server:
+    """An API server with so many attachments; `beside` the servers that are compared, on the other core."""
     port = free_port()
     command = [sys.executable, "-m", "bench.apiserver", "--port", str(port), "--count", str(count)]
-    return _start(f"api-{count}", command, around, port=port, ready=lambda: _listens(port))
+    allowed = cores()[1] if beside else cores()[0]
+    return _start(f"api-{count}", command, around, port=port, ready=lambda: _listens(port), allowed=allowed)
 
 
 def start_berth(
-    around: Surroundings, *, name: str, source: Sequence[str], workers: int = 1, pinned: bool = True
+    around: Surroundings,
+    *,
+    name: str,
+    source: Sequence[str],
+    workers: int = 1,
+    pinned: bool = True,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Server:
     """The console script, as an operator starts it; ready when /readyz says so. `source` names the attachments."""
     port, health = free_port(), free_port()
@@ -84,7 +103,17 @@ def start_berth(
     command += ["--port", str(port), "--health-check-port", str(health), "--drain-seconds", "0"]
     command += ["--tls-cert-file", str(around.certificate), "--tls-private-key-file", str(around.key)]
     command += ["--workers", str(workers), *source]
-    return _start(name, command, around, port=port, ready=lambda: _is_ready(health), pinned=pinned)
+    allowed = cores()[0] if pinned else set()
+    return _start(
+        name,
+        command,
+        around,
+        port=port,
+        ready=lambda: _is_ready(health),
+        path="/mutate",
+        allowed=allowed,
+        environment=environment,
+    )
 
 
 def load(
@@ -111,6 +140,18 @@ def load(
     return Result.parse(output)
 
 
+@contextmanager
+def running() -> Iterator[Callable[[Server], Server]]:
+    """Servers that are stopped at the end, the last one first."""
+    with ExitStack() as stack:
+
+        def keep(server: Server) -> Server:
+            stack.callback(server.stop)
+            return server
+
+        yield keep
+
+
 def _start(
     name: str,
     command: Sequence[str],
@@ -118,29 +159,30 @@ def _start(
     *,
     port: int,
     ready: Callable[[], bool],
-    path: str = "/mutate",
-    pinned: bool = True,
+    path: str = "",
+    allowed: set[int] | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Server:
     log = around.directory / f"{name}.log"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "KOPF_"))}
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "KOPF_"))}
+    begin = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=environment,
+            env=own | environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
         )
     # Before the interpreter has started a thread or a worker, all of which inherit it.
-    pin(process.pid, cores()[0] if pinned else set())
-    give_up = time.monotonic() + _START_SECONDS
+    pin(process.pid, cores()[0] if allowed is None else allowed)
     while not ready():
-        if process.poll() is not None or time.monotonic() > give_up:
+        if process.poll() is not None or time.monotonic() > begin + _START_SECONDS:
             process.kill()
             raise ServerError(f"{name} did not start:\n{_tail(log)}")
-        time.sleep(0.05)
-    return Server(name, port, process, log, path)
+        time.sleep(_LOOK_SECONDS)
+    return Server(name, port, process, log, path, time.monotonic() - begin)
 
 
 def _listens(port: int) -> bool:
