@@ -9,15 +9,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.load import Result
+from bench.load import SAMPLE, Expected, Report, ask, run
 from bench.processes import cores, cpu_seconds, pin, resident_mib, serving_pids
-from bench.reviews import DIRECTORY
+from bench.reviews import COUNT, Load
 from bench.surroundings import Surroundings, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,10 +32,37 @@ class ServerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """What one round measured: the generator's report, and the CPU seconds of the server's workers."""
+
+    report: Report
+    server_cpu: float
+
+    @property
+    def rate(self) -> float:
+        return self.report.answers / self.report.seconds
+
+    @property
+    def cost(self) -> float:
+        """CPU seconds of the server for each review."""
+        return self.server_cpu / self.report.answers
+
+    @property
+    def server_busy(self) -> float:
+        """As a share of one core; so is the next."""
+        return self.server_cpu / self.report.seconds
+
+    @property
+    def generator_busy(self) -> float:
+        return self.report.cpu / self.report.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """A running server: `port` takes reviews on `path`, or on one path a review where `path` is "".
 
-    `start_seconds` passed until it was ready.
+    `start_seconds` passed until it was ready. By load, `expected` says what its answers look like, and `sent` how many
+    reviews it got.
     """
 
     name: str
@@ -43,6 +71,8 @@ class Server:
     log: Path
     path: str
     start_seconds: float
+    expected: dict[str, Expected] = field(default_factory=dict)
+    sent: Counter[str] = field(default_factory=Counter)
 
     @property
     def workers(self) -> list[int]:
@@ -65,12 +95,21 @@ class Server:
             self.process.wait()
 
 
-def start_floor(around: Surroundings, answers: Path, *, fastapi: bool = False) -> Server:
+def start_floor(
+    around: Surroundings,
+    answers: Path,
+    *,
+    name: str = "floor",
+    fastapi: bool = False,
+    workers: int = 1,
+    pinned: bool = True,
+) -> Server:
     port = free_port()
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
     command = [sys.executable, "-m", "bench.floor", "--port", str(port), *tls, "--answers", str(answers)]
-    command += ["--fastapi"] if fastapi else []
-    return _start("fastapi" if fastapi else "floor", command, around, port=port, ready=lambda: _listens(port))
+    command += ["--workers", str(workers), *(["--fastapi"] if fastapi else [])]
+    allowed = cores()[0] if pinned else set()
+    return _start(name, command, around, port=port, ready=lambda: _listens(port), allowed=allowed)
 
 
 def start_kopf(around: Surroundings) -> Server:
@@ -117,27 +156,26 @@ def start_berth(
 
 
 def load(
-    server: Server,
-    around: Surroundings,
-    review: str,
-    *,
-    seconds: float,
-    warm_up: float = 0.3,
-    connections: int = 16,
-    pinned: bool = True,
+    server: Server, around: Surroundings, what: Load, *, seconds: int = 1, connections: int = 16, pinned: bool = True
 ) -> Result:
-    """One round: a generator of its own against that server."""
-    command = [sys.executable, "-m", "bench.load", "--port", str(server.port), "--path", server.path or f"/{review}"]
-    command += ["--review", str(DIRECTORY / f"Pod-{review}-CREATE.json"), "--cafile", str(around.certificate)]
-    command += ["--seconds", str(seconds), "--warm-up", str(warm_up), "--connections", str(connections)]
-    for pid in server.workers:
-        command += ["--server-pid", str(pid)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as generator:
-        pin(generator.pid, cores()[1] if pinned else set())
-        output, errors = generator.communicate()
-    if generator.returncode != 0:
-        raise ServerError(f"load on {server.name}, {review}: {errors[-2000:]}\n{_tail(server.log)}")
-    return Result.parse(output)
+    """One round on that server, which goes on in the load where its last round ended. Raises LoadError."""
+    path = server.path or f"/{what.name}"
+    if what.name not in server.expected:
+        answers = ask(server.port, path, what.first(SAMPLE), certificate=around.certificate)
+        server.expected[what.name] = Expected.of(answers)
+    before, start, expected = server.cpu_seconds(), server.sent[what.name], server.expected[what.name]
+    report = run(
+        server.port,
+        path,
+        what,
+        expected=expected,
+        start=start % COUNT,
+        connections=connections,
+        seconds=seconds,
+        pinned=pinned,
+    )
+    server.sent[what.name] += report.answers
+    return Result(report, server.cpu_seconds() - before)
 
 
 @contextmanager

@@ -19,12 +19,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import figures, reviews
+from bench import figures
 from bench.apiserver import COLLECTION
 from bench.bare_start import libraries
 from bench.figures import Figure
 from bench.processes import cores, pin, private_mib
-from bench.rounds import MeasureError
+from bench.reviews import NAMES, pod_of, recorded
+from bench.rounds import Loads, MeasureError, prepare
 from bench.servers import ROOT, Server, load, running, start_api, start_berth
 from bench.surroundings import Surroundings
 
@@ -42,9 +43,9 @@ class Spent:
     cpu: float
 
 
-def measure(around: Surroundings, *, rounds: int = _ROUNDS) -> list[Figure]:
+def measure(around: Surroundings, loads: Loads, *, rounds: int = _ROUNDS) -> list[Figure]:
     """Everything, in about half a minute."""
-    return [*_commands(around, rounds), *_ready(around, rounds), *_memory(around)]
+    return [*_commands(around, rounds), *_ready(around, rounds), *_memory(around, loads)]
 
 
 def _ratio(name: str, ours: Sequence[Spent], bare: Sequence[Spent], aim: float) -> Figure:
@@ -56,7 +57,7 @@ def _ratio(name: str, ours: Sequence[Spent], bare: Sequence[Spent], aim: float) 
 def _commands(around: Surroundings, rounds: int) -> list[Figure]:
     berth = str(Path(sys.executable).with_name("berth"))
     pod = around.directory / "pod.yaml"
-    pod.write_text(json.dumps(reviews.read("webhook-demo").pod))
+    pod.write_text(json.dumps(pod_of(recorded("webhook-demo"))))
     commands = (
         [sys.executable, "-c", "import typer, rich"],
         [berth, "--help"],
@@ -133,13 +134,13 @@ def _list_bare(command: Sequence[str], modules: Sequence[str]) -> Spent:
     return Spent(wall, found["cpu"])
 
 
-def _memory(around: Surroundings) -> list[Figure]:
+def _memory(around: Surroundings, loads: Loads) -> list[Figure]:
     """After load, which touches what idle processes would still share."""
     source = ["--manifests", str(around.manifests)]
     with running() as keep:
-        one = _loaded(keep(start_berth(around, name="one-worker", source=source)), around)
+        one = _loaded(keep(start_berth(around, name="one-worker", source=source)), around, loads)
         resident = one.resident_mib()
-        two = _loaded(keep(start_berth(around, name="two-workers", source=source, workers=2)), around)
+        two = _loaded(keep(start_berth(around, name="two-workers", source=source, workers=2)), around, loads)
         private = max(map(private_mib, two.workers))
     return [
         Figure("memory of the first worker", resident, 60, "less", unit="MiB"),
@@ -147,15 +148,15 @@ def _memory(around: Surroundings) -> list[Figure]:
     ]
 
 
-def _loaded(server: Server, around: Surroundings) -> Server:
-    for name in reviews.NAMES:
-        load(server, around, name, seconds=0.5)
+def _loaded(server: Server, around: Surroundings, loads: Loads) -> Server:
+    for name in NAMES:
+        load(server, around, loads[f"{name}-distinct"])
     return server
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as directory:
-        found = measure(Surroundings.prepare(Path(directory)))
+        found = measure(Surroundings.prepare(Path(directory)), prepare(Path(directory)))
     figures.show("Start and memory, as ratios", found, Console())
 
 
