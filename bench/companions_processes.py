@@ -7,10 +7,8 @@ processes are started as an operator starts them, each with a log of its own.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,14 +18,13 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.processes import cpu_seconds, resident_mib
-from bench.servers import ROOT, ServerError
+from bench.servers import ROOT, ServerError, is_ready, stop
 from bench.surroundings import free_port
 from tests.support.real_apiserver import real_api_servers
 
 UNBOUNDED = tuple(f"companions/{name}" for name in ("queued", "pending", "pending-of-host", "pending-bytes"))
 """The bounds of a tenant that do not hold here."""
 _START_SECONDS = 120.0
-_STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +125,7 @@ def running(
             time.sleep(0.05)
         yield made
     finally:
-        _stop(process)
-
-
-def is_ready(port: int) -> bool:
-    """Whether /readyz says so."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+        stop(process)
 
 
 def _real_pids(directory: Path) -> tuple[int, ...]:

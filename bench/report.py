@@ -125,14 +125,14 @@ def warnings_of(duels: Iterable[Duel]) -> list[str]:
 def show_speeds(found: Baselines, console: Console) -> None:
     """How fast this machine is, which the figures do not show."""
     table = Table(title="On this machine (no measure of anything else)", title_justify="left")
-    for name in ("load", "reviews/s: floor", "berth", "CPU µs: floor", "berth", "generator busy"):
+    for name in ("load", "reviews/s: floor", "berth", "CPU µs: floor", "berth", "from the memo", "generator busy"):
         table.add_column(name, justify="left" if name == "load" else "right")
     for duel in found.floor:
         pair = (duel.baseline, duel.results)
         rates = [f"{median(result.rate for result in of):,.0f}" for of in pair]
         costs = [f"{median(result.cost for result in of) * 1e6:.0f}" for of in pair]
         busy = f"{median(result.generator_busy for result in duel.baseline):.0%} (floor)"
-        table.add_row(duel.load.name, *rates, *costs, busy)
+        table.add_row(duel.load.name, *rates, *costs, f"{duel.remembered:.0%}", busy)
     console.print(table)
 
 

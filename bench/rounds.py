@@ -32,6 +32,7 @@ MANY_CONNECTIONS = 64
 Progress = Callable[[str], None]
 Loads = Mapping[str, Load]
 _DEMO = "webhook-demo-distinct"
+_CHANCE = 0.01
 
 
 class MeasureError(Exception):
@@ -49,11 +50,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """Rounds of one server against a baseline on one load, paired by round."""
+    """Rounds of one server against a baseline on one load, paired by round.
+
+    `remembered` is the share of the reviews that the server answered from its memo.
+    """
 
     load: Load
     results: tuple[Result, ...]
     baseline: tuple[Result, ...]
+    remembered: float = 0.0
 
     @property
     def ratios(self) -> list[float]:
@@ -126,8 +131,12 @@ def against_baselines(around: Surroundings, loads: Loads, plan: Plan, progress: 
         against_floor, single, against_fastapi, against_kopf = [], [], [], []
         for what in loads.values():
             progress(f"{what.name}: {plan.rounds} rounds of floor, berth; {plan.side_rounds} with one connection")
+            hits = berth.memo_hits()
             base, ours = _rounds((floor, berth), around, what, rounds=plan.rounds, seconds=plan.seconds)
-            against_floor.append(Duel(what, ours, base))
+            hits = (berth.memo_hits() - hits) / sum(result.report.answers for result in ours)
+            if what.kind == "distinct" and hits > _CHANCE:
+                raise MeasureError(f"{what.name}: the memo answered {hits:.0%} of reviews that are all different")
+            against_floor.append(Duel(what, ours, base, hits))
             base, ours = _rounds(
                 (floor, berth), around, what, rounds=plan.side_rounds, seconds=plan.seconds, connections=1
             )

@@ -23,7 +23,7 @@ from bench.surroundings import Surroundings, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 _START_SECONDS = 60.0
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 20.0
 _LOOK_SECONDS = 0.02
 
 
@@ -59,10 +59,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: `port` takes reviews on `path`, or on one path a review where `path` is "".
+    """A running server: `port` takes reviews on `path`, or on one path a load where `path` is "".
 
-    `start_seconds` passed until it was ready. By load, `expected` says what its answers look like, and `sent` how many
-    reviews it got.
+    `start_seconds` passed until it was ready; `health` is the port of Berth's metrics. By load, `expected` says what
+    its answers look like, and `sent` how many reviews it got.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Server:
     log: Path
     path: str
     start_seconds: float
+    health: int = 0
     expected: dict[str, Expected] = field(default_factory=dict)
     sent: Counter[str] = field(default_factory=Counter)
 
@@ -86,13 +87,11 @@ class Server:
         """Of all workers so far."""
         return cpu_seconds(self.workers)
 
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+    def memo_hits(self) -> float:
+        """How many reviews were answered from the memo so far."""
+        name = "berth_admission_memo_lookups_total{"
+        lines = get(self.health, "/metrics")[1].decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and 'result="hit"' in line)
 
 
 def start_floor(
@@ -148,10 +147,11 @@ def start_berth(
         command,
         around,
         port=port,
-        ready=lambda: _is_ready(health),
+        ready=lambda: is_ready(health),
         path="/mutate",
         allowed=allowed,
         environment=environment,
+        health=health,
     )
 
 
@@ -184,7 +184,7 @@ def running() -> Iterator[Callable[[Server], Server]]:
     with ExitStack() as stack:
 
         def keep(server: Server) -> Server:
-            stack.callback(server.stop)
+            stack.callback(stop, server.process)
             return server
 
         yield keep
@@ -200,6 +200,7 @@ def _start(
     path: str = "",
     allowed: set[int] | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
+    health: int = 0,
 ) -> Server:
     log = around.directory / f"{name}.log"
     own = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "KOPF_"))}
@@ -220,7 +221,7 @@ def _start(
             process.kill()
             raise ServerError(f"{name} did not start:\n{_tail(log)}")
         time.sleep(_LOOK_SECONDS)
-    return Server(name, port, process, log, path, time.monotonic() - begin)
+    return Server(name, port, process, log, path, time.monotonic() - begin, health)
 
 
 def _listens(port: int) -> bool:
@@ -231,15 +232,35 @@ def _listens(port: int) -> bool:
     return True
 
 
-def _is_ready(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+def is_ready(port: int) -> bool:
+    """Whether /readyz on that port says so."""
     try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
+        return get(port, "/readyz")[0] == 200
     except (OSError, http.client.HTTPException):
         return False
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    """Status and body of an answer without TLS."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read()
     finally:
         connection.close()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """With SIGTERM; what does not end then is killed."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _tail(log: Path) -> str:

@@ -15,7 +15,7 @@ from bench.load import LoadError, Report
 from bench.planner import cost
 from bench.reviews import Load, pod_of, prepare
 from bench.rounds import Duel, MeasureError, patched
-from bench.servers import Result, Server, load, start_floor
+from bench.servers import Result, Server, load, running, start_floor
 from bench.surroundings import Surroundings
 
 
@@ -38,9 +38,8 @@ def plain(tmp_path: Path) -> Load:
 def floor(around: Surroundings, request: pytest.FixtureRequest) -> Iterator[Server]:
     answers = around.directory / "answers.json"
     answers.write_text(json.dumps({"/plain-distinct": answer("some"), "/other": answer("others")}))
-    server = start_floor(around, answers, workers=request.param)
-    yield server
-    server.stop()
+    with running() as keep:
+        yield keep(start_floor(around, answers, workers=request.param))
 
 
 @pytest.mark.parametrize("with_wrk", [True, False])
