@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from itertools import chain
 from statistics import median
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figure, markdown
+from bench.figures import Figure, markdown, number
 from bench.rounds import FEW, MANY, Attachments, Baselines, Duel, Plan, Scaling
 from bench.startup import MANY as LISTED
 
@@ -34,6 +35,14 @@ SCALING = {
 }
 """What the picture shows beside the baselines: labels by name of a figure."""
 
+_BEGIN, _END = "<!-- written by make bench -->", "<!-- end of what make bench writes -->"
+_WORDS = {
+    "plain": "asks for nothing",
+    "webhook-demo": "one container, two networks of one kind",
+    "rich": "two containers, networks of two kinds",
+}
+_SUMMED = ("distinct: throughput / floor", "replicas: throughput / floor", "distinct: throughput / kopf")
+
 # Above this share of its core the generator, not the server, may set the pace.
 _SATURATED = 0.9
 # Under full load a server that gets less of its core than this has shared it with other programs.
@@ -54,12 +63,14 @@ One run measures everything, on one machine and one after another, so that the r
   generator was is printed; near 100 % it would flatter whatever is slower than itself.
 - **Rounds**: the servers take turns, {rounds} rounds of {seconds:g} s each ({side_rounds} with one connection, and of
   kopf and the FastAPI route); a ratio is the median of the ratios within the rounds, and the spread is their
-  least and greatest. "By CPU" is the ratio of the CPU time for each review: where other work took cores away in some
-  rounds, it is the steadier figure. The opening of the connections is a part of each round, for all alike.
+  least and greatest. Of a percentile the least of the rounds counts, as other work only adds to it. "By CPU" is the
+  ratio of the CPU time for each review: where other work took cores away in some rounds, it is the steadier figure.
+  The opening of the connections is a part of each round, for all alike.
 - **Berth**: `berth webhook --insecure`, started as an operator starts it, with one worker; log (a
   line for every review, written to a file) and metrics on.
 - **Floor**: the same uvicorn settings, TLS context and uvloop around an application that reads the
-  body and sends an answer of Berth's, made in advance. Above 1, Berth answers on a shorter way than that of ASGI.
+  body and sends an answer of Berth's, made in advance. A ratio above 1 means that Berth decides and answers with
+  less work than ASGI alone takes.
 - **FastAPI route**: the same answer, made in advance, from an ordinary FastAPI route on the same
   server: where a webhook starts that is written the usual way.
 - **kopf**: `kopf.WebhookServer` with the same TLS context and kopf's own `serve_admission_request`,
@@ -155,15 +166,34 @@ def page(figures: Iterable[Figure], warnings: Iterable[str], plan: Plan, *, samp
     )
 
 
+def summary(figures: Iterable[Figure], readme: str) -> str:
+    """README with the ratios of throughput between its marks."""
+    found = {figure.name: number(figure.value) for figure in figures}
+    lines = ["| throughput, as a ratio | distinct Pods / floor | replicas / floor | distinct Pods / kopf |"]
+    lines += ["| --- | ---: | ---: | ---: |"]
+    for review, words in _WORDS.items():
+        cells = [found[f"{review}-{what}"] for what in _SUMMED]
+        lines.append(f"| {words} | {' | '.join(cells)} |")
+    before, begin, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return "\n".join((before + begin, *lines, end + after)) if begin and end else readme
+
+
 def _duel(what: str, duel: Duel, aim: float | None) -> Figure:
     return Figure.median(f"{duel.load.name}: {what}", duel.ratios, aim=aim, economy=duel.economy)
 
 
 def _percentiles(duel: Duel, load: str, *, aim: float | None) -> list[Figure]:
-    name = duel.load.name
+    aims: tuple[tuple[Literal["p50", "p99"], float | None], ...] = (("p50", None), ("p99", aim))
     return [
-        Figure.median(f"{name}: p50 / floor, {load}", duel.latencies("p50"), better="less"),
-        Figure.median(f"{name}: p99 / floor, {load}", duel.latencies("p99"), better="less", aim=aim),
+        Figure(
+            f"{duel.load.name}: {which} / floor, {load}",
+            duel.latency(which),
+            wanted,
+            "less",
+            spread=(min(duel.latencies(which)), max(duel.latencies(which))),
+        )
+        for which, wanted in aims
     ]
 
 

@@ -73,12 +73,21 @@ class Duel:
         """The ratio of reviews by CPU second of the server, which other work on the machine hardly touches."""
         return statistics.median(theirs.cost / ours.cost for ours, theirs in self._pairs() if ours.cost)
 
+    def latency(self, which: Literal["p50", "p99"]) -> float:
+        """The ratio of that percentile, of the best round of each: whatever else runs only adds to it."""
+        return min(_percentiles(self.results, which)) / min(_percentiles(self.baseline, which))
+
     def latencies(self, which: Literal["p50", "p99"]) -> list[float]:
-        """The ratios of that percentile, by round."""
-        return [getattr(ours.report, which) / getattr(theirs.report, which) for ours, theirs in self._pairs()]
+        """The ratios within the rounds."""
+        pairs = zip(_percentiles(self.results, which), _percentiles(self.baseline, which), strict=True)
+        return [ours / theirs for ours, theirs in pairs]
 
     def _pairs(self) -> list[tuple[Result, Result]]:
         return list(zip(self.results, self.baseline, strict=True))
+
+
+def _percentiles(results: Sequence[Result], which: Literal["p50", "p99"]) -> list[float]:
+    return [getattr(result.report, which) for result in results]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ PARTS = ("reviews", "workers", "attachments", "startup")
 def measure(
     parts: Sequence[str], directory: Path, plan: Plan, console: Console, progress: Progress, *, output: Path
 ) -> list[Figure]:
-    """The figures of these parts; the page is written where all were measured.
+    """The figures of these parts; the page, with README's table, is written where all were measured.
 
     Raises LoadError, MeasureError or ServerError.
     """
@@ -50,4 +50,7 @@ def measure(
         draw(found, output / "bench.svg", scaling=report.SCALING)
         page = report.page(found, warnings, plan, sample=SAMPLE, connections=rounds.MANY_CONNECTIONS)
         (output / "bench.md").write_text(page)
+        readme = output.parent / "README.md"
+        if readme.exists():
+            readme.write_text(report.summary(found, readme.read_text()))
     return found

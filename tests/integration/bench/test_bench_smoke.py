@@ -15,7 +15,7 @@ from bench.load import LoadError, Report
 from bench.planner import cost
 from bench.reviews import Load, pod_of, prepare
 from bench.rounds import Duel, MeasureError, patched
-from bench.servers import Result, Server, load, running, start_floor
+from bench.servers import ROOT, Result, Server, load, running, start_floor
 from bench.surroundings import Surroundings
 
 
@@ -83,6 +83,7 @@ def test_ratios_are_paired_by_round(plain: Load) -> None:
     assert found.ratios == [0.5, 0.5, 0.4]
     assert found.throughput == found.economy == 0.5
     assert found.latencies("p50") == [2.0, 2.0, 2.5]
+    assert found.latency("p99") == 2.0
 
 
 def test_a_run_ends_in_a_page_and_a_picture(tmp_path: Path) -> None:
@@ -96,6 +97,9 @@ def test_a_run_ends_in_a_page_and_a_picture(tmp_path: Path) -> None:
     page = report.page(found, report.warnings_of(duels), rounds.Plan(), sample=1, connections=2)
     assert all(figure.name in page for figure in found)
     assert "{" not in page
+    readme = report.summary(found, (ROOT / "README.md").read_text())
+    assert readme.count("| asks for nothing | 0.45 | 0.45 | 0.45 |") == 1
+    assert report.summary(found, readme) == readme
     from bench.picture import draw  # noqa: PLC0415  it loads matplotlib, which no other test needs
 
     draw(found, tmp_path / "picture.svg", scaling=report.SCALING)
