@@ -38,6 +38,7 @@ def draw(figures: Iterable[Figure], path: Path, *, scaling: Mapping[str, str]) -
     canvas.patch.set_facecolor("white")
     _baselines(left, found)
     _scaling(right, {label: found[name] for name, label in scaling.items()})
+    canvas.legend(loc="outside lower center", ncols=5, frameon=False)
     canvas.suptitle("Berth's admission webhook: reviews answered, as ratios (longer is better)", fontsize=13)
     canvas.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(canvas)
@@ -68,7 +69,6 @@ def _baselines(axes: Any, found: Mapping[str, Figure]) -> None:
     axes.set_yticks(ticks, NAMES)
     axes.set_xlim(0, longest * 1.15)
     _finish(axes, "throughput over TLS, one worker (floor = 1)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5, frameon=False, fontsize=9)
 
 
 def _scaling(axes: Any, bars: Mapping[str, Figure]) -> None:
@@ -80,7 +80,7 @@ def _scaling(axes: Any, bars: Mapping[str, Figure]) -> None:
             axes.plot([figure.aim, figure.aim], [y - 0.4, y + 0.4], color="black")
     axes.set_yticks(range(len(bars)), list(bars))
     axes.set_xlim(0, max(1.0, *(figure.value for figure in bars.values())) * 1.15)
-    _finish(axes, "throughput on webhook-demo, distinct Pods")
+    _finish(axes, "webhook-demo, distinct Pods")
 
 
 def _finish(axes: Any, title: str) -> None:
