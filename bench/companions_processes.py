@@ -92,17 +92,27 @@ def api_servers(directory: Path, names: Sequence[str], *, assets: Path | None = 
 
 
 @contextlib.contextmanager
-def controller(api: Api, directory: Path, *, workers: int, name: str = "controller") -> Iterator[Running]:
-    """The controller of companions alone, without a Lease; it is ready when its caches are full."""
+def controllers(
+    api: Api, directory: Path, names: str, flags: Sequence[str] = (), *, workers: int, name: str = "controller"
+) -> Iterator[tuple[Running, int]]:
+    """`berth controller` with these controllers alone, without a Lease, and its port with metrics; its caches are full.
+
+    The sweep of the whole comes after the run: 10 minutes is the least that an operator would choose for so many.
+    """
     health = free_port()
-    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig)]
-    command += ["--controllers", "workloads", "--no-leader-elect", "--bind-address", "127.0.0.1"]
+    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig), *flags]
+    command += ["--controllers", names, "--no-leader-elect", "--bind-address", "127.0.0.1", "--resync-seconds", "600"]
     command += ["--health-check-port", str(health), "--max-concurrent-reconciles", str(workers)]
-    # No scheduler looks at the companions here, so the bounds on those without a node would hold all but 100 back.
-    command += ["--tenant-quota", ",".join(f"{bound}=" for bound in UNBOUNDED)]
-    # The sweep of the whole comes after the run: 10 minutes is the least that an operator would choose for so many.
-    command += ["--resync-seconds", "600"]
     with running(name, command, directory, ready=lambda: is_ready(health)) as process:
+        yield process, health
+
+
+@contextlib.contextmanager
+def controller(api: Api, directory: Path, *, workers: int, name: str = "controller") -> Iterator[Running]:
+    """The controller of companions."""
+    # No scheduler looks at the companions here, so the bounds on those without a node would hold all but 100 back.
+    unbounded = ["--tenant-quota", ",".join(f"{bound}=" for bound in UNBOUNDED)]
+    with controllers(api, directory, "workloads", unbounded, workers=workers, name=name) as (process, _):
         yield process
 
 

@@ -90,7 +90,7 @@ class Server:
     def memo_hits(self) -> float:
         """How many reviews were answered from the memo so far."""
         name = "berth_admission_memo_lookups_total{"
-        lines = get(self.health, "/metrics")[1].decode().splitlines()
+        lines = metrics(self.health).splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and 'result="hit"' in line)
 
 
@@ -209,7 +209,7 @@ def _start(
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=own | environment,
+            env={**own, **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -249,6 +249,10 @@ def get(port: int, path: str) -> tuple[int, bytes]:
         return response.status, response.read()
     finally:
         connection.close()
+
+
+def metrics(port: int) -> str:
+    return get(port, "/metrics")[1].decode()
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

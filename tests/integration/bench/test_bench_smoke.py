@@ -39,7 +39,9 @@ def floor(around: Surroundings, request: pytest.FixtureRequest) -> Iterator[Serv
     answers = around.directory / "answers.json"
     answers.write_text(json.dumps({"/plain-distinct": answer("some"), "/other": answer("others")}))
     with running() as keep:
-        yield keep(start_floor(around, answers, workers=request.param))
+        server = keep(start_floor(around, answers, workers=request.param))
+        assert len(server.workers) == request.param
+        yield server
 
 
 @pytest.mark.parametrize("with_wrk", [True, False])
