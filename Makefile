@@ -58,8 +58,8 @@ generate: $(READY) ## Generate docs/reference, the chart's definitions and roles
 secrets: $(READY) ## Take what the secrets scan finds now for harmless: look at the difference before it is committed
 	@$(BIN)/python .ci/find_secrets.py --accept
 
-bench: $(READY) ## Measure against the floor and kopf; writes docs/bench.md and docs/bench.svg
-	@$(BIN)/python -m bench
+bench: $(READY) ## Measure and write docs/bench*.md; fails where a figure is worse than kept (BENCH_ARGS=--keep keeps them)
+	@$(BIN)/python -m bench $(BENCH_ARGS)
 
 protos: $(READY) ## Generate the gRPC code anew from the .proto files
 	@# The generator imports by the protos' own paths; ours are below the package.

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import http.client
 import json
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +25,13 @@ from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, PODS, S
 from app.kube.retry import every_item
 from app.kube.transport import connect
 from app.wire import JSON
-from bench.companions_processes import Api, Running, api_servers, is_ready, running
+from bench.companions_processes import Running, api_servers, controllers
 from bench.rounds import MeasureError
-from bench.surroundings import free_port
+from bench.servers import metrics
 
 _KINDS = (PODS, SERVICES, CONFIG_MAPS)
 _OURS = {"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"}
+_CONTROLLER = ("appwrappers", ("--wrapped-kinds", "pods,services,configmaps"))
 _PATIENCE = 600.0
 
 
@@ -98,18 +95,6 @@ async def listed(client: KubeClient, resource: Resource) -> list[JSON]:
     return [one async for one in pages]
 
 
-@asynccontextmanager
-async def controller(api: Api, place: Path, size: Size) -> AsyncIterator[tuple[Running, int]]:
-    """The process, and its port with metrics."""
-    health = free_port()
-    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig)]
-    command += ["--controllers", "appwrappers", "--no-leader-elect", "--bind-address", "127.0.0.1"]
-    command += ["--wrapped-kinds", "pods,services,configmaps", "--resync-seconds", "600"]
-    command += ["--health-check-port", str(health), "--max-concurrent-reconciles", str(size.workers)]
-    with running("controller", command, place, ready=lambda: is_ready(health)) as process:
-        yield process, health
-
-
 async def all_run(size: Size, process: Running, health: int) -> float:
     """When (Unix seconds) all of them were Running, as the controller's cache shows it."""
     begin = time.monotonic()
@@ -120,15 +105,6 @@ async def all_run(size: Size, process: Running, health: int) -> float:
         if process.process.poll() is not None or time.monotonic() - begin > _PATIENCE:
             raise MeasureError(f"they do not run:\n{process.tail()}")
         await asyncio.sleep(0.1)
-
-
-def metrics(port: int) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        return connection.getresponse().read().decode()
-    finally:
-        connection.close()
 
 
 async def replay(client: KubeClient, wrappers: list[JSON], objects: dict[str, list[JSON]], size: Size) -> float:
@@ -170,19 +146,17 @@ async def one_round(place: Path, size: Size, empty_mib: float) -> Measured:
         for api in (ours, other):
             async with await connect(kubeconfig=str(api.kubeconfig)) as client:
                 await seed(client, size)
-        async with (
-            await connect(kubeconfig=str(ours.kubeconfig)) as client,
-            controller(ours, place, size) as (process, health),
-        ):
-            end = await all_run(size, process, health)
-            seconds = end - process.said(msg="controller starts", controller="appwrappers")
-            resident = process.resident_mib
-            wrappers = await listed(client, APP_WRAPPERS)
-            by_name: dict[str, list[JSON]] = {one["metadata"]["name"]: [] for one in wrappers}
-            for resource in _KINDS:
-                for obj in await listed(client, resource):
-                    if APP_WRAPPER_UID in (obj["metadata"].get("labels") or {}):
-                        by_name[obj["metadata"]["name"]].append(bare(obj, resource))
+        async with await connect(kubeconfig=str(ours.kubeconfig)) as client:
+            with controllers(ours, place, *_CONTROLLER, workers=size.workers) as (process, health):
+                end = await all_run(size, process, health)
+                seconds = end - process.said(msg="controller starts", controller="appwrappers")
+                resident = process.resident_mib
+                wrappers = await listed(client, APP_WRAPPERS)
+                by_name: dict[str, list[JSON]] = {one["metadata"]["name"]: [] for one in wrappers}
+                for resource in _KINDS:
+                    for obj in await listed(client, resource):
+                        if APP_WRAPPER_UID in (obj["metadata"].get("labels") or {}):
+                            by_name[obj["metadata"]["name"]].append(bare(obj, resource))
         async with await connect(kubeconfig=str(other.kubeconfig)) as client:
             plain = await replay(client, wrappers, by_name, size)
     return Measured(seconds, plain, (resident - empty_mib) * 1024 / size.app_wrappers)
@@ -192,7 +166,7 @@ async def measure(place: Path, size: Size) -> list[Measured]:
     with api_servers(place / "empty", ["empty"]) as (api,):
         async with await connect(kubeconfig=str(api.kubeconfig)) as client:
             await seed(client, Size(app_wrappers=0))
-        async with controller(api, place / "empty", size) as (process, _):
+        with controllers(api, place / "empty", *_CONTROLLER, workers=size.workers) as (process, _):
             await asyncio.sleep(2.0)
             empty = process.resident_mib
     return [await one_round(place / f"round-{number}", size, empty) for number in range(size.rounds)]

@@ -11,11 +11,8 @@ import argparse
 import asyncio
 import json
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +25,11 @@ from app.kube.resources import RESOURCE_CLAIMS
 from app.kube.retry import every_item
 from app.kube.transport import connect
 from app.wire import JSON
-from bench.appwrappers import at_a_time, metrics
+from bench.appwrappers import at_a_time
 from bench.claims_load import Size, seed
-from bench.companions_processes import Api, Running, api_servers, is_ready, running
+from bench.companions_processes import Running, api_servers, controllers
 from bench.rounds import MeasureError
-from bench.surroundings import free_port
+from bench.servers import metrics
 
 _PATIENCE = 900.0
 
@@ -48,18 +45,6 @@ class Measured:
     @property
     def ratio(self) -> float:
         return self.bare / self.ours
-
-
-@asynccontextmanager
-async def controller(api: Api, place: Path, size: Size) -> AsyncIterator[tuple[Running, int]]:
-    """The process, and its port with metrics."""
-    health = free_port()
-    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig)]
-    command += ["--controllers", "claims", "--no-leader-elect", "--bind-address", "127.0.0.1"]
-    command += ["--resync-seconds", "600", "--health-check-port", str(health)]
-    command += ["--max-concurrent-reconciles", str(size.workers)]
-    with running("controller", command, place, ready=lambda: is_ready(health)) as process:
-        yield process, health
 
 
 async def all_published(size: Size, process: Running, health: int) -> tuple[float, int]:
@@ -114,13 +99,11 @@ async def one_round(place: Path, size: Size) -> Measured:
         for api in (ours, other):
             async with await connect(kubeconfig=str(api.kubeconfig)) as client:
                 await seed(client, size)
-        async with (
-            await connect(kubeconfig=str(ours.kubeconfig)) as client,
-            controller(ours, place, size) as (process, health),
-        ):
-            end, writes = await all_published(size, process, health)
-            seconds = end - process.said(msg="controller starts", controller="claims")
-            entries = await published(client)
+        async with await connect(kubeconfig=str(ours.kubeconfig)) as client:
+            with controllers(ours, place, "claims", workers=size.workers) as (process, health):
+                end, writes = await all_published(size, process, health)
+                seconds = end - process.said(msg="controller starts", controller="claims")
+                entries = await published(client)
         if not all(entries.values()):
             raise MeasureError("a claim has no network data")
         async with await connect(kubeconfig=str(other.kubeconfig)) as client:

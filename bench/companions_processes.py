@@ -7,10 +7,8 @@ processes are started as an operator starts them, each with a log of its own.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,14 +18,13 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.processes import cpu_seconds, resident_mib
-from bench.servers import ROOT, ServerError
+from bench.servers import ROOT, ServerError, is_ready, stop
 from bench.surroundings import free_port
 from tests.support.real_apiserver import real_api_servers
 
 UNBOUNDED = tuple(f"companions/{name}" for name in ("queued", "pending", "pending-of-host", "pending-bytes"))
 """The bounds of a tenant that do not hold here."""
 _START_SECONDS = 120.0
-_STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +92,27 @@ def api_servers(directory: Path, names: Sequence[str], *, assets: Path | None = 
 
 
 @contextlib.contextmanager
-def controller(api: Api, directory: Path, *, workers: int, name: str = "controller") -> Iterator[Running]:
-    """The controller of companions alone, without a Lease; it is ready when its caches are full."""
+def controllers(
+    api: Api, directory: Path, names: str, flags: Sequence[str] = (), *, workers: int, name: str = "controller"
+) -> Iterator[tuple[Running, int]]:
+    """`berth controller` with these controllers alone, without a Lease, and its port with metrics; its caches are full.
+
+    The sweep of the whole comes after the run: 10 minutes is the least that an operator would choose for so many.
+    """
     health = free_port()
-    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig)]
-    command += ["--controllers", "workloads", "--no-leader-elect", "--bind-address", "127.0.0.1"]
+    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig), *flags]
+    command += ["--controllers", names, "--no-leader-elect", "--bind-address", "127.0.0.1", "--resync-seconds", "600"]
     command += ["--health-check-port", str(health), "--max-concurrent-reconciles", str(workers)]
-    # No scheduler looks at the companions here, so the bounds on those without a node would hold all but 100 back.
-    command += ["--tenant-quota", ",".join(f"{bound}=" for bound in UNBOUNDED)]
-    # The sweep of the whole comes after the run: 10 minutes is the least that an operator would choose for so many.
-    command += ["--resync-seconds", "600"]
     with running(name, command, directory, ready=lambda: is_ready(health)) as process:
+        yield process, health
+
+
+@contextlib.contextmanager
+def controller(api: Api, directory: Path, *, workers: int, name: str = "controller") -> Iterator[Running]:
+    """The controller of companions."""
+    # No scheduler looks at the companions here, so the bounds on those without a node would hold all but 100 back.
+    unbounded = ["--tenant-quota", ",".join(f"{bound}=" for bound in UNBOUNDED)]
+    with controllers(api, directory, "workloads", unbounded, workers=workers, name=name) as (process, _):
         yield process
 
 
@@ -128,30 +135,7 @@ def running(
             time.sleep(0.05)
         yield made
     finally:
-        _stop(process)
-
-
-def is_ready(port: int) -> bool:
-    """Whether /readyz says so."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+        stop(process)
 
 
 def _real_pids(directory: Path) -> tuple[int, ...]:

@@ -28,10 +28,10 @@ from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc
 from app.wire import decode_json
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, WORKLOADS, tenant_namespace
 from bench import companions_objects as objects
-from bench.companions_processes import Api, api_servers, is_ready, running
+from bench.companions_processes import Api, api_servers, running
 from bench.fairness_calls import Calls, Pki, event
 from bench.rounds import MeasureError, Progress
-from bench.servers import ROOT
+from bench.servers import ROOT, is_ready
 from bench.surroundings import free_port
 
 QUIET, LOUD = "quiet", "loud"

@@ -15,8 +15,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +29,10 @@ from app.kube.retry import every_item
 from app.kube.transport import connect
 from app.rmd.model import READY, RMD_WORKLOADS
 from app.wire import JSON
-from bench.appwrappers import metrics
-from bench.companions_processes import Api, Running, api_servers, is_ready, running
+from bench.companions_processes import Running, api_servers, controllers, running
 from bench.rmd_load import Size, replay, seed
 from bench.rounds import MeasureError
-from bench.surroundings import free_port
+from bench.servers import metrics
 
 _PATIENCE = 900.0
 
@@ -68,17 +67,6 @@ def daemons(place: Path, size: Size) -> Iterator[Daemons]:
     urls = place / "urls.json"
     with running("daemons", command, place, ready=urls.exists):
         yield Daemons(place, json.loads(urls.read_text()))
-
-
-@asynccontextmanager
-async def controller(api: Api, place: Path, size: Size) -> AsyncIterator[tuple[Running, int]]:
-    """The process, and its port with metrics."""
-    health = free_port()
-    command = [sys.executable, "-m", "app", "controller", "--kubeconfig", str(api.kubeconfig)]
-    command += ["--controllers", "rmd", "--no-leader-elect", "--bind-address", "127.0.0.1", "--resync-seconds", "600"]
-    command += ["--health-check-port", str(health), "--max-concurrent-reconciles", str(size.workers)]
-    with running("controller", command, place, ready=lambda: is_ready(health)) as process:
-        yield process, health
 
 
 async def all_held(size: Size, process: Running, health: int) -> float:
@@ -118,7 +106,7 @@ async def one_round(place: Path, size: Size) -> Measured:
     with api_servers(place, ["ours"]) as (api,), daemons(place / "daemons", size) as found:
         async with await connect(kubeconfig=str(api.kubeconfig)) as client:
             await seed(client, found.urls, size)
-            async with controller(api, place, size) as (process, health):
+            with controllers(api, place, "rmd", workers=size.workers) as (process, health):
                 held = await all_held(size, process, health)
                 ready = await all_ready(client, process)
                 begin = process.said(msg="controller starts", controller="rmd-nodes")
