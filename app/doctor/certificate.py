@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
-from app.doctor.model import Check, Finding, Severity, error, files_topic, guarded, noted
+from app.doctor.model import Check, Finding, Severity, error, guarded, noted, topic
 from app.doctor.role_secrets import faults, renew
 from app.doctor.webhook_certificate import of_webhooks
 from app.kube.resources import SECRETS
@@ -23,16 +24,16 @@ async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 async def _of_secret(cluster: Cluster, one: Installed) -> AsyncIterator[Finding]:
-    subject, follows = f"Secret {one.namespace}/{one.tls_secret}", one.descriptor.when_expired
-    topics = (files_topic(one.role),)
-    secret = await cluster.get(SECRETS, one.tls_secret, namespace=one.namespace)
+    it, role = objects.named(SECRETS, one.tls_secret, one.namespace), one.descriptor
+    topics, fix = (topic("files", one.role),), await renew(cluster, one)
+    secret = await cluster.get(SECRETS, it.name, namespace=it.namespace)
     if secret is None:
-        waits = f"no new Pod of the {one.role} starts; then {one.descriptor.when_down}"
-        yield error("BERTH0610", subject, "is missing", waits, await renew(cluster, one), explains=topics)
+        waits = f"no new Pod of the {one.role} starts; then {role.when_down}"
+        yield error("BERTH0610", it, consequence=waits, command=fix, explains=topics)
         return
     for severity, code, text in faults(secret, cluster.now()):
-        then = "then " if severity is Severity.warning else ""
-        yield noted(severity, code, subject, text, f"{then}{follows}", await renew(cluster, one), explains=topics)
+        follows = f"then {role.when_expired}" if severity is Severity.warning else role.when_expired
+        yield noted(severity, code, it, text, follows, fix, explains=topics)
 
 
 CHECK = Check("certificate", (of_webhooks, _of_roles))

@@ -6,20 +6,18 @@ from collections.abc import AsyncIterator
 
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.refusals import missing_rule
+from app.doctor import objects
 from app.doctor.access import Account, Asking, Question, accounts_of
 from app.doctor.claims_publishers import NODE, publishers_of
 from app.doctor.claims_roads import served_by_claims
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed
+from app.doctor.model import Finding, error
 from app.doctor.permissions import grant
 from app.kube.resources import DAEMON_SETS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.wire import JSON
 
 _GROUP = RESOURCE_CLAIMS.group
-_MULTUS = (
-    Question("get", _GROUP, RESOURCE_CLAIMS.plural),
-    Question("list", _GROUP, RESOURCE_SLICES.plural),
-)
+_MULTUS = (Question("get", _GROUP, RESOURCE_CLAIMS.plural), Question("list", _GROUP, RESOURCE_SLICES.plural))
 """What Multus asks the API server for, where a Pod has a claim and an attachment with a resource (multus-cni#1492)."""
 
 
@@ -27,19 +25,16 @@ async def drivers(cluster: Cluster) -> AsyncIterator[Finding]:
     """What publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
     publishers = await publishers_of(cluster)
     wanted = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
-    accounts = []
-    if publishers.controllers:
-        known = [one for one in await accounts_of(cluster) if one.role == "controller"]
-        accounts += [(one, "arbitrary-node:patch") for one in known]
+    known = [one for one in await accounts_of(cluster) if one.role == "controller"] if publishers.controllers else []
+    accounts = [(one, "arbitrary-node:patch") for one in known]
     for one in publishers.agents:
         account = Account(NODE, one.namespace, one.service_account, one.by_chart)
         accounts.append((account, "associated-node:patch"))
     for account, verb in accounts:
         questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=one) for one in wanted]
         for question in await Asking(cluster.client, account).refused(questions):
-            rule = missing_rule(question.name, verb)
-            text = f"may not publish network data of driver {question.name}: it needs the rule {rule}"
-            yield error("BERTH5005", account.subject, text, command=grant(cluster, account, question))
+            rule, fix = missing_rule(question.name, verb), grant(cluster, account, question)
+            yield error("BERTH5005", account, driver=question.name, rule=rule, command=fix)
 
 
 async def _network_drivers(cluster: Cluster) -> set[str]:
@@ -59,18 +54,17 @@ async def multus(cluster: Cluster) -> AsyncIterator[Finding]:
     accounts: dict[str, Account] = {}
     for one in await cluster.listed(DAEMON_SETS):
         if _is_multus(one):
-            namespace, spec = one["metadata"]["namespace"], one["spec"]["template"]["spec"]
-            account = Account("multus", namespace, spec.get("serviceAccountName") or "default")
+            name = objects.spec(one["spec"]["template"]).get("serviceAccountName") or "default"
+            account = Account("multus", one["metadata"]["namespace"], name)
             accounts.setdefault(account.user, account)
     for account in accounts.values():
         if refused := await Asking(cluster.client, account).refused(_MULTUS):
             what = " and ".join(f"{one.verb} {one.what}" for one in refused)
-            text = f"Multus may not {what}, and devices of attachments come by claims: {listed(sorted(resources))}"
-            command = " &&\n".join(grant(cluster, account, one) for one in refused)
-            yield error("BERTH5006", account.subject, text, command=command)
+            fix = " &&\n".join(grant(cluster, account, one) for one in refused)
+            yield error("BERTH5006", account, what=what, resources=sorted(resources), command=fix)
 
 
 def _is_multus(daemon_set: JSON) -> bool:
-    containers = ((daemon_set["spec"].get("template") or {}).get("spec") or {}).get("containers") or ()
+    containers = objects.spec(daemon_set["spec"].get("template")).get("containers") or ()
     images = (str(one.get("image") or "").rpartition("/")[2] for one in containers)
     return any("multus" in text for text in (daemon_set["metadata"]["name"], *images))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from app.claims.settings import PublishingSettings
-from app.doctor import acting, commands
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.installed import Installed, roles_in
+from app.doctor.installed import Installed, roles_in, settings_in_force
 from app.doctor.model import Finding, or_default, warning
-from app.errors import UsageError
 from app.kube.resources import DAEMON_SETS
 
 CONTROLLER, NODE = "claims", "claims-node"
@@ -33,17 +32,8 @@ async def publishers_of(cluster: Cluster) -> Publishers:
     controllers = [one for one in await cluster.running("controller") if CONTROLLER in one.setting("controllers")]
     sets = await or_default(cluster.listed(DAEMON_SETS, namespace=cluster.namespace), [])
     agents = [one for one in roles_in(sets, release=cluster.release) if one.role == NODE]
-    return Publishers(tuple(controllers), tuple(agents), _settings(controllers or agents))
-
-
-def _settings(running: Sequence[Installed]) -> PublishingSettings:
-    """Those of the first. A value that Berth would refuse makes them the defaults: another check reports it."""
-    deployed = running[0].deployed if running else {}
-    given = {name: deployed[name] for name in PublishingSettings.model_fields if deployed.get(name, "") != ""}
-    try:
-        return PublishingSettings.load(given, environment=False)
-    except UsageError:
-        return PublishingSettings.load({}, environment=False)
+    settings = settings_in_force(controllers or agents, PublishingSettings, namespace=cluster.namespace)
+    return Publishers(tuple(controllers), tuple(agents), settings)
 
 
 async def is_installed(cluster: Cluster) -> bool:
@@ -55,10 +45,7 @@ async def publishers(cluster: Cluster) -> AsyncIterator[Finding]:
     """One of the two has to run, with replicas."""
     found = await publishers_of(cluster)
     for one in found.agents if found.controllers else ():
-        text = "runs beside the controller claims, and both write the same network data"
-        command = commands.kubectl("delete", "daemonset", one.name, namespace=one.namespace)
-        if one.by_chart:
-            command = commands.helm_upgrade(cluster, "claims-node.enabled=false")
-        yield warning("BERTH5001", f"DaemonSet {one.namespace}/{one.name}", text, command=command)
+        fix = commands.helm_upgrade(cluster, "claims-node.enabled=false") if one.by_chart else ""
+        yield warning("BERTH5001", objects.named(DAEMON_SETS, one.name, one.namespace), command=fix)
     async for finding in acting.without_replica(cluster, CONTROLLER, "BERTH5002"):
         yield finding

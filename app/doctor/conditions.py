@@ -6,18 +6,17 @@ The sandbox's evaluator evaluates the CEL. It supports a part of the language, a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Literal
 
 from app.cel.matchconditions import ConditionFailed
 from app.doctor import commands, networks, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, info, or_default, plain
+from app.doctor.model import Finding, error, info, or_default
 from app.doctor.webhooks import Registered
 from app.registry import asked_of_pods
 from app.wire import JSON
 
-_Key = tuple[Literal["annotations", "labels"], str]
-"""An annotation or a label of a Pod."""
+_Key = tuple[str, str]
+"""An annotation or a label of a Pod: `annotations` or `labels`, and the key."""
 
 
 async def left_out(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -27,31 +26,22 @@ async def left_out(cluster: Cluster) -> AsyncIterator[Finding]:
     if not called or any(not one.conditions for one in called):
         return
     labels = await or_default(networks.injected_labels(cluster), [])
-    keys: list[_Key] = [("annotations", one) for one in asked_of_pods() if isinstance(one, str)]
-    keys += [("labels", one) for one in labels]
+    keys = [("annotations", one) for one in asked_of_pods() if isinstance(one, str)]
     unknown: dict[str, str] = {}
-    missing = [key for key in keys if not _any_admits(called, key, unknown)]
-    one = called[0]
-    if not one.by_chart:
-        # All missing keys at once: of separate commands the last would undo the rest.
-        command = commands.patch_webhook(one, "matchConditions", [_wider(one.conditions, missing)])
-    else:
-        of_labels = any(place == "labels" for place, _ in missing)
-        command = commands.again(
-            cluster, one, *([f"webhook.injectionLabels={{{','.join(labels)}}}"] if of_labels else [])
-        )
+    missing = [key for key in (*keys, *(("labels", one) for one in labels)) if not _any_admits(called, key, unknown)]
+    one, of_labels = called[0], f"webhook.injectionLabels={{{','.join(labels)}}}"
+    # All missing keys at once: of separate commands the last would undo the rest.
+    wider = [_wider(one.conditions, missing)]
+    command = commands.fix(
+        cluster, one, "matchConditions", wider, *([of_labels] if any(place == "labels" for place, _ in missing) else [])
+    )
     for place, key in missing:
-        what = f"annotation {key}"
-        if place == "labels":
-            what = f"label {key} of {networks.switches_subject(cluster)}"
-        text = f"its matchConditions leave out Pods for their {what}"
-        yield error("BERTH0510", one.subject, text, command=command)
-    for subject, why in unknown.items():
-        yield info(
-            "BERTH0511",
-            subject,
-            f"its matchConditions have no value here: {plain(why)}",
+        what = (
+            f"annotation {key}" if place == "annotations" else f"label {key} of {networks.config_map(cluster).subject}"
         )
+        yield error("BERTH0510", one, what=what, command=command)
+    for subject, why in unknown.items():
+        yield info("BERTH0511", subject, why=why)
 
 
 def _any_admits(called: Sequence[Registered], key: _Key, unknown: dict[str, str]) -> bool:

@@ -4,52 +4,35 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, depends_on, error, info, plain
+from app.doctor.model import Finding, depends_on, error, info
 from app.tenancy import model
 from app.tenancy.link import CLUSTER, Link, holder_of, link_of
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
-
-_CUT_OFF = "its workloads and rules do not arrive; what it has here stays as it was"
-_TENANT = "--kubeconfig TENANT"
-"""Of a command that is for the tenant's cluster."""
 
 
 async def unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
     tenants = await cluster.listed(TENANTS)
     links = [(one["metadata"]["name"], link_of(one)) for one in tenants]
     for tenant, (name, link) in zip(tenants, links, strict=True):
-        said, about = objects.condition(tenant, model.CONNECTED), objects.subject(TENANTS.kind, tenant)
-        reason, text = said.get("reason"), f"its agent is not connected: {plain(said.get('message'))}"
+        said, it = objects.condition(tenant, model.CONNECTED), objects.Object(TENANTS, tenant)
+        reason = str(said.get("reason"))
+        issued = (_taker(name, link, links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
+        issue = rotate(issued, agent_namespace=cluster.namespace)
+        values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue, "move": move(name)}
         if reason == model.NO_CONTACT:
-            yield info("BERTH2008", about, text, command=_apply(name))
+            yield info("BERTH2008", it, case=reason, **values)
         elif said.get("status") == "False" and reason != model.SUSPENDED:
-            fix, because = _command(cluster, name, str(reason), link, links), depends_on("gateway")
-            yield error("BERTH2008", about, text, _CUT_OFF, fix, because=because)
-
-
-def _command(cluster: Cluster, name: str, reason: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
-    match reason:
-        case model.CLUSTER_TAKEN:
-            return _issue(cluster, _taker(name, link, links) or "OTHER")
-        case model.OTHER_CLUSTER:
-            return f"{move(name)}  # where its agent has moved to another cluster for good"
-        case model.AGENT_SILENT:
-            return f"berth doctor --only agent {_TENANT}"
-    return _issue(cluster, name)
+            yield error("BERTH2008", it, case=reason, **values, because=depends_on("gateway"))
 
 
 def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
     """The other tenant that has the cluster: of a move or of an older version, it is noted; else it was refused."""
     clusters = (link.cluster, link.refused.cluster if link.refused else "")
     return next((holder for one in clusters if (holder := holder_of(one, links)) not in ("", name)), "")
-
-
-def _issue(cluster: Cluster, name: str) -> str:
-    """Gives the agent in a tenant's cluster a new certificate; its namespace is taken to be that of Berth here."""
-    return f"{rotate(name, agent_namespace=cluster.namespace)} && {_apply(name)}"
 
 
 def rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
@@ -66,7 +49,3 @@ def resume(name: str) -> str:
 def move(name: str) -> str:
     """Lets the next cluster that calls for a tenant be its cluster."""
     return commands.kubectl("annotate", objects.plural(TENANTS), name, f"{CLUSTER}-")
-
-
-def _apply(name: str) -> str:
-    return f"kubectl {_TENANT} apply -f {shlex.quote(f'tenant-{name}/secret.yaml')}"

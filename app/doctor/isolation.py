@@ -27,23 +27,15 @@ async def tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
     confined = bool(of_tenants) and await confines_tenants(cluster)
     hidden = [one.object for one in of_tenants if not selecting(pods, one.object)]
     for namespace in of_tenants:
-        tenant, calling = namespace.tenant, selecting(pods, namespace.object)
+        calling = selecting(pods, namespace.object)
         if not calling:
-            text = f"belongs to tenant {tenant}, and no webhook is called for its Pods"
-            follows = "they get nothing injected" + (", and are not kept on the tenant's nodes" if confined else "")
-            yield error(
-                "BERTH0506",
-                namespace.subject,
-                text,
-                follows,
-                namespaces.unhide(cluster, namespace.object, pods[0], hidden),
-            )
+            fix = namespaces.unhide(cluster, namespace.object, pods[0], hidden)
+            yield error("BERTH0506", namespace, case="confined" if confined else "", command=fix)
         elif confined and not _strict(pods, namespace.labels):
-            text = f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them"
-            command = namespace.label()
+            fix = namespace.label()
             if not _strict(pods, namespace.wanted_labels):
-                command = commands.fix(cluster, calling[0], "objectSelector", {}, values=(_CONFINE,))
-            yield warning("BERTH0507", namespace.subject, text, command=command)
+                fix = commands.fix(cluster, calling[0], "objectSelector", {}, _CONFINE)
+            yield warning("BERTH0507", namespace, command=fix)
 
 
 def _strict(pods: Sequence[Registered], own: dict[str, str]) -> bool:
@@ -62,14 +54,13 @@ async def tenants_isolated(cluster: Cluster) -> AsyncIterator[Finding]:
     if not checking or not await confines_tenants(cluster):
         return
     if unasked := _unasked(checking, ANY):
-        text = f"Berth is not asked about {', '.join(unasked)} in tenants' namespaces"
-        yield error("BERTH0509", checking[0].subject, text, command=_register(cluster, checking))
+        fix = _register(cluster, checking)
+        yield error("BERTH0509", checking[0], case="any", unasked=", ".join(unasked), command=fix)
         return
-    for namespace in await tenant_namespaces(cluster):
-        if namespace.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, namespace)):
-            text = f"belongs to tenant {namespace.tenant}, and Berth is not asked about its {', '.join(unasked)}"
-            command = _register(cluster, checking) if namespace.is_labeled else namespace.label()
-            yield error("BERTH0509", namespace.subject, text, command=command)
+    for one in await tenant_namespaces(cluster):
+        if one.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, one)):
+            fix = _register(cluster, checking) if one.is_labeled else one.label()
+            yield error("BERTH0509", one, unasked=", ".join(unasked), command=fix)
 
 
 def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list[str]:
@@ -89,9 +80,8 @@ def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:
     shared = {field: value for field, value in first.webhook.items() if field not in _OWN_FIELDS}
     present = {one.webhook.get("name"): one for one in checking if one.name == first.name}
     operations: list[JSON] = []
-    for wanted in further_webhooks(
-        "tenants", shared, exempt=tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))
-    ):
+    exempt = tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))
+    for wanted in further_webhooks("tenants", shared, exempt=exempt):
         there = present.get(wanted["name"])
         path = f"/webhooks/{there.index if there else '-'}"
         if there:

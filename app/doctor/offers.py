@@ -6,15 +6,17 @@ The scheduler repeats of such a Pod that the resource is insufficient, as of one
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from app.admission.pods import pod_from
 from app.claims.injection.doubled import extended_resources
 from app.claims.roads import Offer, road_of
 from app.doctor.claims_roads import offer_of
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, Severity, error, listed, more_of, plain, start_topic
+from app.doctor.model import Finding, Severity, error, more_of, topic
 from app.doctor.namespaces import SYSTEM
 from app.doctor.pod_owners import Group, Owner, owner_of, topmost
+from app.doctor.texts import listed, plain
 from app.text import several
 
 _UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
@@ -40,14 +42,12 @@ async def unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
                 groups.setdefault(key, Group()).add(pod)
             else:
                 beyond += bool(missing[asked.resource])
-    nodes = offered.nodes.values() if offered else ()
-    known = sorted({name for amounts in nodes for name in amounts if "/" in name})
+    known = sorted({name for amounts in (offered.nodes.values() if offered else ()) for name in amounts if "/" in name})
     others = f" (nodes offer {plain(listed(known))})" if known else ""
     for (creator, resource), group in groups.items():
-        owner = await topmost(cluster, creator)
-        waits = "wait" if group.pods > 1 else "waits"
-        text = f"{group.of(owner)}{waits} for {plain(resource)}: {missing[resource]}{others}"
-        topics = tuple(start_topic(creator.namespace, name) for name in group.names)
-        yield error("BERTH1207", owner.subject, text, explains=topics)
+        owner, s = await topmost(cluster, creator), "" if group.pods > 1 else "s"
+        topics = tuple(topic("start", creator.namespace, name) for name in group.names)
+        said: dict[str, Any] = {"of": group.of(owner), "s": s, "resource": resource, "road": missing[resource]}
+        yield error("BERTH1207", owner, others=others, explains=topics, **said)
     if beyond:
         yield more_of(Severity.error, several(beyond, "more Pod"))

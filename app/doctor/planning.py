@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from app.doctor.cluster import Cluster
-from app.doctor.model import plain
+from app.doctor.texts import plain
 from app.explain.rehearsal import Rehearsal, review
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, Resource
 from app.placement.model import DPU_OF_HOST

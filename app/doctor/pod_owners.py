@@ -73,19 +73,16 @@ class Group:
             return ""
         if self.older == self.pods:
             return f": created before Berth was registered ({since:%Y-%m-%d %H:%M} UTC)"
-        if not self.older:
-            return (
-                ": created after Berth was registered, so it was not asked (it was away, or its registration left the "
-                "Pod out), or what the Pod needs was changed later"
-            )
-        return f": {self.older} of {self.pods} were created before Berth was registered"
+        if self.older:
+            return f": {self.older} of {self.pods} were created before Berth was registered"
+        why = "(it was away, or its registration left the Pod out), or what the Pod needs was changed later"
+        return f": created after Berth was registered, so it was not asked {why}"
 
 
 def owner_of(pod: JSON) -> Owner:
     metadata = pod["metadata"]
-    found = controller_of(metadata)
-    kind, name = (found["kind"], found["name"]) if found else ("Pod", metadata["name"])
-    return Owner(kind, metadata["namespace"], name)
+    found = controller_of(metadata) or {"kind": "Pod", "name": metadata["name"]}
+    return Owner(found["kind"], metadata["namespace"], found["name"])
 
 
 async def topmost(cluster: Cluster, owner: Owner) -> Owner:

@@ -17,6 +17,7 @@ from app.doctor.planning import Lack, Planner, Want
 from app.doctor.pod_owners import Group, Owner, owner_of, topmost
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS, Resource
 from app.placement.settings import ConfinementSettings
+from app.registry import settings_of
 from app.text import several
 from app.wire import JSON
 
@@ -24,20 +25,18 @@ LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _OWNERS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 _MOST = 200
 """Owners with a finding of their own."""
-_LACKING: dict[Want, tuple[Severity, str, str]] = {
-    "resources": (Severity.error, "BERTH1201", "lack{s} {text}"),
-    "information": (Severity.warning, "BERTH1202", "lack{s} {text}"),
-    "attachment": (Severity.error, "BERTH1203", "select{s} a network whose attachment does not exist: {text}"),
-    "refused": (Severity.warning, "BERTH1204", "would be denied today: {text}"),
-    "placement": (Severity.error, "BERTH1205", "lack{s} the node affinity {text}"),
+_LACKING: dict[Want, tuple[Severity, str]] = {
+    "resources": (Severity.error, "BERTH1201"),
+    "information": (Severity.warning, "BERTH1202"),
+    "attachment": (Severity.error, "BERTH1203"),
+    "refused": (Severity.warning, "BERTH1204"),
+    "placement": (Severity.error, "BERTH1205"),
 }
-"""Severity and code; what Pods do, with {s} for the ending of the verb."""
 
 
 async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
     namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.namespaces()}
-    settings = await cluster.settings(ConfinementSettings)
-    planner = Planner(settings, namespace=cluster.namespace)
+    planner = Planner(await cluster.settings(settings_of("webhook")), namespace=cluster.namespace)
     await planner.fill(cluster)
     calling = [one for one in await or_default(cluster.registered(), []) if one.injects]
     since = min((when for one in calling if (when := objects.created(one.configuration))), default=None)
@@ -62,7 +61,7 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
                 groups.setdefault(key, Group()).add(pod, since)
             else:
                 beyond += 1
-    findings = [await _finding(cluster, *key, group, since, settings) for key, group in groups.items()]
+    findings = [await _finding(cluster, *key, group, since) for key, group in groups.items()]
     denied = _Denied(planner, asked, frozenset(one.subject for one in findings))
     for resource in _OWNERS:
         findings += [finding async for finding in guarded(denied.of_kind(cluster, resource))]
@@ -74,20 +73,15 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
         yield sound(seen, "Pod")
 
 
-async def _finding(
-    cluster: Cluster, owner: Owner, lack: Lack, group: Group, since: datetime | None, settings: ConfinementSettings
-) -> Finding:
-    owner = await topmost(cluster, owner)
-    severity, code, lacks = _LACKING[lack.want]
-    text = lacks.format(s="" if group.pods > 1 else "s", text=lack.text)
-    text = f"{group.of(owner)}{text}"
+async def _finding(cluster: Cluster, owner: Owner, lack: Lack, group: Group, since: datetime | None) -> Finding:
+    owner, (severity, code) = await topmost(cluster, owner), _LACKING[lack.want]
+    command, settings = owner.renew(group.names), await cluster.settings(ConfinementSettings)
     if lack.want in ("attachment", "refused"):
-        return noted(severity, code, owner.subject, text, command=owner.edit())
-    command = owner.renew(group.names)
-    of_tenant = lack.want == "placement" and f"{settings.tenant_node_label}=" in lack.text
-    if of_tenant and not settings.confine_tenants:
+        command = owner.edit()
+    elif f"{settings.tenant_node_label}=" in lack.text and lack.want == "placement" and not settings.confine_tenants:
         command = f"{await commands.helm(cluster, 'webhook.args.confineTenants=true')}\n{command}"
-    return noted(severity, code, owner.subject, text + group.history(since), command=command)
+    s, why = "" if group.pods > 1 else "s", group.history(since)
+    return noted(severity, code, owner, of=group.of(owner), s=s, lacks=lack.text, why=why, command=command)
 
 
 @dataclass(slots=True)
@@ -107,20 +101,18 @@ class _Denied:
             for lack in [*await self.planner.networks(pod), *await self.planner.placement(pod)]:
                 if lack.want in ("attachment", "refused") and self.shown < _MOST:
                     self.shown += 1
-                    named = "they select a network whose attachment does not exist: "
-                    text = f"its Pods are denied: {named if lack.want == 'attachment' else ''}{lack.text}"
-                    yield error("BERTH1206", owner.subject, text, command=owner.edit())
+                    yield error("BERTH1206", owner, case=lack.want, lacks=lack.text, command=owner.edit())
 
 
 def _pod(obj: JSON) -> JSON:
-    template = (obj.get("spec") or {}).get("template") or {}
+    template = objects.spec(obj).get("template") or {}
     metadata = {**(template.get("metadata") or {}), "namespace": obj["metadata"]["namespace"]}
-    return PODS.body(metadata, spec=template.get("spec") or {})
+    return PODS.body(metadata, spec=objects.spec(template))
 
 
 def _wants_pods(obj: JSON) -> bool:
     """Not one that is scaled to nothing, done, suspended or on its way out."""
-    spec = obj.get("spec") or {}
+    spec = objects.spec(obj)
     done = any(objects.condition(obj, kind).get("status") == "True" for kind in ("Complete", "Failed"))
     return not (done or spec.get("suspend") or spec.get("replicas") == 0 or obj["metadata"].get("deletionTimestamp"))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.doctor import objects
-from app.doctor.model import plain
+from app.doctor.texts import plain
 from app.kube.store import Key
 from app.rmd.controller.states import succeeded
 from app.rmd.cores import parse_cores

@@ -5,16 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Sequence
 
-from app.doctor import commands, objects
+from app.doctor import objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, or_default, warning
+from app.doctor.model import Finding, error, or_default, warning
 from app.doctor.rmd_records import Held, Row, States, lost, read_held, unknown
+from app.kube.resources import NODES
 from app.kube.store import Key
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS, SERVER_NAME, TLS_PORT
 from app.rmd.stored import DaemonPod, stored_workload
 from app.wire import JSON
-
-_SHOWN = 6
 
 
 async def differing(cluster: Cluster, held: Held, states: States, daemon: DaemonPod | None) -> AsyncIterator[Finding]:
@@ -26,31 +25,21 @@ async def differing(cluster: Cluster, held: Held, states: States, daemon: Daemon
         return
     again = await cluster.get(RMD_NODE_STATES, held.key[1], namespace=held.key[0])
     held = read_held(again) if again is not None else held
-    about = f"Node {held.node}"
+    it = objects.named(NODES, held.node)
     foreign = [
         row for row in unknown(held, states) if row.key in states or await _state(cluster, row.key, held.node) is None
     ]
     if foreign:
-        text = f"its daemon holds reservations of no RmdWorkload: {listed([str(row) for row in foreign], _SHOWN)}"
-        follows = "their cores, ways and classes of service stay taken; Berth leaves them alone"
-        yield warning("BERTH6013", about, text, follows, _release(foreign, daemon) if daemon else "")
+        yield warning("BERTH6013", it, rows=foreign, command=_release(foreign, daemon) if daemon else "")
     gone = [
         (key, number)
         for key, number in lost(held, states)
         if ((await _state(cluster, key, held.node)) or {}).get("id") == number
     ]
     if gone:
-        names = listed([f"{namespace}/{name} (id {number})" for (namespace, name), number in gone], _SHOWN)
-        text = f"its daemon does not hold what RmdWorkloads have in their status: {names}"
-        follows = "their cores run without it; the controller does not ask again for those with InvalidSpec"
+        names = [f"{namespace}/{name} (id {number})" for (namespace, name), number in gone]
         (namespace, name), _ = gone[0]
-        yield error(
-            "BERTH6014",
-            about,
-            text,
-            follows,
-            commands.kubectl("describe", objects.plural(RMD_WORKLOADS), name, namespace=namespace),
-        )
+        yield error("BERTH6014", it, names=names, first=objects.named(RMD_WORKLOADS, name, namespace))
 
 
 async def _state(cluster: Cluster, key: Key, node: str) -> JSON | None:

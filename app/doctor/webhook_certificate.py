@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from cryptography import x509
 
@@ -13,8 +14,6 @@ from app.doctor.serving import Served, by_tls, in_secret
 from app.doctor.validity import begin, end, expiry, has_ended, is_overdue, misnamed, read, trusts
 from app.doctor.webhooks import Registered
 from app.errors import ApiError, UsageError
-
-_REFUSED = "the API server refuses it, and every call to Berth fails"
 
 
 async def of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -30,23 +29,15 @@ async def of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
             findings.append(unchecked(refusal))
         except UsageError as broken:
             fix, text = await kept.reissue(cluster, one, None), f"{broken}{kept.words}"
-            findings.append(error("BERTH0603", one.subject, text, "no TLS connection to Berth comes about", fix))
+            findings.append(error("BERTH0603", one, text, command=fix))
             continue
         new = await _trust(cluster, one, served, kept)
         if served is None and not findings and one.url:
-            text = f"{one.url} does not answer from here: its certificate was not seen"
-            new.append(info("BERTH0604", one.subject, text))
+            new.append(info("BERTH0604", one))
         elif served is None and not findings and one.service:
-            text = f"no Secret in {one.service[0]} holds a certificate for Service {one.service[1]}"
-            new.append(
-                error(
-                    "BERTH0605",
-                    one.subject,
-                    text,
-                    command=await kept.reissue(cluster, one, None),
-                    because=depends_on("certificates"),
-                )
-            )
+            fix, because = await kept.reissue(cluster, one, None), depends_on("certificates")
+            namespace, service, _ = one.service
+            new.append(error("BERTH0605", one, namespace=namespace, service=service, command=fix, because=because))
         elif served is not None and served.source not in judged:
             judged.add(served.source)
             new += [finding async for finding in _leaf(cluster, one, served, kept)]
@@ -63,8 +54,7 @@ async def of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _trust(cluster: Cluster, one: Registered, served: Served | None, kept: Keeping) -> list[Finding]:
     """The caBundle: there, readable, not over, and of a CA that signed what is served."""
-    what = "what it is called for cannot be created" if one.fails_closed else "Pods start without an injection"
-    follows, now = f"every call to Berth fails, and {what}", cluster.now()
+    case, now = "closed" if one.fails_closed else "", cluster.now()
     roots, broken = read(one.bundle, source="caBundle")
     valid = [root for root in roots if root.not_valid_before_utc <= now < root.not_valid_after_utc]
     if broken:
@@ -79,28 +69,27 @@ async def _trust(cluster: Cluster, one: Registered, served: Served | None, kept:
         issuer = served.leaf.issuer.rfc4514_string() or "an issuer without a name"
         text = f"its caBundle does not verify the certificate {served.source} (issued by {issuer})"
     elif is_overdue(last := _last(valid), now):
-        text = f"the CA in its caBundle expires on {end(last)}, and has no successor"
-        return [warning("BERTH0602", one.subject, text, follows, await kept.reissue(cluster, one, served))]
+        fix = await kept.reissue(cluster, one, served)
+        return [warning("BERTH0602", one, case=case, end=end(last), command=fix)]
     else:
         return []
-    return [error("BERTH0601", one.subject, text, follows, await kept.trust(cluster, one, served), explains=(CALLS,))]
+    fix = await kept.trust(cluster, one, served)
+    return [error("BERTH0601", one, text, case=case, command=fix, explains=(CALLS,))]
 
 
 async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping) -> AsyncIterator[Finding]:
     """The certificate itself: its dates and its names."""
     leaf, now, fix = served.leaf, cluster.now(), await kept.reissue(cluster, one, served)
-    subject = f"the certificate {served.source}"
+    subject, wrong = f"the certificate {served.source}", partial(error, command=fix, explains=(CALLS,))
     words = kept.words if (one.service and one.service[0], served.secret) == kept.foreign else ""
     if has_ended(leaf, now):
-        yield error("BERTH0606", subject, f"{expiry(leaf, now)}{words}", _REFUSED, fix, explains=(CALLS,))
+        yield wrong("BERTH0606", subject, f"{expiry(leaf, now)}{words}")
     elif now < leaf.not_valid_before_utc:
-        yield error("BERTH0607", subject, f"is not valid before {begin(leaf)}{words}", command=fix, explains=(CALLS,))
+        yield wrong("BERTH0607", subject, f"is not valid before {begin(leaf)}{words}")
     elif text := expiry(leaf, now):
-        yield warning(
-            "BERTH0608", subject, text + words, "it is not renewed, and every call fails after it has expired", fix
-        )
+        yield warning("BERTH0608", subject, text + words, command=fix)
     if text := misnamed(leaf, f"{one.service[1]}.{one.service[0]}.svc" if one.service else one.host):
-        yield error("BERTH0609", subject, text + words, _REFUSED, fix, explains=(CALLS,))
+        yield wrong("BERTH0609", subject, text + words)
 
 
 def _last(certificates: Sequence[x509.Certificate]) -> x509.Certificate:
