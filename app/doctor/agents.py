@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterable
 from functools import partial
 
 from app.doctor import objects
+from app.doctor.certificate import renew, tenant_of
 from app.doctor.cluster import Cluster
-from app.doctor.contacts import move, resume
+from app.doctor.commands import move, resume
 from app.doctor.installed import Installed
 from app.doctor.model import Check, Finding, error, ok, topic
 from app.doctor.readiness import said_by
-from app.doctor.role_secrets import renew, tenant_of
 from app.kube.resources import SECRETS
 
 _FROM = "gateway "

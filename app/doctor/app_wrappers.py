@@ -9,9 +9,9 @@ from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
 from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
 from app.definitions import definition_name
 from app.doctor import acting, commands, objects
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, of_each, or_default, warning
-from app.doctor.texts import listed
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
 from app.wire import JSON
 

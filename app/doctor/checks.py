@@ -55,6 +55,8 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
     found: list[Finding] = []
     for part in check.parts:
         try:
+            if check.about is not None and not await cluster.serves(check.about):
+                continue
             async for finding in part(cluster):
                 found.append(finding)  # noqa: PERF401  what is found before an error counts
         except ApiError as error:

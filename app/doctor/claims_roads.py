@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from app.claims.model import DEVICE_ID, RESOURCE_NAME
 from app.claims.roads import Offer, Road, allocatable_of, claim_road, devices_of, multus_finds, road_of, serves
 from app.doctor import objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity, info, more_of, warning
-from app.doctor.texts import plain
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, NODES, RESOURCE_SLICES
 from app.networks.model import project_with_claims
 from app.networks.settings import NetworksSettings

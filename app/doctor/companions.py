@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
 from app.doctor.model import Check, Finding, error, of_each, or_default, topic, warning
-from app.doctor.texts import plain
 from app.kube.resources import PODS
 from app.wire import JSON
 from app.workloads.companions.marks import companion_of

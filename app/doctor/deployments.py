@@ -9,11 +9,11 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.doctor.model import Check, Finding, all_well, error, info, or_default, topic, warning
 from app.doctor.readiness import Said, pods_of, said_by
-from app.doctor.texts import plain
 from app.kube.resources import PRIORITY_CLASSES, SERVICES
 from app.placement.settings import ConfinementSettings
 from app.registry import BY_NAME, ROLES, settings_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from app.doctor import commands, objects
 from app.doctor.access import EVERYTHING, Account, Question
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, or_default, warning
-from app.doctor.texts import listed
 from app.kube.resources import ROLE_BINDINGS, Resource
 
 CLUSTER_ROLE_BINDINGS, ROLES, CLUSTER_ROLES = (

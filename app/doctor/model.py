@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from app.doctor.catalog import FINDINGS
-from app.doctor.texts import command_line, filled
+from app.doctor.catalog import FINDINGS, command_line, filled
 from app.errors import ApiError
+from app.kube.resources import Resource
 from app.text import several
 from app.wire import JSON
 
@@ -133,12 +133,14 @@ Part = Callable[["Cluster"], AsyncIterator[Finding]]
 class Check:
     """One question, by parts that are run one after the other. `name` is the word by which the user picks it.
 
+    Where the API server does not know the kind that it is `about`, if there is one, nothing is looked at.
     A part reads, asks (access reviews) and tries (dry runs), and changes nothing. An ApiError that ends it becomes a
     finding: what could not be checked, and which right is missing.
     """
 
     name: str
     parts: tuple[Part, ...]
+    about: Resource | None = None
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

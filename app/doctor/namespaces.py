@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from app.admission.pods import INJECT
 from app.doctor import commands, objects
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, info, warning
-from app.doctor.texts import listed
 from app.doctor.webhooks import Registered, selecting, selects
 from app.placement.model import TENANT_LABEL
 from app.wire import JSON

@@ -10,9 +10,9 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import CALLS, Check, Finding, depends_on, error, guarded, info, ok, or_default, unchecked
-from app.doctor.texts import plain
 from app.doctor.webhooks import Registered
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
 from app.networks.model import NETWORKS

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from math import ceil
 
-from app.doctor import commands, conditions, isolation, namespaces, objects
+from app.doctor import commands, isolation, namespaces, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, sound, warning
-from app.doctor.texts import plain
 from app.doctor.wanted import SHARED, differences, uncovered
 from app.doctor.webhooks import Registered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -169,7 +169,7 @@ CHECK = Check(
     "registrations",
     (
         *(_absent, _terms, namespaces.exempt, isolation.tenants_confined, namespaces.who_opted_out),
-        *(isolation.tenants_isolated, conditions.left_out, _unasked_kinds, _missing, _rivals, _not_uninstalled),
+        *(isolation.tenants_isolated, isolation.left_out, _unasked_kinds, _missing, _rivals, _not_uninstalled),
         _all_well,
     ),
 )

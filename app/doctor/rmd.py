@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 from app.definitions import definition_name
 from app.doctor import acting, commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, error, info, or_default, warning
 from app.doctor.rmd_daemons import certificate, daemons, runtime_classes, settings_of
 from app.doctor.rmd_workloads import workloads
-from app.doctor.texts import plain
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS
 from app.rmd.controller.installing import AGENT, DAEMON
 from app.rmd.model import READY, RMD_CONFIGS, RMD_WORKLOADS

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from app.doctor import commands, objects
+from app.doctor.catalog import listed, plain
+from app.doctor.certificate import faults
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity, error, noted, or_default, sound
 from app.doctor.pods import LIVING
-from app.doctor.role_secrets import faults
-from app.doctor.texts import listed, plain
 from app.kube.resources import NODES, PODS, SECRETS
 from app.rmd.classes import KEYS
 from app.rmd.daemon.certificates import Certificates, NoCertificate, stored_files

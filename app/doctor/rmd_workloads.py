@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.doctor import acting, commands, objects
+from app.doctor.catalog import listed, plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, of_each, warning
 from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
-from app.doctor.rmd_records import Held, Row, read_held
-from app.doctor.rmd_reservations import differing
-from app.doctor.texts import listed, plain
+from app.doctor.rmd_records import Held, Row, differing, read_held
 from app.kube.store import Key
 from app.rmd.controller.daemons import NO_NODE
 from app.rmd.controller.states import readiness, succeeded

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
 from app.doctor import acting, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, depends_on, error, guarded, info, more_of, sound, topic, warning
-from app.doctor.texts import plain
 from app.kube.resources import Resource
 from app.tenancy.agent.outages import NOT_CONNECTED
 from app.text import moment, several

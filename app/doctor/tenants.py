@@ -1,4 +1,4 @@
-"""Check `tenants`: tenants that are not served, or not as wanted, and nodes that no tenant's workloads will find.
+"""Check `tenants`: tenants that are not served, not connected, or not as wanted, and nodes that no workloads will find.
 
 Also namespaces that are labeled for another tenant than they are named for.
 """
@@ -6,14 +6,17 @@ Also namespaces that are labeled for another tenant than they are named for.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
-from app.doctor import acting, contacts, objects, tenant_bounds
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, sound, warning
-from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
+from app.doctor.model import REGISTERED, Check, Finding, Severity, depends_on, error, info, sound, warning
+from app.doctor.tenant_namespaces import bounded, confines_tenants, tenant_namespaces
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
+from app.tenancy import model
+from app.tenancy.link import Link, holder_of, link_of
 from app.tenancy.model import SUSPENDED
 from app.wire import JSON
 from app.workloads.model import TENANTS
@@ -36,6 +39,27 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
             late.append(it.subject)
     if late:
         yield await acting.late(cluster, "controller", "BERTH2003", late)
+
+
+async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
+    tenants = await cluster.listed(TENANTS)
+    links = [(one["metadata"]["name"], link_of(one)) for one in tenants]
+    for tenant, (name, link) in zip(tenants, links, strict=True):
+        said, it = objects.condition(tenant, model.CONNECTED), objects.Object(TENANTS, tenant)
+        reason = str(said.get("reason"))
+        issued = (_taker(name, link, links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
+        issue = commands.rotate(issued, agent_namespace=cluster.namespace)
+        values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue}
+        if reason == model.NO_CONTACT:
+            yield info("BERTH2008", it, case=reason, move=commands.move(name), **values)
+        elif said.get("status") == "False" and reason != model.SUSPENDED:
+            yield error("BERTH2008", it, case=reason, **values, because=depends_on("gateway"))
+
+
+def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
+    """The other tenant that has the cluster: of a move or of an older version, it is noted; else it was refused."""
+    clusters = (link.cluster, link.refused.cluster if link.refused else "")
+    return next((holder for one in clusters if (holder := holder_of(one, links)) not in ("", name)), "")
 
 
 async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -92,6 +116,4 @@ async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
         yield sound(len(tenants), "tenant", unless=Severity.warning)
 
 
-CHECK = Check(
-    "tenants", (_statuses, contacts.unconnected, _unconfined, _nodes, _mislabeled, tenant_bounds.missing, _all_well)
-)
+CHECK = Check("tenants", (_statuses, _unconnected, _unconfined, _nodes, _mislabeled, bounded, _all_well))

@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from app.doctor.catalog import plain
 from app.doctor.model import Severity
 from app.doctor.rendering import counted
-from app.doctor.texts import plain
 from app.explain.rendering import Line
 from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
 from app.text import cut, moment, stamp

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from app.doctor.texts import command_line, filled
+from app.doctor.catalog import command_line, filled
 
 
 @pytest.mark.parametrize(
