@@ -6,6 +6,7 @@ Nothing here judges. Reads are kept for the run, errors too: checks run at the s
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,14 +33,22 @@ T = TypeVar("T")
 
 @dataclass
 class Cluster:
-    """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed)."""
+    """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed).
+
+    `options` are the words by which the user names the cluster, for commands of `berth`.
+    """
 
     client: KubeClient
     namespace: str
     release: str = "berth"
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = utc_now
+    options: tuple[str, ...] = ()
     _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
+
+    def doctor(self, *words: str) -> str:
+        """The command that examines the same cluster."""
+        return shlex.join(["berth", "doctor", "--namespace", self.namespace, *words, *self.options])
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:
         """The object, None where there is none; asked once. Raises ApiError for every other answer."""

@@ -128,14 +128,14 @@ def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:
 
 
 def read_deployment(deployment: JSON) -> Installed | None:
-    """The role that a Deployment runs, None where it runs none of Berth's."""
+    """The role that a Deployment runs, None where it runs none of Berth's, or is listed without a namespace."""
     own, pod, metadata = labels(deployment), _pod_spec(deployment), deployment["metadata"]
     containers = pod.get("containers") or [{}]
     container = next((one for one in containers if _role_of(_words(one))), containers[0])
     role = _role_of(_words(container))
     if own.get(PART_OF) == "berth" and own.get(COMPONENT) in BY_NAME:
         role = own[COMPONENT]
-    if role is None:
+    if role is None or not metadata.get("namespace"):
         return None
     account = pod.get("serviceAccountName") or "default"
     return Installed(role, metadata["namespace"], metadata["name"], account, container, deployment)

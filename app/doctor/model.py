@@ -28,6 +28,8 @@ _ASKED = re.compile(
 )
 """The request that was refused, as errors of the client begin; what the API server says of it may have been cut."""
 What = Literal["role", "rights", "kinds", "files", "link", "start", "companions"]
+NO_RIGHT, NOT_ALLOWED = "BERTH0001", "not checked: you have no right to "
+"""The code of a right that the doctor lacks, and how the message begins; the right follows."""
 _VERBS = {"POST": "create", "PATCH": "patch", "WATCH": "watch"}
 
 
@@ -208,8 +210,8 @@ def unchecked(error: ApiError, *, subject: str = "") -> Finding:
     namespace = asked["namespace"]
     where, scope = (f"in namespace {namespace}", f"-n {namespace}") if namespace else ("in the whole cluster", "-A")
     what = f"{kind}/{asked['name']}" if asked["name"] else kind
-    text = f"not checked: you have no right to {verb} {kind} {where}"
-    return warning("BERTH0001", subject or what, text, command=f"kubectl auth can-i {verb} {what} {scope}")
+    command = f"kubectl auth can-i {verb} {what} {scope}"
+    return warning(NO_RIGHT, subject or what, f"{NOT_ALLOWED}{verb} {kind} {where}", command=command)
 
 
 def internal(error: Exception) -> str:

@@ -72,7 +72,7 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
     if late:
         yield await acting.late(cluster, role, "BERTH3002", late)
     if apart:
-        look = f"berth doctor --namespace {cluster.namespace} --only agent"
+        look = cluster.doctor("--only", "agent")
         because, case = (topic("link", role), *depends_on(role)), _group(resource)
         yield error("BERTH3001", acting.together(apart), said, command=look, case=case, because=because)
 
