@@ -87,8 +87,12 @@ async def examining(
     from app.doctor.cluster import Cluster  # noqa: PLC0415
     from app.kube.transport import connect  # noqa: PLC0415
 
+    named = {"--kubeconfig": kubeconfig, "--context": context}
+    options = tuple(word for flag, value in named.items() if value for word in (flag, value))
     async with await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE) as client:
-        yield lambda: Cluster(client, namespace=namespace or "", release=release, roles=frozenset(roles))
+        yield lambda: Cluster(
+            client, namespace=namespace or "", release=release, roles=frozenset(roles), options=options
+        )
 
 
 def answered(examination: Coroutine[Any, Any, T]) -> T:

@@ -21,7 +21,6 @@ from app.permissions import places as scope_places
 from app.registry import BY_NAME
 from app.rmd.settings import RmdSettings
 from app.rmd.wing import NODE
-from app.tenancy.permissions import tenants_role
 from app.wire import JSON
 from app.wiring import Permission, Scope
 
@@ -32,6 +31,25 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _AT_ONCE = 8
 _RBAC = "rbac.authorization.k8s.io"
 _CHANGES = ("create", "update", "patch", "delete")
+_Rights = tuple[tuple[tuple[str, ...], str, str, tuple[str, ...]], ...]
+"""Verbs, group and resource; and the roles that must not have them, none where no role must."""
+_DANGEROUS: _Rights = (
+    (("get", "list", "watch", *_CHANGES), "", "secrets", ()),
+    (("create",), "", "pods/exec", ()),
+    (("impersonate",), "", "serviceaccounts", ()),
+    (("create",), "", "serviceaccounts/token", ()),
+    (("escalate", "bind", "create"), _RBAC, "clusterroles", ()),
+    (("create",), _RBAC, "clusterrolebindings", ()),
+    (("create",), _RBAC, "rolebindings", ()),
+    (("create",), MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural, ()),
+)
+_DANGEROUS_TO_SOME: _Rights = (
+    (_CHANGES, "", "pods", ("webhook", "agent", "certificates")),
+    (("update", "patch"), "", "nodes", ("webhook", "agent", "certificates")),
+    (_CHANGES, "", "configmaps", ("webhook",)),
+    (_CHANGES, NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.plural, ("webhook",)),
+    (_CHANGES, MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural, ("webhook",)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +112,6 @@ class Account:
         return f"ServiceAccount {self.namespace}/{self.name}"
 
     @property
-    def tenants_role(self) -> str:
-        """The ClusterRole that it is bound to in tenants' namespaces."""
-        return tenants_role(self.role)
-
-    @property
     def acts_for_tenants(self) -> bool:
         return any(one.scope == "tenants" for one in self.permissions)
 
@@ -112,25 +125,13 @@ class Account:
                         yield Question(verb, one.group, resource, where[one.scope], name)
 
     def excessive(self) -> list[Question]:
+        own = [Question(verb, "", "secrets", self.namespace) for verb in ("get", "list") if self.role != "certificates"]
+        held = [(("*",), one.group, resource, ()) for one in self.permissions for resource in one.resources]
         asked = [
-            *(Question(verb, "", "secrets") for verb in ("get", "list", "watch", *_CHANGES)),
-            *(Question(verb, "", "secrets", self.namespace) for verb in ("get", "list") if self.role != "certificates"),
-            Question("create", "", "pods/exec"),
-            Question("impersonate", "", "serviceaccounts"),
-            Question("create", "", "serviceaccounts/token"),
-            Question("escalate", _RBAC, "clusterroles"),
-            Question("bind", _RBAC, "clusterroles"),
-            *(Question("create", _RBAC, plural) for plural in ("clusterroles", "clusterrolebindings", "rolebindings")),
-            Question("create", MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural),
-            *(Question("*", one.group, resource) for one in self.permissions for resource in one.resources),
+            Question(verb, group, resource)
+            for verbs, group, resource, roles in (*_DANGEROUS, *held, *_DANGEROUS_TO_SOME)
+            for verb in (verbs if not roles or self.role in roles else ())
         ]
-        if self.role in ("webhook", "agent", "certificates"):
-            asked += [Question(verb, "", "pods") for verb in _CHANGES]
-            asked += [Question(verb, "", "nodes") for verb in ("update", "patch")]
-        if self.role == "webhook":
-            asked += [Question(verb, "", "configmaps") for verb in _CHANGES]
-            for kind in (NETWORK_ATTACHMENTS, MUTATING_WEBHOOKS):
-                asked += [Question(verb, kind.group, kind.plural) for verb in _CHANGES]
         wanted = {
             (verb, one.group, resource)
             for one in self.permissions
@@ -138,7 +139,7 @@ class Account:
             for verb in one.verbs
             for resource in one.resources
         }
-        return [one for one in dict.fromkeys(asked) if (one.verb, one.group, one.resource) not in wanted]
+        return [one for one in dict.fromkeys(own + asked) if (one.verb, one.group, one.resource) not in wanted]
 
     def without(self, resource: str) -> str:
         """What breaks where it may not do what it needs with the resource."""

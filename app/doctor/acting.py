@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 
-from app.doctor import commands
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, depends_on, error
+from app.kube.resources import DEPLOYMENTS
 from app.text import several
 
 
@@ -21,9 +22,8 @@ async def late(cluster: Cluster, role: str, code: str, subjects: Sequence[str]) 
 
     How long ago they changed is not said: an API server does not note the time of every change.
     """
-    running = await cluster.running(role)
     text = f"has a change that the {role} has not processed"
-    text += "" if running else f": no {role} was found in namespace {cluster.namespace}"
+    text += "" if await cluster.running(role) else f": no {role} was found in namespace {cluster.namespace}"
     command = await commands.restart_role(cluster, role)
     return error(code, together(subjects), text, command=command, because=depends_on(role))
 
@@ -36,15 +36,11 @@ def together(subjects: Sequence[str]) -> str:
 async def without_replica(cluster: Cluster, name: str, code: str) -> AsyncIterator[Finding]:
     """The Deployments that choose a controller, and have no ready replica."""
     for one in await cluster.running("controller"):
-        if name in one.setting("controllers") and not (one.object.get("status") or {}).get("readyReplicas"):
-            text, because = f"has the controller {name}, and no ready replica", depends_on(one.role)
-            yield error(code, one.subject, text, command=commands.look_at(one), because=because)
+        if name in one.setting("controllers") and not objects.status(one.object).get("readyReplicas"):
+            yield error(code, one, command=commands.look_at(one), because=depends_on(one.role))
 
 
 async def beside(cluster: Cluster, name: str, code: str, peer: tuple[str, str]) -> AsyncIterator[Finding]:
     """The Deployment of a peer, namespace and name, that runs beside a controller of the same objects."""
     if name in await cluster.controllers() and await cluster.peer(*peer) is not None:
-        stop = commands.kubectl("scale", "deployment", peer[1], "--replicas=0", namespace=peer[0])
-        yield error(
-            code, f"Deployment {peer[0]}/{peer[1]}", f"runs beside the controller {name} of Berth", command=stop
-        )
+        yield error(code, objects.named(DEPLOYMENTS, peer[1], peer[0]))

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Iterable
 from functools import partial
 
 from app.doctor import objects
+from app.doctor.certificate import renew, tenant_of
 from app.doctor.cluster import Cluster
-from app.doctor.contacts import move, resume
+from app.doctor.commands import move, resume
 from app.doctor.installed import Installed
-from app.doctor.model import Check, Finding, error, files_topic, link_topic, ok, plain
+from app.doctor.model import Check, Finding, error, ok, topic
 from app.doctor.readiness import said_by
-from app.doctor.role_secrets import renew, tenant_of
+from app.kube.resources import SECRETS
 
 _FROM = "gateway "
 """How the agent begins what it says of a stream to the gateway; the name of the stream follows."""
@@ -33,8 +34,7 @@ async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
         for text in said_of_gateway(said.reasons):
             yield await _judged(cluster, one, text)
         # A replica that stands by is ready whatever the gateway says to the one that leads.
-        wanted = (one.object.get("spec") or {}).get("replicas", 1)
-        if 0 < wanted <= (objects.status(one.object).get("readyReplicas") or 0):
+        if 0 < objects.spec(one.object).get("replicas", 1) <= (objects.status(one.object).get("readyReplicas") or 0):
             yield ok(one.subject, "the gateway accepts the agent")
 
 
@@ -46,24 +46,22 @@ def said_of_gateway(reasons: Iterable[str]) -> list[str]:
 
 async def _judged(cluster: Cluster, one: Installed, text: str) -> Finding:
     word, _, answer = text.partition(": ")
-    place, gateway = f"Secret {one.namespace}/{one.tls_secret}", one.deployed.get("gateway", "")
-    verb = "add" if _NO_TENANT in answer else "rotate"
-    follows, fix = one.descriptor.when_expired, await renew(cluster, one, verb=verb)
-    refused = partial(error, explains=(link_topic(one.role),), because=(files_topic(one.role),))
+    place, gateway = objects.named(SECRETS, one.tls_secret, one.namespace), one.deployed.get("gateway", "")
+    fix = await renew(cluster, one, verb="add" if _NO_TENANT in answer else "rotate")
+    refused = partial(error, explains=(topic("link", one.role),), because=(topic("files", one.role),))
     if word in _REFUSALS:
         if _SUSPENDED in answer:
             fix = f"{resume(await tenant_of(cluster, one))} --kubeconfig INFRA"
-        return refused("BERTH2101", place, f"the gateway refuses its certificate: {plain(answer)}", follows, fix)
+        return refused("BERTH2101", place, answer=answer, consequence=one.descriptor.when_expired, command=fix)
     if word == _OF_CLUSTER:
         noted = move(await tenant_of(cluster, one))
         fix = f"{noted} --kubeconfig INFRA  # where this cluster has replaced the other one for good"
         if _TAKEN in answer:
             fix = f"{await renew(cluster, one, _WHICH)}  # {_WHICH}: the tenant of this cluster"
-        return refused("BERTH2102", place, f"the gateway refuses this cluster with it: {plain(answer)}", follows, fix)
+        return refused("BERTH2102", place, answer=answer, consequence=one.descriptor.when_expired, command=fix)
     if _UNTRUSTED in text:
-        text = f"its ca.crt does not verify the certificate of the gateway at {plain(gateway)}"
-        return refused("BERTH2103", place, text, "the agent sends nothing to it", fix)
-    return refused("BERTH2104", one.subject, f"does not reach the gateway at {plain(gateway)}: {plain(text)}")
+        return refused("BERTH2103", place, gateway=gateway, command=fix)
+    return refused("BERTH2104", one, gateway=gateway, text=text)
 
 
 CHECK = Check("agent", (_links,))

@@ -9,10 +9,10 @@ from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
 from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
 from app.definitions import definition_name
 from app.doctor import acting, commands, objects
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
+from app.doctor.model import Check, Finding, error, of_each, or_default, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
-from app.text import moment
 from app.wire import JSON
 
 PATIENCE = 900.0
@@ -23,7 +23,7 @@ _INTEGRATION = "workload.codeflare.dev/appwrapper"
 _PEER = ("appwrapper-system", "appwrapper-controller-manager")
 _WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
 _KUEUE = ("kueue-system", "kueue-controller-manager")
-_KUEUE_CONFIG = "kueue-manager-config"
+_KUEUE_CONFIG = objects.named(CONFIG_MAPS, "kueue-manager-config", _KUEUE[0])
 
 
 async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -34,18 +34,14 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     async for finding in acting.beside(cluster, "appwrappers", "BERTH4001", _PEER):
         yield finding
     if "appwrappers" in ours and not await _is_checked(cluster):
-        text = "AppWrappers run without a check that their users may create the objects in them"
-        command = await commands.helm(cluster, "webhook.args.appwrappers=true")
-        yield error("BERTH4002", "", text, command=command)
+        yield error("BERTH4002", "", command=await commands.helm(cluster, "webhook.args.appwrappers=true"))
     kueues = await _kueue_acts(cluster)
     if "appwrapper-workloads" in ours and kueues:
-        text = f"has the integration {_INTEGRATION}, and appwrapper-workloads of Berth runs as well"
-        command = await acting.choose(cluster, without=["appwrapper-workloads"])
-        yield error("BERTH4003", f"ConfigMap {_KUEUE[0]}/{_KUEUE_CONFIG}", text, command=command)
+        fix = await acting.choose(cluster, without=["appwrapper-workloads"])
+        yield error("BERTH4003", _KUEUE_CONFIG, integration=_INTEGRATION, command=fix)
     if "appwrappers" in ours and "appwrapper-workloads" not in ours and kueues is False:
-        text = f"Kueue runs without the integration {_INTEGRATION}, and so does Berth without appwrapper-workloads"
-        command = await acting.choose(cluster, "appwrapper-workloads")
-        yield warning("BERTH4004", "", text, command=command)
+        fix = await acting.choose(cluster, "appwrapper-workloads")
+        yield warning("BERTH4004", "", integration=_INTEGRATION, command=fix)
 
 
 async def _is_checked(cluster: Cluster) -> bool:
@@ -62,7 +58,7 @@ async def _kueue_acts(cluster: Cluster) -> bool | None:
     """Whether Kueue makes the Workloads of AppWrappers; None where it does not run, or does not say it."""
     if await cluster.peer(*_KUEUE) is None:
         return None
-    config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG, namespace=_KUEUE[0]), None)
+    config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG.name, namespace=_KUEUE[0]), None)
     if config is None:
         return None
     lines = [line.strip() for text in (config.get("data") or {}).values() for line in str(text).splitlines()]
@@ -70,15 +66,13 @@ async def _kueue_acts(cluster: Cluster) -> bool | None:
 
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
-    settings = await cluster.settings(WrappedKindsSettings, role="controller")
-    wrapped = settings.wrapped_kinds or WRAPPED_KINDS
+    wrapped = (await cluster.settings(WrappedKindsSettings, role="controller")).wrapped_kinds or WRAPPED_KINDS
     owners = await or_default(_owners(cluster), None)
-    async for finding in of_each(
-        cluster.paged(APP_WRAPPERS),
-        lambda one: next(_judged(cluster, one, wrapped, owners), None),
-        most=_MOST,
-        noun="AppWrapper",
-    ):
+
+    def judge(one: JSON) -> Finding | None:
+        return next(_judged(cluster, objects.Object(APP_WRAPPERS, one), wrapped, owners), None)
+
+    async for finding in of_each(cluster.paged(APP_WRAPPERS), judge, most=_MOST, noun="AppWrapper"):
         yield finding
 
 
@@ -91,34 +85,25 @@ async def _owners(cluster: Cluster) -> frozenset[str]:
     return frozenset(found)
 
 
-def _judged(cluster: Cluster, one: JSON, wrapped: tuple[str, ...], owners: frozenset[str] | None) -> Iterator[Finding]:
-    metadata, spec, now = one["metadata"], one.get("spec") or {}, cluster.now()
-    namespace, name = metadata["namespace"], metadata["name"]
-    about, see = f"AppWrapper {namespace}/{name}", commands.kubectl("describe", "appwrapper", name, namespace=namespace)
-    found = objects.condition(one, DELETING_RESOURCES)
-    began = moment(found.get("lastTransitionTime")) if found.get("status") == "True" else None
-    if began is not None and (took := (now - began).total_seconds()) > PATIENCE:
+def _judged(
+    cluster: Cluster, it: objects.Object, wrapped: tuple[str, ...], owners: frozenset[str] | None
+) -> Iterator[Finding]:
+    spec, status, now = objects.spec(it.json), objects.status(it.json), cluster.now()
+    deleting = objects.condition(it.json, DELETING_RESOURCES)
+    if deleting.get("status") == "True" and (took := objects.lasts(deleting, now)) > PATIENCE:
         left = [
-            f"{status.get('kind')} {status.get('name')}"
-            for status in objects.status(one).get("componentStatus") or ()
-            if objects.condition({"status": status}, "ResourcesDeployed").get("status") == "True"
+            f"{one.get('kind')} {one.get('name')}"
+            for one in status.get("componentStatus") or ()
+            if objects.condition({"status": one}, "ResourcesDeployed").get("status") == "True"
         ]
-        text = f"deletes its objects for {took / 60:.0f} minutes" + (
-            f"; left: {listed(left)}" if left else "; Pods are left"
-        )
-        yield error("BERTH4005", about, text, command=see)
-    queue = objects.labels(one).get(QUEUE_NAME)
-    if queue and spec.get("suspend") and owners is not None and metadata["uid"] not in owners:
-        waits = objects.age(one, now)
-        if waits > _QUEUED and objects.status(one).get("phase") in (None, "", "Suspended"):
-            text = f"waits in queue {plain(queue)} for {waits / 60:.0f} minutes and has no Workload"
-            yield error(
-                "BERTH4006", about, text, command=commands.kubectl("get", "namespace", namespace, "--show-labels")
-            )
+        yield error("BERTH4005", it, took=took, left=f"left: {listed(left)}" if left else "Pods are left")
+    queue, waits = objects.labels(it.json).get(QUEUE_NAME), objects.age(it.json, now)
+    orphan = owners is not None and it.json["metadata"]["uid"] not in owners
+    if queue and spec.get("suspend") and orphan and waits > _QUEUED and status.get("phase") in (None, "", "Suspended"):
+        yield error("BERTH4006", it, queue=queue, waits=waits)
     unknown = [kind for kind in _kinds(spec) if not _is_wrapped(kind, wrapped)]
-    if unknown and objects.status(one).get("phase") not in ("Succeeded", "Failed"):
-        text = f"has a {listed(unknown)}, which is not among the wrapped kinds of the controller"
-        yield error("BERTH4007", about, text, command=see)
+    if unknown and status.get("phase") not in ("Succeeded", "Failed"):
+        yield error("BERTH4007", it, unknown=unknown)
 
 
 def _kinds(spec: JSON) -> list[str]:

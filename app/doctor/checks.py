@@ -13,7 +13,7 @@ from app.doctor import certificate, clock, definitions, deployments, permissions
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
 from app.doctor.causes import with_causes
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, Severity, internal, unchecked, warning, worst
+from app.doctor.model import NO_RIGHT, NOT_ALLOWED, Check, Finding, Severity, internal, unchecked, warning, worst
 from app.errors import ApiError, UsageError
 from app.registry import WINGS
 from app.wiring import resolve
@@ -37,7 +37,7 @@ async def examine(
 ) -> list[Finding]:
     """The findings of all checks that are `shown`, with their causes: the worst first, else in the order of the checks.
 
-    A check that finds nothing at all says that it did not apply.
+    A check that finds nothing at all says that it did not apply. All rights that are missing are one finding.
     """
     found = await asyncio.gather(*(run(cluster, check) for check in checks))
     once: dict[tuple[str, str, str], Finding] = {}
@@ -47,7 +47,19 @@ async def examine(
             once.setdefault((finding.subject, finding.message, ""), finding)
         if not findings:
             once["", "", check.name] = Finding(check.name, Severity.skipped, "", _SKIPPED)
-    return sorted(with_causes([one for one in once.values() if shown(one)]), key=lambda finding: -finding.severity)
+    kept = _together([one for one in once.values() if shown(one)])
+    return sorted(with_causes(kept), key=lambda finding: -finding.severity)
+
+
+def _together(findings: list[Finding]) -> list[Finding]:
+    """The rights that the doctor lacks as one finding, in the place of the first."""
+    lacking = [one for one in findings if one.code == NO_RIGHT]
+    if len(lacking) < 2:
+        return findings
+    rights = "; ".join(one.message.removeprefix(NOT_ALLOWED) for one in lacking)
+    command = "\n".join(dict.fromkeys(one.command for one in lacking))
+    whole = replace(lacking[0], subject="", message=f"{NOT_ALLOWED}{rights}", command=command)
+    return [whole if one is lacking[0] else one for one in findings if one is lacking[0] or one.code != NO_RIGHT]
 
 
 async def run(cluster: Cluster, check: Check) -> list[Finding]:
@@ -55,6 +67,8 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
     found: list[Finding] = []
     for part in check.parts:
         try:
+            if check.about is not None and not await cluster.serves(check.about):
+                continue
             async for finding in part(cluster):
                 found.append(finding)  # noqa: PERF401  what is found before an error counts
         except ApiError as error:

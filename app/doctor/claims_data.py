@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from app.claims.publishing.slices import Pools
 from app.claims.stored.claims import Claim, stored_claim
@@ -15,7 +16,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, sound, warning
 from app.doctor.pods import LIVING
 from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
-from app.text import moment, several
+from app.text import moment
 from app.wire import JSON
 
 PATIENCE = 300.0
@@ -64,10 +65,8 @@ async def network_data(cluster: Cluster) -> AsyncIterator[Finding]:
             for driver in drivers & selfish:
                 silent.setdefault(driver, _Pods()).add(pod)
     if unpublished.count and not publishers and await is_installed(cluster):
-        which = f"network data of {several(unpublished.count, 'Pod')} ({unpublished.names})"
-        text = f"{which} are not in their ResourceClaims, and neither controller claims nor claims-node runs"
-        command = await acting.choose(cluster, CONTROLLER)
-        yield warning("BERTH5003", "", text, command=command)
+        fix = await acting.choose(cluster, CONTROLLER)
+        yield warning("BERTH5003", "", count=unpublished.count, names=unpublished.names, command=fix)
     for driver, pods in sorted(silent.items()):
         yield await _silent(cluster, driver, pods, publishers)
     if claims:
@@ -114,19 +113,16 @@ def _runs(cluster: Cluster, pod: JSON) -> bool:
 
 
 async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publishers) -> Finding:
-    text = (
-        f"publishes network data for itself, and has written nothing for {several(pods.count, 'Pod')} that run for "
-        f"more than {PATIENCE / 60:.0f} minutes: {pods.names}"
-    )
-    first = pods.first[0].key
+    namespace, name = pods.first[0].key
     if not pods.attached:
         # There is no network status that says what the devices are: the driver writes at the next start of a sandbox.
-        names = [pod.key[1] for pod in pods.first if pod.key[0] == first[0]]
-        command = commands.kubectl("delete", "pod", *names, namespace=first[0])
+        names = [pod.key[1] for pod in pods.first if pod.key[0] == namespace]
+        fix = commands.kubectl("delete", "pod", *names, namespace=namespace)
     elif publishers and publishers.settings.claims_repair_after:
-        command = commands.kubectl("describe", "pod", first[1], namespace=first[0])
+        fix = commands.kubectl("describe", "pod", name, namespace=namespace)
+    elif publishers:
+        fix = await commands.helm(cluster, _REPAIR)
     else:
-        command = await (
-            commands.helm(cluster, _REPAIR) if publishers else acting.choose(cluster, CONTROLLER, values=(_REPAIR,))
-        )
-    return warning("BERTH5004", f"driver {driver}", text, command=command)
+        fix = await acting.choose(cluster, CONTROLLER, values=(_REPAIR,))
+    values: dict[str, Any] = {"count": pods.count, "patience": PATIENCE, "names": pods.names}
+    return warning("BERTH5004", f"driver {driver}", command=fix, **values)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from app.claims.model import DEVICE_ID, RESOURCE_NAME
 from app.claims.roads import Offer, Road, allocatable_of, claim_road, devices_of, multus_finds, road_of, serves
-from app.doctor import commands, objects
+from app.doctor import objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, Severity, info, listed, more_of, plain, warning
+from app.doctor.model import Finding, Severity, info, more_of, warning
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, NODES, RESOURCE_SLICES
 from app.networks.model import project_with_claims
 from app.networks.settings import NetworksSettings
@@ -17,8 +18,6 @@ from app.text import several
 
 _MOST = 50
 """Resources with findings of their own."""
-_SHOWN = 8
-_SLICES = objects.plural(RESOURCE_SLICES)
 _SRIOV = "sriovnetwork.k8snetworkplumbingwg.io"
 
 
@@ -58,7 +57,7 @@ async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
         for finding in findings:
             yield finding
     if served:
-        yield info("BERTH5007", "", f"devices of attachments are served: {listed(served, _SHOWN)}")
+        yield info("BERTH5007", "", served=served)
     if count >= _MOST:
         yield more_of(Severity.warning, "there may be more resources")
 
@@ -89,33 +88,20 @@ async def offer_of(cluster: Cluster) -> Offer:
 
 
 def _nothing(one: Asked, road: Road, offer: Offer) -> Finding:
-    kinds = [objects.plural(DEVICE_CLASSES), _SLICES]
-    if not one.by_class and not any(serves(known, one.name) for known in offer.classes):
-        # An attachment may be there before the device plugin that announces its resource.
-        return info("BERTH5008", one.subject, f"{one.what}: {road.text}")
-    return warning(
-        "BERTH5008", one.subject, f"{one.what}: {road.text}", command=commands.kubectl("get", ",".join(kinds))
-    )
+    # An attachment may be there before the device plugin that announces its resource.
+    early = not one.by_class and not any(serves(known, one.name) for known in offer.classes)
+    bad, case = (info, "early") if early else (warning, "")
+    return bad("BERTH5008", one, case=case, what=one.what, road=road.text)
 
 
 def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
     """Devices that the scheduler allocates for a resource, and that Multus does not find for it."""
-    if one.by_class:
-        return
     bound = [part for part in offer.slices if part["spec"].get("nodeName")]
-    for device_class in offer.classes:
+    for device_class in () if one.by_class else offer.classes:
         devices = devices_of(device_class, offer.slices) if serves(device_class, one.name) else []
-        found = [device for device in devices if multus_finds(device, one.name)]
         if not devices or any(multus_finds(device, one.name) for device in devices_of(device_class, bound)):
             continue
-        names = sorted({device["driver"] for device in devices})
-        about = objects.subject(DEVICE_CLASSES.kind, device_class)
-        command = commands.kubectl("get", _SLICES, f"--field-selector=spec.driver={names[0]}", "--output=yaml")
-        if found:
-            text = f"maps {one.name}, and the ResourceSlices of its devices have no nodeName: Multus lists them by node"
-            yield warning("BERTH5009", about, text, command=command)
-            continue
-        text = f"maps {one.name}, and no device of it has the attributes {DEVICE_ID} and {RESOURCE_NAME} ({one.name})"
-        if _SRIOV in names:
-            text += f"; want a DeviceAttributes with {RESOURCE_NAME}, selected by a SriovResourcePolicy"
-        yield warning("BERTH5009", about, text, command=command)
+        names, it = sorted({device["driver"] for device in devices}), objects.Object(DEVICE_CLASSES, device_class)
+        found = any(multus_finds(device, one.name) for device in devices)
+        case = "unbound" if found else "sriov" if _SRIOV in names else ""
+        yield warning("BERTH5009", it, case=case, name=one.name, id=DEVICE_ID, key=RESOURCE_NAME, driver=names[0])

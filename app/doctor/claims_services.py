@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.services.model import NETWORK
 from app.claims.services.stored import stored_service
 from app.claims.settings import TemplateSettings
 from app.claims.templates.planning import stored_template
-from app.doctor import acting, commands, objects
+from app.doctor import acting, objects
 from app.doctor.claims_publishers import is_installed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, of_each, plain, warning
+from app.doctor.model import Finding, error, of_each, warning
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
-from app.text import several
 from app.wire import JSON
 
 _MOST = 50
@@ -27,19 +27,16 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
     if _SERVICES not in await cluster.controllers():
         names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" async for obj in asking]
         if names and await is_installed(cluster):
-            text = f"{several(len(names), 'Service')} ({listed(names)}) with annotation {NETWORK}, and controller "
-            text += f"{_SERVICES} does not run"
-            command = await acting.choose(cluster, _SERVICES)
-            yield error("BERTH5010", "", text, command=command)
+            values: dict[str, Any] = {"count": len(names), "names": names, "key": NETWORK, "controller": _SERVICES}
+            yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
         return
 
     def judge(obj: JSON) -> Finding | None:
         found = stored_service(obj)
         if found is None or found.problem is None:
             return None
-        follows = "it gets no EndpointSlices" if found.problem.refused else "its EndpointSlices stay as they are"
-        edit = commands.edit(SERVICES, found.key[1], namespace=found.key[0])
-        return error("BERTH5011", objects.subject(SERVICES.kind, obj), plain(found.problem.message), follows, edit)
+        case = "refused" if found.problem.refused else ""
+        return error("BERTH5011", objects.Object(SERVICES, obj), case=case, problem=found.problem.message)
 
     async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
         yield finding
@@ -50,40 +47,24 @@ async def definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     runs = _TEMPLATES in await cluster.controllers()
     role = "controller" if runs else "webhook"
     name, home = (await cluster.settings(TemplateSettings, role=role)).claim_templates, cluster.namespace
-    config_map = await cluster.get(CONFIG_MAPS, name, namespace=home)
+    it, config_map = objects.named(CONFIG_MAPS, name, home), await cluster.get(CONFIG_MAPS, name, namespace=home)
     configured: Definitions = {}
     try:
         configured = parse_definitions(config_map or {})
     except ValueError as wrong:
-        edit = commands.edit(CONFIG_MAPS, name, namespace=home)
-        yield error("BERTH5012", f"ConfigMap {home}/{name}", plain(wrong), command=edit)
+        yield error("BERTH5012", it, wrong=wrong)
     classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
     known = all_definitions(configured, classes)
-    if not runs:
-        if known and await is_installed(cluster):
-            source = f"ConfigMap {home}/{name}" if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
-            text = f"{several(len(known), 'definition')} of claims ({source}), and controller {_TEMPLATES} does not run"
-            command = await acting.choose(cluster, _TEMPLATES)
-            yield warning("BERTH5013", "", text, command=command)
-        return
-    if known:
-        async for finding in _foreign(cluster, known):
+    if known and not runs and await is_installed(cluster):
+        source = it.subject if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
+        values: dict[str, Any] = {"count": len(known), "source": source, "controller": _TEMPLATES}
+        yield warning("BERTH5013", "", command=await acting.choose(cluster, _TEMPLATES), **values)
+    if known and runs:
+        found = (obj async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES) if obj["metadata"]["name"] in known)
+        async for finding in of_each(found, _foreign, most=_MOST, noun="ResourceClaimTemplate"):
             yield finding
 
 
-async def _foreign(cluster: Cluster, known: Definitions) -> AsyncIterator[Finding]:
-    async def of_definitions() -> AsyncIterator[JSON]:
-        async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES):
-            if obj["metadata"]["name"] in known:
-                yield obj
-
-    def judge(obj: JSON) -> Finding | None:
-        if stored_template(obj) is not None:
-            return None
-        metadata, kind = obj["metadata"], objects.plural(RESOURCE_CLAIM_TEMPLATES)
-        text = f"was not made from the definition {metadata['name']}, and has its name"
-        command = commands.kubectl("delete", kind, metadata["name"], namespace=metadata["namespace"])
-        return warning("BERTH5014", objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, command=command)
-
-    async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate"):
-        yield finding
+def _foreign(obj: JSON) -> Finding | None:
+    """Of a template with the name of a definition, that it is not made from it."""
+    return None if stored_template(obj) else warning("BERTH5014", objects.Object(RESOURCE_CLAIM_TEMPLATES, obj))

@@ -6,13 +6,16 @@ Nothing here judges. Reads are kept for the run, errors too: checks run at the s
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.doctor.installed import Installed, roles_in, settings_in_force
 from app.doctor.model import or_default
+from app.doctor.objects import spec
 from app.doctor.webhooks import Registered, calling_us
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
@@ -30,14 +33,22 @@ T = TypeVar("T")
 
 @dataclass
 class Cluster:
-    """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed)."""
+    """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed).
+
+    `options` are the words by which the user names the cluster, for commands of `berth`.
+    """
 
     client: KubeClient
     namespace: str
     release: str = "berth"
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = utc_now
+    options: tuple[str, ...] = ()
     _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
+
+    def doctor(self, *words: str) -> str:
+        """The command that examines the same cluster."""
+        return shlex.join(["berth", "doctor", "--namespace", self.namespace, *words, *self.options])
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:
         """The object, None where there is none; asked once. Raises ApiError for every other answer."""
@@ -60,18 +71,10 @@ class Cluster:
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[JSON]:
         """One object after the other, none of a kind that is not known; a page in memory at a time, and not kept."""
-        objects = every_item(
-            lambda token: self.client.list_page(
-                resource,
-                namespace=namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                limit=PAGE,
-                continue_token=token,
-            )
-        )
+        chosen: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
+        page = partial(self.client.list_page, resource, namespace=namespace, limit=PAGE, **chosen)
         try:
-            async for obj in objects:
+            async for obj in every_item(lambda token: page(continue_token=token)):
                 yield obj
         except ApiError as refusal:
             if not refusal.not_found:
@@ -123,7 +126,7 @@ class Cluster:
     async def peer(self, namespace: str, name: str) -> JSON | None:
         """The Deployment of another controller; None where it is not there, is scaled to 0, or may not be read."""
         found = await or_default(self.get(DEPLOYMENTS, name, namespace=namespace), None)
-        return None if found is None or (found.get("spec") or {}).get("replicas") == 0 else found
+        return None if spec(found).get("replicas") == 0 else found
 
     async def expected_roles(self) -> frozenset[str]:
         """The roles that the user named, else those that are installed; none where these may not be listed."""
@@ -143,7 +146,7 @@ class Cluster:
 
     async def settings(self, kind: type[S], *, role: str = "webhook") -> S:
         """The settings of a wing as the role has them; the defaults where none is found or it may not be read."""
-        return settings_in_force(role, await self.running(role), kind, namespace=self.namespace)
+        return settings_in_force(await self.running(role), kind, namespace=self.namespace)
 
     async def registered(self) -> list[Registered]:
         """The webhooks that call this release. Raises ApiError where configurations may not be listed."""

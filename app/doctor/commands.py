@@ -1,4 +1,6 @@
-"""The commands that findings name, written once. Each can be pasted into a shell as it stands.
+"""The commands that findings name and that depend on how Berth is installed. Each can be pasted into a shell.
+
+Commands that are always the same are in the catalog.
 
 Helm 4 uses server-side apply: its next upgrade fails with a conflict on a field that kubectl has written. Helm 3
 overwrites such a field. For objects of the chart, a command therefore applies the release's own manifest under the name
@@ -15,9 +17,10 @@ from app.doctor.installed import Installed
 from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.kube.secrets import MANAGED_BY, MANAGER
 from app.rmd.daemon.certificates import FILES
+from app.tenancy.link import CLUSTER
 from app.wire import JSON, encode_json
+from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
 
 _CHART = "charts/berth"
 _HELM = "helm"
@@ -115,13 +118,29 @@ def install_without_chart(namespace: str, name: str, failure_policy: str = "Fail
     return f'berth certs install {flags} --dir "$(mktemp -d)"'
 
 
+def rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
+    """Writes a bundle with a new certificate; with the verb `add` for a Tenant that is not there."""
+    where = [] if agent_namespace == SYSTEM_NAMESPACE else ["--agent-namespace", agent_namespace]
+    return shlex.join(["berth", "tenant", verb, name, *options, *where])
+
+
+def resume(name: str) -> str:
+    """Has the gateway accept the agent of a tenant that is suspended."""
+    return shlex.join(["berth", "tenant", "resume", name])
+
+
+def move(name: str) -> str:
+    """Lets the next cluster that calls for a tenant be its cluster."""
+    return kubectl("annotate", plural(TENANTS), name, f"{CLUSTER}-")
+
+
 def unregister(*names: str) -> str:
     """The command that deletes webhook configurations, so that Pods can be created although no webhook answers."""
     kinds = f"{MUTATING_WEBHOOKS.kind},{VALIDATING_WEBHOOKS.kind}".lower()
     return kubectl("delete", kinds, *dict.fromkeys(names), "--ignore-not-found")
 
 
-def fix(cluster: Cluster, one: Registered, field: str, value: object, *, values: tuple[str, ...] = ()) -> str:
+def fix(cluster: Cluster, one: Registered, field: str, value: object, *values: str) -> str:
     """The command that sets a field of a webhook to `value`.
 
     For a webhook of the chart, the command restores the chart's state, with these `values` changed.
@@ -151,10 +170,9 @@ def retake(cluster: Cluster, example: JSON, *components: str, values: tuple[str,
 
 def patch_webhook(one: Registered, field: str, value: object) -> str:
     """Sets one field of one webhook; the name is tested, so that another that took its place stays as it is."""
-    test = {"op": "test", "path": f"/webhooks/{one.index}/name", "value": one.webhook.get("name")}
-    return json_patch(
-        one.resource.plural, one.name, [test, {"op": "add", "path": f"/webhooks/{one.index}/{field}", "value": value}]
-    )
+    path = f"/webhooks/{one.index}"
+    test = {"op": "test", "path": f"{path}/name", "value": one.webhook.get("name")}
+    return json_patch(one.resource.plural, one.name, [test, {"op": "add", "path": f"{path}/{field}", "value": value}])
 
 
 def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str = "") -> str:
@@ -162,29 +180,11 @@ def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str =
     return kubectl("patch", kind, name, "--type=json", "--patch", patch, namespace=namespace)
 
 
-def bind(name: str, account: str, namespace: str) -> str:
-    """Writes the binding to ClusterRole `name` that the controller keeps in a tenant's namespace, under the same name.
-
-    It takes the place of whatever has its name. `account` is `namespace:name`.
-    """
-    kind = "rolebinding"
-    return " &&\n".join(
-        [
-            kubectl("delete", kind, name, "--ignore-not-found", namespace=namespace),
-            kubectl("create", kind, name, f"--clusterrole={name}", f"--serviceaccount={account}", namespace=namespace),
-            kubectl("label", kind, name, f"{MANAGED_BY}={MANAGER}", namespace=namespace),
-        ]
-    )
-
-
 def edited(configuration: JSON) -> bool:
     """Whether a manager other than Helm has written more than a caBundle; True without managedFields."""
-    entries = configuration["metadata"].get("managedFields")
-    if not entries:
-        return True
-    owner = _owner(configuration)
-    others = [entry for entry in entries if entry.get("manager") != owner]
-    return any(_writes((entry.get("fieldsV1") or {}).get("f:webhooks")) for entry in others)
+    entries, owner = configuration["metadata"].get("managedFields"), _owner(configuration)
+    others = [entry for entry in entries or () if entry.get("manager") != owner]
+    return not entries or any(_writes((entry.get("fieldsV1") or {}).get("f:webhooks")) for entry in others)
 
 
 def _writes(fields: Any) -> bool:

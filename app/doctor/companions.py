@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import (
-    Check,
-    Finding,
-    companions_topic,
-    error,
-    listed,
-    of_each,
-    or_default,
-    plain,
-    start_topic,
-    warning,
-)
+from app.doctor.model import Check, Finding, error, of_each, or_default, topic, warning
+from app.kube.resources import PODS
 from app.wire import JSON
 from app.workloads.companions.marks import companion_of
 from app.workloads.model import COMPANION
@@ -26,52 +17,38 @@ from app.workloads.model import COMPANION
 PATIENCE = 300.0
 """Seconds in which a companion starts, or ends after its grace period: scheduling and images take their time."""
 _MOST = 100
+_RELEASED = '{"metadata":{"finalizers":null}}'
 
 
 async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
     # Without the nodes, what the scheduler says has to do.
-    dpus = await or_default(dpus_of(cluster), None)
-    async for finding in of_each(
-        cluster.pods(label_selector=COMPANION),
-        lambda pod: _judged(cluster, pod, dpus),
-        most=_MOST,
-        noun="companion",
-    ):
+    dpus, found = await or_default(dpus_of(cluster), None), cluster.pods(label_selector=COMPANION)
+    async for finding in of_each(found, lambda pod: _judged(cluster, pod, dpus), most=_MOST, noun="companion"):
         yield finding
 
 
 def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
-    metadata, now = pod["metadata"], cluster.now()
-    namespace, name = metadata["namespace"], metadata["name"]
-    about = f"Pod {namespace}/{name}"
+    it, now = objects.Object(PODS, pod), cluster.now()
     try:
         companion = companion_of(pod)
     except ValueError as mistake:
-        text = f"has label {COMPANION}, but is not a companion: {plain(mistake)}"
-        command = commands.kubectl("label", "pod", name, f"{COMPANION}-", namespace=namespace)
-        return warning("BERTH3101", about, text, command=command)
+        return warning("BERTH3101", it, label=COMPANION, mistake=mistake)
     if (late := objects.overdue(pod, now)) is not None:
-        text = f"should have ended {late / 60:.0f} minutes ago"
-        command = commands.kubectl("delete", "pod", name, "--force", "--grace-period=0", namespace=namespace)
-        if held := metadata.get("finalizers"):
-            text += f"; held by {listed(held)}"
-            patch = ["--type=merge", "--patch", '{"metadata":{"finalizers":null}}']
-            command = commands.kubectl("patch", "pod", name, *patch, namespace=namespace)
-        follows = "its successor cannot be made before it is gone"
-        return error("BERTH3102", about, text, follows, command) if late > PATIENCE else None
-    if objects.status(pod).get("phase") != "Pending" or objects.age(pod, now) <= PATIENCE:
+        held = pod["metadata"].get("finalizers") or []
+        case = "held" if held else ""
+        return error("BERTH3102", it, case=case, late=late, held=held, patch=_RELEASED) if late > PATIENCE else None
+    age = objects.age(pod, now)
+    if objects.status(pod).get("phase") != "Pending" or age <= PATIENCE:
         return None
-    reason, command = _why(pod, dpus)
-    text = f"is Pending for {objects.age(pod, now) / 60:.0f} minutes: {reason}"
-    follows = "its workload runs without what the companion does for it on the DPU"
-    topics, because = (companions_topic(*companion.rule),), (start_topic(namespace, name),)
-    return error("BERTH3103", about, text, follows, command, explains=topics, because=because)
+    reason, fix = _why(pod, dpus)
+    topics, because = (topic("companions", *companion.rule),), (topic("start", it.namespace, it.name),)
+    return error("BERTH3103", it, age=age, reason=reason, command=fix, explains=topics, because=because)
 
 
 def _why(pod: JSON, dpus: Dpus | None) -> tuple[str, str]:
     """The reason, and the command that fixes it: from the node that the Pod requires, else from the Pod's status."""
     describe = commands.kubectl("describe", "pod", pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
-    if (pod.get("spec") or {}).get("nodeName"):
+    if objects.spec(pod).get("nodeName"):
         if (waiting := next(objects.waiting_containers(pod), None)) is None:
             return "it has a node, and its containers are not started", describe
         return plain("container {}: {}: {}".format(*waiting).rstrip(": ")), describe

@@ -8,7 +8,7 @@ from typing import Any
 from app.definitions import GROUPS, TENANT, definition_name, read_definitions
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, info, kinds_topic, listed, or_default, sound, warning
+from app.doctor.model import Check, Finding, error, info, or_default, sound, topic, warning
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
 from app.registry import CONTROLLERS, ROLES, kinds_of, needs_of
 from app.wire import JSON
@@ -28,19 +28,15 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     present = {definition["metadata"]["name"]: definition for definition in found}
     needed = await _needed(cluster, present)
     for resource, roles in needed.items():
-        name = definition_name(resource)
-        subject, topics = f"CustomResourceDefinition {name}", tuple(map(kinds_topic, sorted(roles)))
-        if name in present:
-            for finding in _judged(cluster, resource, present[name], subject):
+        it = objects.named(CUSTOM_RESOURCE_DEFINITIONS, definition_name(resource))
+        if it.name in present:
+            for finding in _judged(cluster, resource, objects.Object(it.resource, present[it.name])):
                 yield finding
-        elif resource == NETWORK_ATTACHMENTS:
-            follows = "the webhook does not get ready, and no Pod can have a network: Multus brings this definition"
-            yield error("BERTH0201", subject, "is not there", follows, MULTUS, explains=topics)
-        else:
-            charted = await cluster.by_chart(unknown=False)
-            follows = f"{'agents do' if resource in TENANT else 'controller and gateway do'} not get ready"
-            fix = commands.helm_upgrade(cluster, "crds.install=true") if charted else _apply(resource, force=False)
-            yield error("BERTH0201", subject, "is not there", follows, fix, explains=topics)
+            continue
+        fix = _fix(cluster, resource, charted=await cluster.by_chart(unknown=False))
+        case = "attachments" if resource == NETWORK_ATTACHMENTS else "tenant" if resource in TENANT else ""
+        topics = tuple(topic("kinds", role) for role in sorted(roles))
+        yield error("BERTH0201", it, case=case, command=fix, explains=topics)
     if needed:
         yield sound(len(needed), "definition")
 
@@ -66,62 +62,55 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> dict[Resource, 
     return wanted
 
 
-def _judged(cluster: Cluster, resource: Resource, definition: JSON, subject: str) -> Iterator[Finding]:
-    ours = resource != NETWORK_ATTACHMENTS
-    fix = _apply(resource, force=True) if ours else MULTUS
-    if ours and objects.labels(definition).get("app.kubernetes.io/managed-by") == "Helm":
-        fix = commands.helm_upgrade(cluster, "crds.install=true")
-    established, names = objects.condition(definition, "Established"), objects.condition(definition, "NamesAccepted")
+def _fix(cluster: Cluster, resource: Resource, *, charted: bool, force: str = "") -> str:
+    if resource == NETWORK_ATTACHMENTS:
+        return MULTUS
+    if charted:
+        return commands.helm_upgrade(cluster, "crds.install=true")
+    kinds = next(name for name, group in GROUPS.items() if resource in group)
+    return f"berth crds {kinds} | kubectl apply --server-side{force} -f -"
+
+
+def _judged(cluster: Cluster, resource: Resource, it: objects.Object) -> Iterator[Finding]:
+    ours, spec = resource != NETWORK_ATTACHMENTS, objects.spec(it.json)
+    charted = objects.labels(it.json).get("app.kubernetes.io/managed-by") == "Helm"
+    fix = _fix(cluster, resource, charted=charted, force=" --force-conflicts")
+    established, names = objects.condition(it.json, "Established"), objects.condition(it.json, "NamesAccepted")
     if established.get("status") != "True":
         why = names.get("message") if names.get("status") == "False" else established.get("message")
-        text = f"is not served: {why or 'the API server has not accepted it'}"
-        follows = f"{resource.plural} can be neither read nor written, as if the definition were missing"
-        yield error(
-            "BERTH0202",
-            subject,
-            text,
-            follows,
-            f"kubectl describe customresourcedefinition {definition_name(resource)}",
-        )
-    versions = {one.get("name"): one for one in (definition.get("spec") or {}).get("versions") or []}
+        why = why or "the API server has not accepted it"
+        yield error("BERTH0202", it, why=why, kind=resource)
+    versions = {one.get("name"): one for one in spec.get("versions") or []}
     if not (versions.get(resource.version) or {}).get("served"):
-        text = f"does not serve {resource.version}, which this version of Berth speaks"
-        yield error("BERTH0203", subject, text, f"reads and writes of {resource.plural} answer 404", fix)
+        yield error("BERTH0203", it, kind=resource, command=fix)
     elif ours:
-        yield from _differences(subject, read_definitions([resource])[0], definition, fix)
-    stored = set((definition.get("status") or {}).get("storedVersions") or [])
+        yield from _differences(it, read_definitions([resource])[0], fix)
+    stored = set(objects.status(it.json).get("storedVersions") or [])
     if ours and (old := sorted(stored - {resource.version})):
-        follows = "a later definition without that version is refused until they are written again"
-        yield warning("BERTH0204", subject, f"has objects stored as {', '.join(old)}", follows, _rewrite(resource))
+        patch = f'{{"status":{{"storedVersions":["{resource.version}"]}}}}'
+        yield warning("BERTH0204", it, old=", ".join(old), patch=patch)
 
 
 _KINDS = ("missing", "changed", "unknown")
 """A field is not in the cluster; it is there with other rules; it is only there."""
 
 
-def _differences(subject: str, shipped: JSON, present: JSON, fix: str) -> Iterator[Finding]:
-    found = list(_compared(shipped, present))
+def _differences(it: objects.Object, shipped: JSON, fix: str) -> Iterator[Finding]:
+    found = list(_compared(shipped["spec"], objects.spec(it.json)))
     missing, changed, unknown = ([path for said, path in found if said == kind] for kind in _KINDS)
     if missing or changed:
-        parts = [f"lacks {listed(missing)}"] if missing else []
-        parts += [f"differs in {listed(changed)}"] if changed else []
-        follows = (
-            "the API server drops what Berth writes there, and reports no error"
-            if missing
-            else "the API server checks objects by other rules than Berth does"
-        )
-        yield warning("BERTH0205", subject, f"is not that of this version: {'; '.join(parts)}", follows, fix)
+        case = "both" if missing and changed else "missing" if missing else ""
+        yield warning("BERTH0205", it, case=case, missing=missing, changed=changed, command=fix)
     elif unknown:
-        text = f"is newer than this berth: it also has {listed(unknown)}"
-        yield info("BERTH0206", subject, text)
+        yield info("BERTH0206", it, unknown=unknown)
 
 
 def _compared(shipped: JSON, present: JSON) -> Iterator[tuple[str, str]]:
     """Kinds and paths, version by version that we ship; other versions of the cluster do not matter."""
-    there = {version.get("name"): version for version in (present.get("spec") or {}).get("versions") or []}
-    if shipped["spec"].get("scope") != (present.get("spec") or {}).get("scope"):
+    there = {version.get("name"): version for version in present.get("versions") or []}
+    if shipped.get("scope") != present.get("scope"):
         yield ("changed", "scope")
-    for version in shipped["spec"]["versions"]:
+    for version in shipped["versions"]:
         other = there.get(version["name"])
         if other is None:
             yield ("missing", f"version {version['name']}")
@@ -154,27 +143,8 @@ def _walk(ours: JSON, theirs: JSON, *, path: str) -> Iterator[tuple[str, str]]:
 
 def _rules(schema: JSON) -> dict[str, Any]:
     """What a schema demands of the value itself; empty is the same as absent, as it is for the API server."""
-    return {
-        key: value
-        for key, value in schema.items()
-        if key not in _NOT_COMPARED and value not in (None, [], {}, "", False)
-    }
-
-
-def _apply(resource: Resource, *, force: bool) -> str:
-    kinds = next(name for name, group in GROUPS.items() if resource in group)
-    return f"berth crds {kinds} | kubectl apply --server-side{' --force-conflicts' if force else ''} -f -"
-
-
-def _rewrite(resource: Resource) -> str:
-    """Writes the objects again, and then the list of versions, which the API server only ever adds to."""
-    name = definition_name(resource)
-    patch = f'{{"status":{{"storedVersions":["{resource.version}"]}}}}'
-    listing = commands.kubectl(
-        "patch", "customresourcedefinition", name, "--subresource=status", "--type=merge", "-p", patch
-    )
-    found = f"kubectl get {name} --all-namespaces --output name"
-    return f'kubectl get {name} -A -o yaml | kubectl replace --validate=false -f - || [ -z "$({found})" ] &&\n{listing}'
+    empty: tuple[object, ...] = (None, [], {}, "", False)
+    return {key: value for key, value in schema.items() if key not in _NOT_COMPARED and value not in empty}
 
 
 CHECK = Check("definitions", (_definitions,))

@@ -9,23 +9,10 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
-from app.doctor.model import (
-    Check,
-    Finding,
-    all_well,
-    error,
-    files_topic,
-    info,
-    kinds_topic,
-    link_topic,
-    or_default,
-    plain,
-    rights_topic,
-    role_topic,
-    warning,
-)
+from app.doctor.model import Check, Finding, all_well, error, info, or_default, topic, warning
 from app.doctor.readiness import Said, pods_of, said_by
 from app.kube.resources import PRIORITY_CLASSES, SERVICES
 from app.placement.settings import ConfinementSettings
@@ -40,12 +27,13 @@ _BEFORE_START = re.compile(r"its Pods cannot be created|not scheduled|container 
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
-    found = await cluster.installed()
+    found, home = await cluster.installed(), cluster.namespace
     for role in sorted(cluster.roles - {one.role for one in found}):
         value = "certificates.mode=self-managed" if role == "certificates" else f"{role}.enabled=true"
-        text = f"does not run in namespace {cluster.namespace}"
-        fix, topics = await commands.helm(cluster, value), (role_topic(role),)
-        yield error("BERTH0301", f"role {role}", text, BY_NAME[role].when_down, fix, explains=topics)
+        fix, down = await commands.helm(cluster, value), BY_NAME[role].when_down
+        yield error(
+            "BERTH0301", f"role {role}", home=home, consequence=down, command=fix, explains=(topic("role", role),)
+        )
     if found:
         return
     ours = await or_default(cluster.registered(), [])
@@ -58,47 +46,41 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     ]
     calling = ours or await or_default(cluster.of_all_releases(), [])
     if unserved:
-        text = f"runs no role in namespace {cluster.namespace}, and the Service that its registrations call is missing"
-        follows = "no Pod and no object that they are called for can be created, in any namespace that they select"
-        yield error("BERTH0302", "Berth", text, follows, commands.unregister(*(one.name for one in unserved)))
+        yield error("BERTH0302", "Berth", home=home, command=commands.unregister(*(one.name for one in unserved)))
     elif calling and not cluster.roles:
-        text = f"runs no role in namespace {cluster.namespace}, but webhooks of it are registered"
-        yield info("BERTH0303", "Berth", text)
+        yield info("BERTH0303", "Berth", home=home)
     elif not cluster.roles:
-        text = f"is not installed in namespace {cluster.namespace}, and no webhook of it is registered"
-        follows = "nothing is injected; where it runs in another namespace, name it with --namespace"
-        yield warning("BERTH0304", "Berth", text, follows, await commands.helm(cluster))
+        yield warning("BERTH0304", "Berth", home=home, command=await commands.helm(cluster))
 
 
 async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.installed()
     for one in found:
-        spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
-        wanted, down, topic = spec.get("replicas", 1), one.descriptor.when_down, (role_topic(one.role),)
-        because = tuple(topic(one.role) for topic in (link_topic, files_topic, rights_topic, kinds_topic))
+        status, wanted = objects.status(one.object), objects.spec(one.object).get("replicas", 1)
+        down, explains = one.descriptor.when_down, (topic("role", one.role),)
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
-            yield error("BERTH0305", one.subject, "is scaled to 0", down, commands.scale_up(one), explains=topic)
+            yield error("BERTH0305", one, consequence=down, command=commands.scale_up(one), explains=explains)
         elif ready < wanted or updated < wanted:
             said = await or_default(said_by(cluster, one), Said())
             pods = await or_default(_reasons(cluster, one), [])
-            if any(_BEFORE_START.match(reason) for reason in pods):
-                because = ()
-            reasons = [*map(plain, pods), *_merged(said.reasons)][:_REASONS]
-            text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
-            text += f": {'; '.join(reasons)}" if reasons else ""
-            command = commands.describe_pods(one.namespace, one.pod_labels)
+            because: tuple[str, ...] = ()
+            if not any(_BEFORE_START.match(reason) for reason in pods):
+                because = tuple(topic(what, one.role) for what in ("link", "files", "rights", "kinds"))
+            why = "; ".join([*map(plain, pods), *_merged(said.reasons)][:_REASONS])
+            counts = {"ready": ready, "wanted": wanted, "updated": updated, "why": f": {why}" if why else ""}
+            fix = commands.describe_pods(one.namespace, one.pod_labels)
             if ready:
-                follows = "the next fault or drained node leaves fewer"
-                yield warning("BERTH0306", one.subject, text, follows, command, because=because)
+                yield warning("BERTH0306", one, command=fix, because=because, **counts)
             else:
-                yield error("BERTH0306", one.subject, text, down, command, explains=topic, because=because)
+                yield error(
+                    "BERTH0306", one, consequence=down, command=fix, explains=explains, because=because, **counts
+                )
             if said.refused:
-                yield _not_asked(one)
+                yield info("BERTH0311", one)
         elif wanted == 1:
             alone = warning if one.role == "webhook" else info
-            follows = f"while it restarts or its node is drained, {down}"
-            yield alone("BERTH0307", one.subject, "has one replica", follows, commands.scale_up(one))
+            yield alone("BERTH0307", one, down=down, command=commands.scale_up(one))
     if found:
         yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
 
@@ -109,12 +91,6 @@ def _merged(reasons: Iterable[str]) -> list[str]:
     for part, separator, text in (reason.partition(": ") for reason in reasons):
         parts.setdefault(text if separator else part, []).extend([part] if separator else [])
     return [plain(": ".join(filter(None, (", ".join(named), text)))) for text, named in parts.items()]
-
-
-def _not_asked(one: Installed) -> Finding:
-    text = f"what its Pods wait for was not read: you have no right to get pods/proxy in namespace {one.namespace}"
-    command = commands.kubectl("auth", "can-i", "get", "pods/proxy", namespace=one.namespace)
-    return info("BERTH0311", one.subject, text, command=command)
 
 
 async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
@@ -136,13 +112,10 @@ async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:
     """What the roles of a release have to have in common, and have not."""
     found = await cluster.installed()
     if parts := _compared(found, lambda one: one.image):
-        follows = "an upgrade stopped half-way, or images are set by hand; roles are tested together in one version"
-        yield warning("BERTH0308", "roles", f"run different images ({parts})", follows, commands.helm_upgrade(cluster))
+        yield warning("BERTH0308", "roles", parts=parts, command=commands.helm_upgrade(cluster))
     allowing = [one for one in found if one.role in _ALLOWING]
     if parts := _compared(allowing, lambda one: _allowed(one) or "nothing"):
-        text = f"allow tenants different things by --tenant-allow ({plain(parts)})"
-        follows = "what one role accepts, another refuses: a tenant's rule is taken, and its companions are denied"
-        yield warning("BERTH0309", "roles", text, follows, _align(cluster, allowing))
+        yield warning("BERTH0309", "roles", parts=parts, command=_align(cluster, allowing))
 
 
 def _compared(found: Sequence[Installed], value: Callable[[Installed], str]) -> str:
@@ -189,8 +162,7 @@ async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
     if any(one.by_chart for one in roles):
         allowed = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
         command = commands.helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{allowed}}}")
-    text = f"is the default of the cluster (globalDefault), and --tenant-allow does not have priorityClass={name}"
-    yield error("BERTH0310", f"PriorityClass {name}", text, command=command)
+    yield error("BERTH0310", objects.named(PRIORITY_CLASSES, name), command=command)
 
 
 CHECK = Check("deployments", (_absent, _replicas, _unlike, _unlisted_default))

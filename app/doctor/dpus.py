@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import plain
 from app.kube.resources import NODES
 from app.placement.plan import view_of
 from app.placement.settings import PlacementSettings

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from app.doctor import commands, objects
 from app.doctor.access import EVERYTHING, Account, Question
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, listed, or_default, warning
+from app.doctor.model import Finding, or_default, warning
 from app.kube.resources import ROLE_BINDINGS, Resource
 
 CLUSTER_ROLE_BINDINGS, ROLES, CLUSTER_ROLES = (
@@ -46,18 +47,14 @@ def grant_of(reason: str) -> Grant:
 
 
 async def too_much(cluster: Cluster, account: Account, given: Grant, questions: Sequence[Question]) -> Finding:
-    if questions[0] == EVERYTHING:
-        what, risk = "everything", "who gets hold of its token owns the cluster"
-    else:
-        parts: dict[tuple[str, str], list[str]] = {}
-        for one in questions:
-            verb = "do anything (`*`) with" if one.verb == "*" else one.verb
-            parts.setdefault((one.what, one.namespace), []).append(verb)
-        what = listed([f"{', '.join(verbs)} {kind} {where(place)}" for (kind, place), verbs in parts.items()], 6)
-        risk = "who gets hold of its token may do that too, and Berth does not need it"
-    by = f" by {given}" if given.kind else ""
-    text = f"role {account.role} may do more than it needs{by}: {what}"
-    return warning("BERTH0804", account.subject, text, risk, await _revoke(cluster, given, account))
+    parts: dict[tuple[str, str], list[str]] = {}
+    for one in questions:
+        verb = "do anything (`*`) with" if one.verb == "*" else one.verb
+        parts.setdefault((one.what, one.namespace), []).append(verb)
+    what = listed([f"{', '.join(verbs)} {kind} {where(place)}" for (kind, place), verbs in parts.items()], 6)
+    case, what = ("everything", "everything") if questions[0] == EVERYTHING else ("", what)
+    fix, by = await _revoke(cluster, given, account), f" by {given}" if given.kind else ""
+    return warning("BERTH0804", account, case=case, by=by, what=what, command=fix)
 
 
 async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:

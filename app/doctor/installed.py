@@ -10,34 +10,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, get_origin
 
-from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, labels
+from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, labels, spec
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
-from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type, settings_as
+from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type
 from app.wire import JSON
 from app.wiring import SYSTEM_NAMESPACE, Role
 
-_DECIDING = frozenset(
-    {
-        "network_resource_name_keys",
-        "existing_resources",
-        "node_selector_conflict",
-        "default_network_namespace",
-        "host_label",
-        "tenant_node_label",
-        "tenant_allow",
-        "tenant_quota",
-        "inject_hugepage_down_api",
-        "honor_resources",
-        "confine_tenants",
-        "wrapped_kinds",
-        "rmd_namespace",
-        "rmd_client_certificate",
-        "rmd_backend",
-        "claim_templates",
-    }
-)
-"""The settings that decide about Pods, about tenants' namespaces, and what controllers act on."""
 _FALSE = frozenset({"0", "f", "false", "no", "off"})
 
 
@@ -63,16 +42,16 @@ class Installed:
     @property
     def stopped(self) -> bool:
         """Whether it is scaled to 0."""
-        return bool((self.object.get("spec") or {}).get("replicas") == 0)
+        return bool(spec(self.object).get("replicas") == 0)
 
     @property
     def pod_labels(self) -> dict[str, str]:
         """The labels by which it finds its Pods."""
-        return ((self.object.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+        return (spec(self.object).get("selector") or {}).get("matchLabels") or {}
 
     @property
     def template_labels(self) -> dict[str, str]:
-        return labels((self.object.get("spec") or {}).get("template") or {})
+        return labels(spec(self.object).get("template"))
 
     @property
     def selector(self) -> str:
@@ -107,11 +86,10 @@ class Installed:
     def tls_secret(self) -> str:
         """The Secret with the certificate of the role, by where its flag says that it is mounted; "" without one."""
         path = PurePosixPath(str(self.deployed.get("tls_cert_file") or ""))
-        mounted = [
-            one["name"] for one in self.container.get("volumeMounts") or () if path.is_relative_to(one["mountPath"])
-        ]
+        mounts = self.container.get("volumeMounts") or ()
         volumes = {one["name"]: one for one in _pod_spec(self.object).get("volumes") or ()}
-        names = [(volumes[name].get("secret") or {}).get("secretName") for name in mounted if name in volumes]
+        mounted = [volumes.get(one["name"]) or {} for one in mounts if path.is_relative_to(one["mountPath"])]
+        names = [(one.get("secret") or {}).get("secretName") for one in mounted]
         return next((name for name in (*names, *self.secrets) if name), "")
 
     @property
@@ -150,33 +128,32 @@ def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:
 
 
 def read_deployment(deployment: JSON) -> Installed | None:
-    """The role that a Deployment runs, None where it runs none of Berth's."""
-    own, spec, metadata = labels(deployment), _pod_spec(deployment), deployment["metadata"]
-    containers = spec.get("containers") or [{}]
+    """The role that a Deployment runs, None where it runs none of Berth's, or is listed without a namespace."""
+    own, pod, metadata = labels(deployment), _pod_spec(deployment), deployment["metadata"]
+    containers = pod.get("containers") or [{}]
     container = next((one for one in containers if _role_of(_words(one))), containers[0])
     role = _role_of(_words(container))
     if own.get(PART_OF) == "berth" and own.get(COMPONENT) in BY_NAME:
         role = own[COMPONENT]
-    if role is None:
+    if role is None or not metadata.get("namespace"):
         return None
-    account = spec.get("serviceAccountName") or "default"
+    account = pod.get("serviceAccountName") or "default"
     return Installed(role, metadata["namespace"], metadata["name"], account, container, deployment)
 
 
-def settings_in_force(role: str, running: Sequence[Installed], kind: type[S], *, namespace: str) -> S:
-    """The settings of a wing as the first of `running` has them; the defaults where it is empty.
+def settings_in_force(running: Sequence[Installed], kind: type[S], *, namespace: str) -> S:
+    """The settings as the first of `running` has them; the defaults where it is empty.
 
     A value that Berth would refuse makes them the defaults: that Deployment does not run, and another check reports it.
     """
-    settings = settings_of(role)
+    known, home = kind.model_fields, {"namespace": namespace} if "namespace" in kind.model_fields else {}
     given = {
-        name: value for one in running[:1] for name, value in one.deployed.items() if name in _DECIDING and value != ""
+        name: value for one in running[:1] for name, value in one.deployed.items() if name in known and value != ""
     }
     try:
-        loaded = settings.load({"namespace": namespace, **given}, environment=False)
+        return kind.load(given | home, environment=False)
     except UsageError:
-        loaded = settings.load({"namespace": namespace}, environment=False)
-    return settings_as(loaded, kind)
+        return kind.load({**home}, environment=False)
 
 
 def flag(arguments: Sequence[str], name: str, *, switch: bool = False) -> str | None:
@@ -207,4 +184,4 @@ def _role_of(words: tuple[str, ...]) -> str | None:
 
 
 def _pod_spec(deployment: JSON) -> dict[str, Any]:
-    return ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return spec(spec(deployment).get("template"))

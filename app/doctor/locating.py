@@ -27,7 +27,8 @@ async def locate(cluster: Cluster) -> None:
         deployments = await cluster.listed(DEPLOYMENTS, namespace=namespace, label_selector=_OURS)
         if not deployments:
             deployments = list(filter(read_deployment, await cluster.listed(DEPLOYMENTS, namespace=namespace)))
-        found = [(one["metadata"]["namespace"], labels(one).get(INSTANCE) or cluster.release) for one in deployments]
+        homes = [(one["metadata"].get("namespace"), labels(one).get(INSTANCE)) for one in deployments]
+        found = [(home, release or cluster.release) for home, release in homes if home]
         if not found:
             left = await cluster.listed(MUTATING_WEBHOOKS, label_selector=_OURS)
             calling = [Registered(MUTATING_WEBHOOKS, one, 0, (one.get("webhooks") or [{}])[0]) for one in left]

@@ -10,24 +10,35 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from app.doctor.catalog import FINDINGS
+from app.doctor.catalog import FINDINGS, command_line, filled
 from app.errors import ApiError
-from app.text import cut, printable, several
+from app.kube.resources import Resource
+from app.text import several
 from app.wire import JSON
 
 if TYPE_CHECKING:
     from app.doctor.cluster import Cluster
 
 T = TypeVar("T")
-_SHOWN = 400
 _ASKED = re.compile(
     r"(?P<method>[A-Z]+) (?:/apis/(?P<group>[^/]+)|/api)/[^/]+(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/?: ]+)(?:/(?P<name>[^/?: ]+))?[^ ]*: HTTP 403"
 )
 """The request that was refused, as errors of the client begin; what the API server says of it may have been cut."""
+What = Literal["role", "rights", "kinds", "files", "link", "start", "companions"]
+NO_RIGHT, NOT_ALLOWED = "BERTH0001", "not checked: you have no right to "
+"""The code of a right that the doctor lacks, and how the message begins; the right follows."""
 _VERBS = {"POST": "create", "PATCH": "patch", "WATCH": "watch"}
+
+
+class Named(Protocol):
+    """What a finding can be about."""
+
+    @property
+    def subject(self) -> str:
+        """`Kind namespace/name`."""
 
 
 class Severity(IntEnum):
@@ -52,7 +63,7 @@ class Finding:
 
     `explains` are topics: what goes wrong in them may follow from this finding. `because` are the topics of what this
     finding may follow from, the nearest first. `cause` is the finding that explains one of them, as `examine` sets it;
-    None where it stands for itself. Topics are made by functions below.
+    None where it stands for itself. `topic` makes topics.
     """
 
     check: str
@@ -68,44 +79,19 @@ class Finding:
     unless: Severity | None = None
 
 
-def role_topic(role: str) -> str:
-    """What follows where a role does not work."""
-    return f"role {role}"
+def topic(what: What, *names: str) -> str:
+    """What follows where that fails.
 
-
-def rights_topic(role: str) -> str:
-    """What follows where a role may not do what it needs."""
-    return f"rights of {role}"
+    Of a role: it does not work (`role`), may not do what it needs (`rights`), a kind that it reads is not defined
+    (`kinds`), its Secret cannot be used (`files`), who it calls refuses it, or is not reached (`link`). Or a Pod does
+    not start (`start`), a companion of a rule does not run (`companions`); these have a namespace and a name.
+    """
+    return f"{what} of {'/'.join(names)}"
 
 
 def depends_on(role: str) -> tuple[str, ...]:
     """The topics of what follows where a role does not act."""
-    return role_topic(role), rights_topic(role)
-
-
-def kinds_topic(role: str) -> str:
-    """What follows where a kind that a role reads is not defined."""
-    return f"kinds of {role}"
-
-
-def files_topic(role: str) -> str:
-    """What follows where the Secret of a role cannot be used."""
-    return f"files of {role}"
-
-
-def link_topic(role: str) -> str:
-    """What follows where a role is refused by the one that it calls, or does not reach it."""
-    return f"link of {role}"
-
-
-def start_topic(namespace: str, pod: str) -> str:
-    """What follows where a Pod does not start."""
-    return f"start of {namespace}/{pod}"
-
-
-def companions_topic(namespace: str, rule: str) -> str:
-    """What follows where a companion of a rule does not run."""
-    return f"companions of {namespace}/{rule}"
+    return topic("role", role), topic("rights", role)
 
 
 REGISTERED = "registrations for Pods"
@@ -117,17 +103,23 @@ CALLS = "calls to the webhook"
 def noted(
     severity: Severity,
     code: str,
-    subject: str,
-    message: str,
+    about: str | Named,
+    message: str = "",
     consequence: str = "",
     command: str = "",
     *,
+    case: str = "",
     explains: tuple[str, ...] = (),
     because: tuple[str, ...] = (),
+    **values: object,
 ) -> Finding:
-    """A finding of the catalog, with the consequence from there where none is given."""
-    follows = consequence or FINDINGS[code].consequence
-    return Finding("", severity, subject, message, follows, command, code, explains, because)
+    """A finding of the catalog. Texts that are not given are those from there, for this case, with the values."""
+    texts, known = FINDINGS[code].texts(case), {"it": about, **values}
+    subject = about if isinstance(about, str) else about.subject
+    message = message or filled(texts["message"], known)
+    consequence = consequence or filled(texts["consequence"], known)
+    command = command or command_line(texts["command"], known)
+    return Finding("", severity, subject, message, consequence, command, code, explains, because)
 
 
 error = partial(noted, Severity.error)
@@ -143,12 +135,14 @@ Part = Callable[["Cluster"], AsyncIterator[Finding]]
 class Check:
     """One question, by parts that are run one after the other. `name` is the word by which the user picks it.
 
+    Where the API server does not know the kind that it is `about`, if there is one, nothing is looked at.
     A part reads, asks (access reviews) and tries (dry runs), and changes nothing. An ApiError that ends it becomes a
     finding: what could not be checked, and which right is missing.
     """
 
     name: str
     parts: tuple[Part, ...]
+    about: Resource | None = None
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
@@ -216,22 +210,11 @@ def unchecked(error: ApiError, *, subject: str = "") -> Finding:
     namespace = asked["namespace"]
     where, scope = (f"in namespace {namespace}", f"-n {namespace}") if namespace else ("in the whole cluster", "-A")
     what = f"{kind}/{asked['name']}" if asked["name"] else kind
-    text = f"not checked: you have no right to {verb} {kind} {where}"
-    return warning("BERTH0001", subject or what, text, command=f"kubectl auth can-i {verb} {what} {scope}")
+    command = f"kubectl auth can-i {verb} {what} {scope}"
+    return warning(NO_RIGHT, subject or what, f"{NOT_ALLOWED}{verb} {kind} {where}", command=command)
 
 
 def internal(error: Exception) -> str:
     """Where in the code an error arose that is none of the API server's. It quotes nothing of the object."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     return f"an internal error, {type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
-
-
-def plain(text: object, limit: int = _SHOWN) -> str:
-    """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
-    return cut(printable(" ".join(str(text).split())[: limit + 1]), limit)
-
-
-def listed(items: list[str], most: int = 3) -> str:
-    """The first of them, and how many more there are."""
-    shown = ", ".join(items[:most])
-    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from app.admission.pods import INJECT
 from app.doctor import commands, objects
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, info, listed, warning
+from app.doctor.model import Finding, error, info, warning
 from app.doctor.webhooks import Registered, selecting, selects
 from app.placement.model import TENANT_LABEL
 from app.wire import JSON
@@ -23,15 +24,10 @@ async def exempt(cluster: Cluster) -> AsyncIterator[Finding]:
     pods = [one for one in await cluster.registered() if one.injects]
     for one in pods:
         if missing := [name for name in _exempt(one) if one.selects_namespace({objects.NAME_LABEL: name})]:
-            text = f"does not leave out namespace {' and '.join(missing)}"
             selector = _exempting(one, one.webhook.get("namespaceSelector") or _whole(one, pods))
-            command = commands.fix(cluster, one, "namespaceSelector", selector)
-            if one.fails_closed:
-                follows = "no Pod can be created there, Berth's own among them, so Berth cannot start again"
-                yield error("BERTH0505", one.subject, text, f"while Berth is away {follows}", command)
-            else:
-                follows = "each Pod of the system waits for Berth, and for its timeout while Berth is away"
-                yield warning("BERTH0505", one.subject, text, follows, command)
+            bad, case = (error, "closed") if one.fails_closed else (warning, "")
+            fix = commands.fix(cluster, one, "namespaceSelector", selector)
+            yield bad("BERTH0505", one, case=case, missing=" and ".join(missing), command=fix)
 
 
 def _exempt(one: Registered) -> list[str]:
@@ -78,7 +74,7 @@ def unhide(cluster: Cluster, namespace: JSON, one: Registered, hidden: Sequence[
     names = [name for name in wanted["matchExpressions"][-1]["values"] if name not in _exempt(one)]
     # What was edited away by hand must not become the release's value.
     values = () if commands.edited(one.configuration) else (f"webhook.exemptNamespaces={{{','.join(names)}}}",)
-    return commands.fix(cluster, one, "namespaceSelector", wanted, values=values)
+    return commands.fix(cluster, one, "namespaceSelector", wanted, *values)
 
 
 def _admitting(selector: JSON, namespace: JSON) -> JSON:
@@ -100,13 +96,7 @@ async def who_opted_out(cluster: Cluster) -> AsyncIterator[Finding]:
     pods = [one for one in await cluster.registered() if one.injects]
     namespaces = await cluster.namespaces() if pods else []
     out = [namespace for namespace in namespaces if (objects.labels(namespace).get(INJECT) or "").lower() == "false"]
-    called = [one for one in out if selecting(pods, one)]
-    for some, follows in (
-        ([one for one in out if one not in called], "nothing is injected there"),
-        (called, "a webhook is called there all the same: the Pods of a tenant stay confined to the tenant's nodes"),
-    ):
+    for case in ("", "called"):
+        some = [one for one in out if bool(selecting(pods, one)) == bool(case)]
         if names := sorted(namespace["metadata"]["name"] for namespace in some):
-            command = commands.kubectl("label", "namespace", names[0], f"{INJECT}-")
-            yield info(
-                "BERTH0508", f"Namespace {listed(names, 5)}", f"opted out by label {INJECT}=false", follows, command
-            )
+            yield info("BERTH0508", f"Namespace {listed(names, 5)}", case=case, label=INJECT, first=names[0])

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from app.doctor import commands, objects
+from app.doctor import objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, plain, warning
+from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, warning
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks import selection, settings, switches
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, attachment_problems
@@ -20,49 +20,33 @@ from app.wire import JSON
 
 _OTHER_HOME = "kube-system"
 """Where Network Resources Injector has it, and people look for it."""
+_RENAMED = "del(.metadata) + {metadata: {name: .metadata.name}}"
+_CASES = {"user-defined-injections: entry": "entry", "features": "features"}
+"""What follows from a problem, by how it begins."""
 _MOST = 200
 """Attachments with a finding of their own."""
 
 
 async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
+    it, other = config_map(cluster), objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, _OTHER_HOME)
     found = await _config_map(cluster, cluster.namespace)
     if found is None:
         if cluster.namespace != _OTHER_HOME and await _config_map(cluster, _OTHER_HOME) is not None:
-            show = commands.kubectl(
-                "get", "configmap", switches.CONFIG_MAP_NAME, "--output", "json", namespace=_OTHER_HOME
-            )
-            write = commands.kubectl("apply", "--filename", "-", namespace=cluster.namespace)
-            yield warning(
-                "BERTH1001",
-                f"ConfigMap {_OTHER_HOME}/{switches.CONFIG_MAP_NAME}",
-                f"is not read: Berth reads the one in its own namespace, {cluster.namespace}, and there is none",
-                command=f"{show} | jq 'del(.metadata) + {{metadata: {{name: .metadata.name}}}}' | {write}",
-            )
+            yield warning("BERTH1001", other, home=cluster.namespace, edit=_RENAMED)
         return
-    subject = switches_subject(cluster)
-    edit = commands.kubectl("edit", "configmap", switches.CONFIG_MAP_NAME, namespace=cluster.namespace)
     if _text(found) is None:
         keys = ", ".join(sorted(found.get("data") or {})) or "nothing"
-        text = f"has no key {switches.CONFIG_MAP_KEY}, but {plain(keys)}"
-        yield warning("BERTH1002", subject, text, command=edit)
+        yield warning("BERTH1002", it, key=switches.CONFIG_MAP_KEY, keys=keys)
         return
     known = await _switches_of(cluster)
     for problem in known.problems:
-        yield error("BERTH1003", subject, plain(problem), _consequence(problem), edit)
+        case = next((case for begin, case in _CASES.items() if problem.startswith(begin)), "")
+        yield error("BERTH1003", it, case=case, problem=problem)
     for (namespace, name), label in _networks(known).items():
         # The check of attachments reports that they may not be read.
         if await or_default(cluster.get(NETWORK_ATTACHMENTS, name, namespace=namespace), {}) is None:
-            text = f"label {label} injects network {namespace}/{name}, whose attachment does not exist"
-            yield error("BERTH1004", subject, text, command=edit)
-    yield all_well(subject, f"is read without errors: {several(len(known.injections), 'injection')} by label")
-
-
-def _consequence(problem: str) -> str:
-    if problem.startswith("user-defined-injections: entry"):
-        return "Pods that carry this label get nothing injected"
-    if problem.startswith("features"):
-        return "all features are as the flags of the webhook say"
-    return "a webhook that starts now knows no injection by label; one that runs keeps those it read before"
+            yield error("BERTH1004", it, label=label, namespace=namespace, name=name)
+    yield all_well(it.subject, f"is read without errors: {several(len(known.injections), 'injection')} by label")
 
 
 def _networks(known: switches.Switches) -> dict[tuple[str, str], str]:
@@ -80,8 +64,9 @@ def _networks(known: switches.Switches) -> dict[tuple[str, str], str]:
     return found
 
 
-def switches_subject(cluster: Cluster) -> str:
-    return f"ConfigMap {cluster.namespace}/{switches.CONFIG_MAP_NAME}"
+def config_map(cluster: Cluster) -> objects.Object:
+    """The one with the control switches."""
+    return objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, cluster.namespace)
 
 
 async def injected_labels(cluster: Cluster) -> list[str]:
@@ -110,19 +95,9 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
         problems = attachment_problems(attachment, keys)
         if not problems:
             return None
-        follows = "Multus cannot attach Pods that select it: they stay in ContainerCreating"
-        if any(problem.startswith("metadata.annotations") for problem in problems):
-            follows = "Berth denies every new Pod that selects it"
-        metadata = attachment["metadata"]
-        # What it should say only its author knows.
-        edit = commands.edit(NETWORK_ATTACHMENTS, metadata["name"], namespace=metadata.get("namespace") or "")
-        return error(
-            "BERTH1101",
-            objects.subject(NETWORK_ATTACHMENTS.kind, attachment),
-            plain("; ".join(problems)),
-            follows,
-            edit,
-        )
+        case = "denied" if any(problem.startswith("metadata.annotations") for problem in problems) else ""
+        it = objects.Object(NETWORK_ATTACHMENTS, attachment)
+        return error("BERTH1101", it, case=case, problems="; ".join(problems))
 
     found = cluster.paged(NETWORK_ATTACHMENTS)
     async for finding in of_each(found, judge, most=_MOST, noun="network attachment"):

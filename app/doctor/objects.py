@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,16 +21,49 @@ INSTANCE = "app.kubernetes.io/instance"
 """The release that an object is of."""
 
 
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object with its resource, as texts of findings name it and its fields."""
+
+    resource: Resource
+    json: JSON
+
+    @property
+    def name(self) -> str:
+        return str(self.json["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.json["metadata"].get("namespace") or "")
+
+    @property
+    def subject(self) -> str:
+        return subject(self.resource.kind, self.json)
+
+    @property
+    def plural(self) -> str:
+        return plural(self.resource)
+
+    @property
+    def where(self) -> str:
+        """The flag of kubectl."""
+        return f"--namespace {self.namespace}" if self.namespace else ""
+
+
+def named(resource: Resource, name: str, namespace: str = "") -> Object:
+    """One of which no more is known, or that is not there."""
+    return Object(resource, {"metadata": {"name": name, "namespace": namespace}})
+
+
 def subject(kind: str, obj: JSON) -> str:
     """`Kind namespace/name`."""
     metadata = obj["metadata"]
-    namespace = metadata.get("namespace")
-    return f"{kind} {namespace}/{metadata['name']}" if namespace else f"{kind} {metadata['name']}"
+    return f"{kind} {'/'.join(filter(None, (metadata.get('namespace'), metadata['name'])))}"
 
 
 def plural(resource: Resource) -> str:
     """The resource as kubectl takes it without mixing it up with another group's."""
-    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    return f"{resource.plural}.{resource.group}".rstrip(".")
 
 
 def created(obj: JSON) -> datetime | None:
@@ -38,8 +72,7 @@ def created(obj: JSON) -> datetime | None:
 
 def age(obj: JSON, now: datetime) -> float:
     """Seconds since the object was created; 0 where that is not known."""
-    since = created(obj)
-    return 0.0 if since is None else (now - since).total_seconds()
+    return (now - (created(obj) or now)).total_seconds()
 
 
 def overdue(obj: JSON, now: datetime) -> float | None:
@@ -58,6 +91,10 @@ def unchanged(obj: JSON, now: datetime) -> float:
     return (now - max(changes)).total_seconds() if changes else age(obj, now)
 
 
+def spec(obj: JSON | None) -> dict[str, Any]:
+    return (obj or {}).get("spec") or {}
+
+
 def status(obj: JSON) -> JSON:
     found = obj.get("status")
     return found if isinstance(found, dict) else {}
@@ -66,6 +103,11 @@ def status(obj: JSON) -> JSON:
 def condition(obj: JSON, kind: str) -> dict[str, Any]:
     """The condition of this type, {} where there is none."""
     return conditions.condition(status(obj), kind)
+
+
+def lasts(found: dict[str, Any], now: datetime) -> float:
+    """Seconds since the status of a condition changed; 0 where that is not known."""
+    return (now - (moment(found.get("lastTransitionTime")) or now)).total_seconds()
 
 
 def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:
@@ -77,8 +119,8 @@ def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:
             yield str(one.get("name")), str(waiting["reason"]), str(waiting.get("message") or "")
 
 
-def labels(obj: JSON) -> dict[str, str]:
-    return (obj.get("metadata") or {}).get("labels") or {}
+def labels(obj: JSON | None) -> dict[str, str]:
+    return ((obj or {}).get("metadata") or {}).get("labels") or {}
 
 
 def namespace_labels(namespace: JSON) -> dict[str, str]:

@@ -8,36 +8,26 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from app.doctor import commands
 from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
 from app.doctor.cluster import Cluster
 from app.doctor.excess import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES, Grant, grant_of, too_much, where
-from app.doctor.model import (
-    Check,
-    Finding,
-    depends_on,
-    error,
-    listed,
-    noted,
-    ok,
-    or_default,
-    rights_topic,
-    role_topic,
-    warning,
-    worst,
-)
+from app.doctor.model import Check, Finding, depends_on, error, noted, ok, or_default, topic, warning, worst
 from app.doctor.tenant_namespaces import tenant_namespaces
 from app.kube.resources import ROLE_BINDINGS
+from app.kube.secrets import MANAGED_BY, MANAGER
+from app.tenancy.permissions import tenants_role
 
+_KEPT = f"{MANAGED_BY}={MANAGER}"
 _UNNAMED = re.compile(r"[^a-z0-9]+")
 
 
 async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
     accounts = await accounts_of(cluster)
     for role in sorted(cluster.roles - {one.role for one in accounts}):
-        text = f"no ServiceAccount of role {role} was found in namespace {cluster.namespace}"
-        yield warning("BERTH0805", "", text)
+        yield warning("BERTH0805", "", role=role, home=cluster.namespace)
     for account in accounts:
         for finding in await _judged(cluster, account):
             yield finding
@@ -51,14 +41,9 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
         return [await too_much(cluster, account, grant_of(everything), [EVERYTHING])]
     findings = await _lacking(cluster, account, await asking.refused(account.needed()))
     for namespace, refused in (await _refused_in_tenants(cluster, account, asking)).items():
-        what = listed([f"{one.verb} {one.what}" for one in refused], 5)
-        text = f"role {account.role} may not act for the tenant in namespace {namespace}: {what} refused"
-        follows = "calls of this tenant fail"
-        if account.role == "controller":
-            follows = "the tenant's companions are neither made nor removed"
-        command = commands.bind(account.tenants_role, f"{account.namespace}:{account.name}", namespace)
-        because = depends_on(account.role)
-        findings.append(error("BERTH0803", account.subject, text, follows, command, because=because))
+        what, role = [f"{one.verb} {one.what}" for one in refused], account.role
+        values: dict[str, Any] = {"namespace": namespace, "name": tenants_role(role), "label": _KEPT, "what": what}
+        findings.append(error("BERTH0803", account, case=role, because=depends_on(role), **values))
     reasons = await asking.reasons(account.excessive())
     granted = {question: reason for question, reason in reasons.items() if reason is not None}
     grants: dict[Grant, list[Question]] = {}
@@ -89,27 +74,23 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
         verbs.setdefault(replace(one, verb=""), []).append(one.verb)
     grants = {one: grant(cluster, account, replace(one, verb=",".join(of_it))) for one, of_it in verbs.items()}
     findings = []
-    topics = (rights_topic(account.role), role_topic(account.role))
-    roles = {"because": topics} if len(verbs) > 1 else {"explains": topics}
+    topics = (topic("rights", account.role), topic("role", account.role))
+    linked: dict[str, Any] = {"because": topics} if len(verbs) > 1 else {"explains": topics}
     for one, of_it in verbs.items():
-        found, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
+        bad, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
         text = f"role {account.role} may not {', '.join(of_it)} {what} {where(one.namespace)}"
-        consequence = account.without(one.resource)
-        findings.append(found("BERTH0802", account.subject, text, consequence, grants[one], **roles))
+        findings.append(bad("BERTH0802", account, text, account.without(one.resource), grants[one], **linked))
     if len(verbs) < 2:
         return findings
     reasons, fixes = [], dict[str, None]()
     for namespace in dict.fromkeys(one.namespace for one in verbs):
         reason, command = await _unbound(cluster, account, namespace)
         reasons += [reason] if reason else []
-        given = [grants[one] for one in verbs if one.namespace == namespace]
-        fixes |= dict.fromkeys([command] if command and not account.by_chart else given)
-    text = f"role {account.role} lacks permissions for {len(verbs)} resources"
-    text += f": {'; '.join(reasons)}" if reasons else ""
-    worse = noted(
-        worst(findings), "BERTH0801", account.subject, text, account.without(""), " &&\n".join(fixes), explains=topics
-    )
-    return [worse, *findings]
+        single = [grants[one] for one in verbs if one.namespace == namespace]
+        fixes |= dict.fromkeys([command] if command and not account.by_chart else single)
+    why, fix = f": {'; '.join(reasons)}" if reasons else "", " &&\n".join(fixes)
+    given: dict[str, Any] = {"count": len(verbs), "why": why, "consequence": account.without(""), "command": fix}
+    return [noted(worst(findings), "BERTH0801", account, explains=topics, **given), *findings]
 
 
 async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[str, str]:
@@ -121,20 +102,13 @@ async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[
     names = [one for one in found if account.is_among(one.get("subjects") or [])]
     if not names:
         role = await or_default(cluster.get(roles, account.name, namespace=namespace or None), None)
-        to = [f"--{roles.kind.lower()}={account.name}", f"--serviceaccount={account.namespace}:{account.name}"]
-        bind = commands.kubectl("create", bindings.kind.lower(), account.name, *to, namespace=namespace)
-        return (
-            f"no {bindings.kind}{f' in namespace {namespace}' if namespace else ''} names it",
-            bind if role is not None else "",
-        )
+        bind = _create(bindings.kind, account.name, roles.kind, account, namespace)
+        text = f"no {bindings.kind} {where(namespace)} names it" if namespace else f"no {bindings.kind} names it"
+        return text, bind if role is not None else ""
     for one in names:
         ref = one["roleRef"]
-        of_cluster = ref.get("kind") == CLUSTER_ROLES.kind
-        place = None if of_cluster else namespace
-        if (
-            await or_default(cluster.get(CLUSTER_ROLES if of_cluster else ROLES, ref["name"], namespace=place), {})
-            is None
-        ):
+        kind, place = (CLUSTER_ROLES, None) if ref.get("kind") == CLUSTER_ROLES.kind else (ROLES, namespace)
+        if await or_default(cluster.get(kind, ref["name"], namespace=place), {}) is None:
             return f"{bindings.kind} {one['metadata']['name']} names {ref['kind']} {ref['name']}, which is missing", ""
     return "", ""
 
@@ -148,9 +122,14 @@ def grant(cluster: Cluster, account: Account, lacking: Question) -> str:
     name = _UNNAMED.sub("-", "-".join(parts).lower()).strip("-")
     rule = [f"--verb={lacking.verb}", f"--resource={lacking.what}"]
     rule += [f"--resource-name={lacking.name}"] if lacking.name else []
-    to = [f"--{kind}={name}", f"--serviceaccount={account.namespace}:{account.name}"]
     first = commands.kubectl("create", kind, name, *rule, namespace=lacking.namespace)
-    return f"{first} &&\n{commands.kubectl('create', f'{kind}binding', name, *to, namespace=lacking.namespace)}"
+    return f"{first} &&\n{_create(f'{kind}binding', name, kind, account, lacking.namespace)}"
+
+
+def _create(binding: str, name: str, role: str, account: Account, namespace: str) -> str:
+    """The command that binds the account to the role of the same name."""
+    to = [f"--{role.lower()}={name}", f"--serviceaccount={account.namespace}:{account.name}"]
+    return commands.kubectl("create", binding.lower(), name, *to, namespace=namespace)
 
 
 CHECK = Check("permissions", (_permissions,))

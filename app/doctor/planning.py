@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import plain
 from app.explain.rehearsal import Rehearsal, review
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, Resource
 from app.placement.model import DPU_OF_HOST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
@@ -14,6 +15,9 @@ from app.text import several
 from app.wire import JSON
 
 _RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
+T = TypeVar("T")
+MOST = 200
+"""Owners with a finding of their own, for each thing that their Pods lack."""
 _SHOWN = 5
 _NAMES = 50
 """Names kept of the Pods of one owner: for a command that deletes them, where the owner cannot be restarted."""
@@ -73,19 +77,31 @@ class Group:
             return ""
         if self.older == self.pods:
             return f": created before Berth was registered ({since:%Y-%m-%d %H:%M} UTC)"
-        if not self.older:
-            return (
-                ": created after Berth was registered, so it was not asked (it was away, or its registration left the "
-                "Pod out), or what the Pod needs was changed later"
-            )
-        return f": {self.older} of {self.pods} were created before Berth was registered"
+        if self.older:
+            return f": {self.older} of {self.pods} were created before Berth was registered"
+        why = "(it was away, or its registration left the Pod out), or what the Pod needs was changed later"
+        return f": created after Berth was registered, so it was not asked {why}"
 
 
-def owner_of(pod: JSON) -> Owner:
+@dataclass(slots=True)
+class Groups(Generic[T]):
+    """Pods by their owner and what they lack; `beyond` counts those of further owners."""
+
+    found: dict[tuple[Owner, T], Group] = field(default_factory=dict)
+    beyond: int = 0
+
+    def add(self, pod: JSON, lack: T, since: datetime | None = None) -> None:
+        key = (_owner_of(pod), lack)
+        if key in self.found or len(self.found) < MOST:
+            self.found.setdefault(key, Group()).add(pod, since)
+        else:
+            self.beyond += 1
+
+
+def _owner_of(pod: JSON) -> Owner:
     metadata = pod["metadata"]
-    found = controller_of(metadata)
-    kind, name = (found["kind"], found["name"]) if found else ("Pod", metadata["name"])
-    return Owner(kind, metadata["namespace"], name)
+    found = controller_of(metadata) or {"kind": "Pod", "name": metadata["name"]}
+    return Owner(found["kind"], metadata["namespace"], found["name"])
 
 
 async def topmost(cluster: Cluster, owner: Owner) -> Owner:

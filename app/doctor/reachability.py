@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from app.doctor import commands, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import CALLS, Check, Finding, depends_on, error, guarded, info, ok, or_default, plain, unchecked
+from app.doctor.model import CALLS, Check, Finding, depends_on, error, guarded, info, ok, or_default, unchecked
 from app.doctor.webhooks import Registered
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
 from app.networks.model import NETWORKS
 from app.placement.model import tenant_of
+from app.wire import JSON
 
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 _WEBHOOK = "webhook.enabled=true"
 _NAME = "berth-doctor-probe"
+_POD = {"generateName": f"{_NAME}-", "annotations": {NETWORKS: "berth-doctor-names-no-network"}}
 _PROBES = (
-    (
-        PODS,
-        PODS.body(
-            {"generateName": f"{_NAME}-", "annotations": {NETWORKS: "berth-doctor-names-no-network"}},
-            spec={"containers": [{"name": "probe", "image": _NAME}]},
-        ),
-    ),
+    (PODS, PODS.body(_POD, spec={"containers": [{"name": "probe", "image": _NAME}]})),
     (NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body({"generateName": f"{_NAME}-"}, spec={"config": "{"})),
 )
 """What Berth refuses: a Pod that asks for a network that does not exist, and a broken attachment."""
@@ -49,10 +45,9 @@ async def _service(
 ) -> AsyncIterator[Finding]:
     text, command = await _behind(cluster, service, calling)
     if text:
-        closed = any(one.fails_closed for one in calling)
-        follows = "no Pod can be created where Berth is called" if closed else "nothing is injected into any Pod"
-        about, because = f"Service {service[0]}/{service[1]}", depends_on("webhook")
-        yield error("BERTH0701", about, text, follows, command, explains=(CALLS,), because=because)
+        case = "closed" if any(one.fails_closed for one in calling) else ""
+        about, because = objects.named(SERVICES, service[1], service[0]), depends_on("webhook")
+        yield error("BERTH0701", about, text, case=case, command=command, explains=(CALLS,), because=because)
 
 
 async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]) -> tuple[str, str]:
@@ -62,8 +57,7 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
     if found is None:
         text = f"is not there, and {one.resource.kind} {one.name} calls it"
         return text, await commands.recreate(cluster, one, _WEBHOOK)
-    spec = found.get("spec") or {}
-    ports = [one.get("port") for one in spec.get("ports") or []]
+    ports = [each.get("port") for each in objects.spec(found).get("ports") or []]
     if port not in ports:
         text = f"has no port {port}, which is called (it has {', '.join(map(str, ports)) or 'none'})"
         if one.by_chart:
@@ -74,9 +68,9 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
         return text, "\n".join(commands.patch_webhook(each, "clientConfig/service/port", ports[0]) for each in calling)
     if await _ready(cluster, namespace, name):
         return "", ""
-    selector = spec.get("selector") or {}
-    webhooks = [one for one in await cluster.running("webhook") if one.namespace == namespace]
-    selected = [one for one in webhooks if selector.items() <= one.template_labels.items()]
+    selector = objects.spec(found).get("selector") or {}
+    webhooks = [each for each in await cluster.running("webhook") if each.namespace == namespace]
+    selected = [each for each in webhooks if selector.items() <= each.template_labels.items()]
     text = "has no Pod behind it that is ready"
     if not selected:
         text = f"selects no Pod of {webhooks[0].subject}" if webhooks else text
@@ -88,26 +82,18 @@ async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
     selector = f"kubernetes.io/service-name={service}"
     if slices := await cluster.listed(_SLICES, namespace=namespace, label_selector=selector):
         # An endpoint without the condition counts as ready.
-        return any(
-            (endpoint.get("conditions") or {}).get("ready") is not False
-            for one in slices
-            for endpoint in one.get("endpoints") or []
-        )
-    endpoints = await cluster.get(_ENDPOINTS, service, namespace=namespace) or {}
-    return any(subset.get("addresses") for subset in endpoints.get("subsets") or [])
+        endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or []]
+        return any((one.get("conditions") or {}).get("ready") is not False for one in endpoints)
+    found = await cluster.get(_ENDPOINTS, service, namespace=namespace) or {}
+    return any(subset.get("addresses") for subset in found.get("subsets") or [])
 
 
 async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
     namespaces = await or_default(cluster.namespaces(), [{"metadata": {"name": "default"}}])
     for resource, body in _PROBES:
-        called = [
-            one
-            for one in found
-            if one.mutating == (resource == PODS) and one.covers(resource.group, resource.plural, "CREATE")
-        ]
-        if not called:
-            continue
+        of_kind = [one for one in found if one.mutating == (resource == PODS)]
+        called = [one for one in of_kind if one.covers(resource.group, resource.plural, "CREATE")]
         # A namespace that the webhooks are called for; `default` before others, and none that is ending.
         usable = {
             namespace["metadata"]["name"]: objects.namespace_labels(namespace)
@@ -115,53 +101,41 @@ async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
             if not namespace["metadata"].get("deletionTimestamp") and not tenant_of(namespace)
             if any(one.selects_namespace(objects.namespace_labels(namespace)) for one in called)
         }
-        if not usable:
-            text = "no namespace is left for a probe: its namespaceSelector leaves out all that were seen"
-            yield info("BERTH0702", called[0].subject, text)
-            continue
-        name = "default" if "default" in usable else next(iter(usable))
-        calling = [one for one in called if one.selects_namespace(usable[name])]
-        if (finding := await _probe(cluster, calling, resource, body, namespace=name)) is not None:
-            yield finding
+        if called and not usable:
+            yield info("BERTH0702", called[0])
+        elif called:
+            name = "default" if "default" in usable else next(iter(usable))
+            calling = [one for one in called if one.selects_namespace(usable[name])]
+            if (finding := await _probe(cluster, calling, resource, body, namespace=name)) is not None:
+                yield finding
 
 
 async def _probe(
-    cluster: Cluster, called: Sequence[Registered], resource: Resource, body: dict[str, Any], *, namespace: str
+    cluster: Cluster, called: Sequence[Registered], resource: Resource, body: JSON, *, namespace: str
 ) -> Finding | None:
     """What the API server's answer says; None where it does not know the kind."""
-    kind, one = f"a {resource.kind} that Berth refuses", called[0]
+    kind, one = resource.kind, called[0]
     # Berth or another component refuses it. A dry run stores nothing in any case.
     refusal = await cluster.refusal(resource, body, namespace=namespace)
     if refusal is None:
-        return error(
-            "BERTH0703",
-            one.subject,
-            f"the API server admitted {kind} in namespace {namespace}, in a dry run: Berth was not asked"
-            + ("" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"),
-            "nothing is injected into Pods" if resource == PODS else "broken attachments are stored",
-            "kubectl get --raw /metrics | grep -E 'apiserver_admission_webhook_(fail_open|rejection)_count'",
-        )
+        silent = "" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"
+        return error("BERTH0703", one, case=kind, kind=kind, namespace=namespace, silent=silent)
     text = str(refusal)
-    named = next((one for one in called if f'webhook "{one.webhook.get("name")}"' in text), None)
+    named = next((each for each in called if f'webhook "{each.webhook.get("name")}"' in text), None)
     if named is not None and "denied the request" in text:
         return ok(named.subject, "answers the API server (asked with a dry run)")
     if named is not None and _CALL_FAILED in text:
         _, _, reason = text.partition(f'{_CALL_FAILED} "{named.webhook.get("name")}": ')
         reason = _unquoted(reason.removeprefix("failed to call webhook: "))
-        return error(
-            "BERTH0704",
-            named.subject,
-            f"the API server cannot call Berth: {reason}",
-            command=await _answering(cluster, named),
-            because=(CALLS, *depends_on("webhook")),
-        )
+        because = (CALLS, *depends_on("webhook"))
+        return error("BERTH0704", named, reason=reason, command=await _answering(cluster, named), because=because)
     if refusal.status == 404:
         return None
     if refusal.status == 403 and " is forbidden: User " in text:
         return unchecked(refusal)
     if refusal.status == 0:
         return unchecked(refusal, subject=one.subject)
-    return info("BERTH0705", one.subject, f"not tried: {kind} was refused for another reason: {text}")
+    return info("BERTH0705", one, kind=kind, text=text)
 
 
 def _unquoted(reason: str) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import msgspec
 
 from app.doctor import objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
-from app.doctor.model import plain
 from app.errors import ApiError
 from app.kube.resources import PODS
 from app.wire import JSON, decode_json

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from math import ceil
 
-from app.doctor import commands, conditions, isolation, namespaces, objects
+from app.doctor import commands, isolation, namespaces, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, plain, sound, warning
+from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, sound, warning
 from app.doctor.wanted import SHARED, differences, uncovered
 from app.doctor.webhooks import Registered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -23,23 +24,18 @@ _OF_TIMEOUT = 0.9
 _OF_DRIVERS = "webhook.webhooks.claims"
 """Checks what drivers publish. By default it fails open and has less time, so that no driver waits for Berth."""
 _FORERUNNER = "network-resources-injector-mutating-config"
-_TWICE = "each Pod waits for two answers, and the failurePolicy of either keeps it out"
 _HOOK = "helm.sh/hook"
-_RIVAL = f"{MUTATING_WEBHOOKS.kind} "
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
-    if not found and "webhook" not in await cluster.expected_roles():
-        return
-    for resource, follows, absent in (
-        (MUTATING_WEBHOOKS, "nothing is injected into any Pod", error),
-        (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", warning),
-    ):
-        if not any(one.resource == resource for one in found):
-            topics = (REGISTERED,) if resource == MUTATING_WEBHOOKS else ()
+    if found or "webhook" in await cluster.expected_roles():
+        if not any(one.mutating for one in found):
             fix = await _registering(cluster, found)
-            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, fix, explains=topics)
+            yield error("BERTH0501", MUTATING_WEBHOOKS.kind, command=fix, explains=(REGISTERED,))
+        if all(one.mutating for one in found):
+            fix = await _registering(cluster, found)
+            yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
@@ -59,36 +55,24 @@ async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
     deadline = await _deadline(cluster)
     for one in await cluster.registered():
         for field, has, wanted in differences(one):
-            severity, follows = _FOLLOWS[field]
-            text = f"{field.replace('/', '.')} is {plain(has)}, and Berth registers {plain(wanted)}"
-            fix = commands.fix(cluster, one, field, wanted)
-            yield noted(severity, "BERTH0502", one.subject, text, follows, fix)
+            severity = Severity.warning if field == "reinvocationPolicy" else Severity.error
+            fix, dotted = commands.fix(cluster, one, field, wanted), field.replace("/", ".")
+            yield noted(severity, "BERTH0502", one, case=field, field=dotted, has=has, wanted=wanted, command=fix)
         if one.values == _OF_DRIVERS:
             continue
         if not one.fails_closed:
-            severity, follows = _fails_open(one)
-            fix = _choose(cluster, one, "failurePolicy", "Fail")
-            yield noted(severity, "BERTH0503", one.subject, "failurePolicy is Ignore", follows, fix)
+            severity, case = _fails_open(one)
+            yield noted(severity, "BERTH0503", one, case=case, command=_choose(cluster, one, "failurePolicy", "Fail"))
         timeout = one.webhook.get("timeoutSeconds") or 10
         if timeout * _OF_TIMEOUT < deadline:
-            text = f"timeoutSeconds is {timeout}: reviews have {timeout * _OF_TIMEOUT:g} s instead of {deadline:g} s"
             fix = _choose(cluster, one, "timeoutSeconds", min(30, ceil(deadline / _OF_TIMEOUT)))
-            yield info("BERTH0504", one.subject, text, command=fix)
-
-
-_FOLLOWS = {
-    "clientConfig/service/path": (Severity.error, "every call fails"),
-    "admissionReviewVersions": (Severity.error, "every call fails: Berth knows no other version"),
-    "sideEffects": (Severity.error, "the API server refuses dry runs of what it is called for, such as kubectl diff"),
-    "reinvocationPolicy": (Severity.warning, "containers and annotations that later webhooks add get nothing injected"),
-    "rules": (Severity.error, "Berth is not called for all that it has to change or check"),
-}
-"""How bad a difference in a field is, and what follows from it."""
+            left = timeout * _OF_TIMEOUT
+            yield info("BERTH0504", one, timeout=timeout, left=left, deadline=deadline, command=fix)
 
 
 def _choose(cluster: Cluster, one: Registered, field: str, wanted: object) -> str:
     """The command that sets what the values of the chart have, too."""
-    return commands.fix(cluster, one, field, wanted, values=(f"{one.values}.{field}={wanted}",) if one.values else ())
+    return commands.fix(cluster, one, field, wanted, *([f"{one.values}.{field}={wanted}"] if one.values else []))
 
 
 async def _deadline(cluster: Cluster) -> float:
@@ -101,15 +85,12 @@ async def _deadline(cluster: Cluster) -> float:
 
 
 def _fails_open(one: Registered) -> tuple[Severity, str]:
+    """How bad that is, and the case."""
     # A webhook for tenants alone is not called for a namespace that has only the label of the API server.
     only_tenants = not one.selects_namespace({objects.NAME_LABEL: "default"})
-    severity, what = Severity.info, "broken attachments and rules are stored"
     if one.covers("", "pods", "CREATE") and (not one.mutating or only_tenants):
-        severity = Severity.warning
-        what = f"tenants' Pods are admitted without being {'confined' if one.mutating else 'checked'}"
-    elif one.mutating:
-        what = "Pods start without their networks' resources and fail later, on their nodes"
-    return severity, f"while Berth is away, {what}"
+        return Severity.warning, "confining" if one.mutating else "checking"
+    return Severity.info, "injecting" if one.mutating else ""
 
 
 async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -120,10 +101,9 @@ async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
     for rule in rules_of("attachments", "objects") if validating else ():
         there = [one for one in rule["resources"] if f"{one}.{rule['apiGroups'][0]}" in names]
         for plural, operations in uncovered(validating, [rule | {"resources": there}]).items():
-            text = f"Berth is not asked about the {' and '.join(operations)} of {plural}"
-            follows = f"broken {plural} are stored, and found out when they are used"
             fix = commands.fix(cluster, validating[0], "rules/-", rule | {"resources": [plural]})
-            yield warning("BERTH0512", validating[0].subject, text, follows, fix)
+            unasked = " and ".join(operations)
+            yield warning("BERTH0512", validating[0], operations=unasked, plural=plural, command=fix)
 
 
 async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -137,7 +117,7 @@ async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
         if known.kind not in (*SHARED, "pods") and setting.lower() in on and f"{known.name}.berth.dev" not in names:
             text = f"webhook {known.name}.berth.dev is missing, and {setting} is on"
             fix = commands.again(cluster, found[0], f"{known.when}={on[setting.lower()]}")
-            yield error("BERTH0502", found[0].subject, text, _FOLLOWS["rules"][1], fix)
+            yield error("BERTH0502", found[0], text, case="rules", command=fix)
 
 
 async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -148,25 +128,16 @@ async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
     others = {one.name: one for one in await cluster.of_all_releases() if one.injects and one.name not in ours}
     for one in others.values():
         release = one.release or one.name
-        text = f"belongs to release {release} in namespace {one.home}, and injects into the same Pods as this release"
-        follows = (
-            f"{_TWICE}; where their settings differ, a Pod gets what either would inject. One of the two releases is "
-            f"enough: the command takes away the other, and `helm uninstall {cluster.release} --namespace "
-            f"{cluster.namespace}` takes away this one"
-        )
-        command = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
-        yield warning("BERTH0513", _RIVAL + one.name, text, follows, command)
+        fix = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
+        about = objects.Object(MUTATING_WEBHOOKS, one.configuration)
+        yield warning("BERTH0513", about, release=release, home=one.home, cluster=cluster, command=fix)
     for name in ours[1:]:
-        text = f"calls Berth for the same Pods as {ours[0]}"
-        yield warning(
-            "BERTH0514", _RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name)
-        )
+        about, fix = objects.named(MUTATING_WEBHOOKS, name), commands.unregister(name)
+        yield warning("BERTH0514", about, other=ours[0], command=fix)
     for configuration in await cluster.listed(MUTATING_WEBHOOKS):
-        name = configuration["metadata"]["name"]
-        if name not in (*ours, *others) and name.endswith(_FORERUNNER):
-            command = commands.kubectl("delete", MUTATING_WEBHOOKS.plural, name)
-            text = f"injects into the same Pods as {ours[0]}"
-            yield warning("BERTH0515", _RIVAL + name, text, command=command)
+        about = objects.Object(MUTATING_WEBHOOKS, configuration)
+        if about.name not in (*ours, *others) and about.name.endswith(_FORERUNNER):
+            yield warning("BERTH0515", about, other=ours[0])
 
 
 async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -174,12 +145,9 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
     if not found:
         return
-    without_hooks = f"helm uninstall {cluster.release} --namespace {cluster.namespace} --no-hooks"
-    command = f"{commands.unregister(*(one.name for one in found))} && {without_hooks}"
-    follows = "helm neither upgrades nor installs the release; " + (
-        "once its Pods are gone, no Pod can be created that it is called for"
-        if any(one.fails_closed for one in found)
-        else "it is still called"
+    case, fix = (
+        "closed" if any(one.fails_closed for one in found) else "",
+        commands.unregister(*(o.name for o in found)),
     )
     for job in await cluster.listed(JOBS, namespace=cluster.namespace, label_selector=f"{objects.PART_OF}=berth"):
         hooks = str((job["metadata"].get("annotations") or {}).get(_HOOK) or "").split(",")
@@ -188,8 +156,7 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
             failed, how = objects.condition(job, "Failed"), "has not ended"
             if failed.get("status") == "True":
                 how = plain(f"failed ({failed.get('message') or failed.get('reason') or 'no reason is said'})")
-            what = "it was to take away the registrations before an uninstallation, and they are still there"
-            yield error("BERTH0516", objects.subject(JOBS.kind, job), f"{how}: {what}", follows, command)
+            yield error("BERTH0516", objects.Object(JOBS, job), case=case, how=how, fix=fix, cluster=cluster)
 
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -201,17 +168,8 @@ async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
 CHECK = Check(
     "registrations",
     (
-        _absent,
-        _terms,
-        namespaces.exempt,
-        isolation.tenants_confined,
-        namespaces.who_opted_out,
-        isolation.tenants_isolated,
-        conditions.left_out,
-        _unasked_kinds,
-        _missing,
-        _rivals,
-        _not_uninstalled,
+        *(_absent, _terms, namespaces.exempt, isolation.tenants_confined, namespaces.who_opted_out),
+        *(isolation.tenants_isolated, isolation.left_out, _unasked_kinds, _missing, _rivals, _not_uninstalled),
         _all_well,
     ),
 )

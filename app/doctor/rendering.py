@@ -103,18 +103,26 @@ def _lines(finding: Finding) -> Iterator[Line]:
 
 
 def _junit(findings: Sequence[Finding]) -> str:
-    """A suite a check, and a case a finding: a failure where it is worse than information."""
-    whole = ET.Element("testsuites", name="berth doctor")
+    """A suite a check, and a case a finding: a failure where it is worse than information.
+
+    A case has the same name in each run: code and subject, and a number where that is not the first of this name.
+    """
+    whole, names = ET.Element("testsuites", name="berth doctor"), Counter[tuple[str, str]]()
     for check in dict.fromkeys(one.check for one in findings):
         suite = ET.SubElement(whole, "testsuite", name=check)
         for one in (root for root in roots(findings) if root.check == check):
-            case = ET.SubElement(suite, "testcase", classname=check, name=_headline(one))
+            name = " ".join(filter(None, (f"[{one.code}]" if one.code else "", one.subject))) or one.severity.name
+            names[check, name] += 1
+            name += f" ({names[check, name]})" if names[check, name] > 1 else ""
+            case = ET.SubElement(suite, "testcase", classname=check, name=name)
             if one.severity is Severity.skipped:
                 ET.SubElement(case, "skipped", message=one.message)
             elif one.severity > Severity.info:
                 failure = ET.SubElement(case, "failure", type=one.severity.name, message=one.message)
                 below = [f"    {'  ' * depth}{line}" for depth, line in _below(one, findings)]
                 failure.text = "\n".join([*(line.text for line in _lines(one)), *below])
+            else:
+                ET.SubElement(case, "system-out").text = "\n".join(line.text for line in _lines(one))
     for suite in [whole, *whole]:
         for name, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
             suite.set(name, str(len(list(suite.iter(tag)))))

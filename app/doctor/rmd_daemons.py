@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from app.doctor import commands, objects
+from app.doctor.catalog import listed, plain
+from app.doctor.certificate import faults
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, or_default, plain, sound, warning
+from app.doctor.model import Finding, Severity, error, noted, or_default, sound
 from app.doctor.pods import LIVING
-from app.doctor.validity import end, expiry, has_ended, read
 from app.kube.resources import NODES, PODS, SECRETS
 from app.rmd.classes import KEYS
 from app.rmd.daemon.certificates import Certificates, NoCertificate, stored_files
 from app.rmd.model import CONFIG_NAME, CONNECTED, DAEMON_LABEL, DAEMON_VALUE, RMD_CONFIGS, RMD_NODE_STATES
 from app.rmd.settings import AdmissionSettings, RmdSettings
 from app.rmd.stored import DaemonPod, stored_config, stored_daemon
-from app.text import MESSAGE, one_line, several
+from app.text import MESSAGE, one_line
 from app.wire import JSON
 
 PATIENCE = 300.0
@@ -47,14 +49,12 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
     settings = await settings_of(cluster)
     namespace = settings.rmd_namespace
     there = await daemons_of(cluster, namespace)
-    pods = {(one.get("spec") or {}).get("nodeName"): one for one in await _pods(cluster, namespace)}
+    pods = {objects.spec(one).get("nodeName"): one for one in await _pods(cluster, namespace)}
     selected = await _selected(cluster, namespace)
     missing = {node: _why(pods.get(node)) for node, long in selected.items() if long and node not in there}
     for text, nodes in _alike(missing).items():
-        command = commands.describe_pods(namespace, {DAEMON_LABEL: DAEMON_VALUE})
-        if nodes[0] not in pods:
-            command = commands.kubectl("describe", "daemonset", "rmd", namespace=namespace)
-        yield error("BERTH6008", _nodes(nodes), text, command=command)
+        case = "" if nodes[0] in pods else "without"
+        yield error("BERTH6008", _nodes(nodes), text, case=case, namespace=namespace, selector=SELECTOR)
     said = {one["spec"]["node"]: one for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
     known = one_line(await or_default(_unusable(cluster, settings), ""), MESSAGE) if await _asks_tls(cluster) else ""
     silent = {
@@ -64,13 +64,10 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         and (node in there or node not in selected)
     }
     for text, nodes in _alike(silent).items():
-        if known and text == known:
-            continue  # the part about the certificate reports it
-        pod = there.get(nodes[0])
-        command = commands.kubectl("get", "pods", f"--selector={SELECTOR}", "--output=wide", namespace=namespace)
-        if pod is not None:
-            command = commands.kubectl("logs", pod.key[1], namespace=namespace)
-        yield error("BERTH6009", _nodes(nodes), f"the daemon does not answer: {plain(text)}", command=command)
+        if not known or text != known:  # else the part about the certificate reports it
+            pod = there[nodes[0]].key[1] if nodes[0] in there else ""
+            values: dict[str, Any] = {"text": text, "namespace": namespace, "selector": SELECTOR, "pod": pod}
+            yield error("BERTH6009", _nodes(nodes), case="pod" if pod else "", **values)
     if there:
         yield sound(len(there), "daemon")
 
@@ -119,26 +116,19 @@ async def _asks_tls(cluster: Cluster) -> list[str]:
 
 async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:
     """The client certificate, where a daemon has TLS: it is there, can be used, and has not ended."""
-    settings = await settings_of(cluster)
-    nodes = await _asks_tls(cluster)
+    settings, nodes = await settings_of(cluster), await _asks_tls(cluster)
     if not nodes:
         return
-    namespace, name = settings.rmd_namespace, settings.rmd_client_certificate
-    about, follows = f"Secret {namespace}/{name}", f"daemons with TLS are not asked: {_nodes(nodes)}"
-    secret = await cluster.get(SECRETS, name, namespace=namespace) or {}
-    command = commands.write_secret(name, namespace=namespace, kind=secret.get("type") or "Opaque")
+    it = objects.named(SECRETS, settings.rmd_client_certificate, settings.rmd_namespace)
+    secret = await cluster.get(SECRETS, it.name, namespace=it.namespace) or {}
+    fix = commands.write_secret(it.name, namespace=it.namespace, kind=secret.get("type") or "Opaque")
     if text := await _unusable(cluster, settings):
-        yield error("BERTH6010", about, plain(text.removeprefix(f"{about}: ")), follows, command)
-        return
-    data = secret["data"]
-    authorities, _ = read(data["ca.crt"], source="ca.crt")
-    (leaf, *_), _ = read(data["tls.crt"], source="tls.crt")
-    if authorities and all(has_ended(one, cluster.now()) for one in authorities):
-        yield error("BERTH6010", about, f"its ca.crt expired on {end(authorities[-1])}", follows, command)
-    if has_ended(leaf, cluster.now()):
-        yield error("BERTH6010", about, f"its certificate {expiry(leaf, cluster.now())}", follows, command)
-    elif text := expiry(leaf, cluster.now()):
-        yield warning("BERTH6011", about, f"its certificate {text}", f"then {follows}", command)
+        found = [(Severity.error, plain(text.removeprefix(f"{it.subject}: ")))]
+    else:
+        found = [(severity, text) for severity, _, text in faults(secret, cluster.now())]
+    for severity, text in found:
+        code = "BERTH6010" if severity is Severity.error else "BERTH6011"
+        yield noted(severity, code, it, text, nodes=_nodes(nodes), command=fix)
 
 
 async def _unusable(cluster: Cluster, settings: RmdSettings) -> str:
@@ -160,13 +150,10 @@ async def runtime_classes(cluster: Cluster) -> AsyncIterator[Finding]:
         return
     users: dict[str, list[str]] = {}
     async for pod in cluster.pods(field_selector=LIVING):
-        metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
+        metadata, node = pod["metadata"], objects.spec(pod).get("nodeName")
         if node in there and any(key.startswith(_CLASSES) for key in metadata.get("annotations") or ()):
             users.setdefault(node, []).append(f"{metadata['namespace']}/{metadata['name']}")
     by_webhook = (await cluster.settings(AdmissionSettings)).rmd_backend == "runtime"
+    fix = await commands.helm(cluster, "webhook.args.rmdBackend=auto") if by_webhook else ""
     for node, pods in sorted(users.items())[:_MOST]:
-        text = f"has a daemon of RMD, and {several(len(pods), 'Pod')} with an RDT class of the runtime: {listed(pods)}"
-        command = commands.kubectl("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
-        if by_webhook:
-            command = await commands.helm(cluster, "webhook.args.rmdBackend=auto")
-        yield error("BERTH6012", f"Node {node}", text, command=command)
+        yield error("BERTH6012", objects.named(NODES, node), command=fix, count=len(pods), pods=pods)

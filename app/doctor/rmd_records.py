@@ -1,18 +1,22 @@
-"""What daemons hold, as RmdNodeStates say it, beside what RmdWorkloads say; for the check `rmd`. Pure."""
+"""What daemons hold, as RmdNodeStates say it, beside what RmdWorkloads say; for the check `rmd`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.doctor import objects
-from app.doctor.model import plain
+from app.doctor.catalog import plain
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, error, or_default, warning
+from app.kube.resources import NODES
 from app.kube.store import Key
 from app.rmd.controller.states import succeeded
 from app.rmd.cores import parse_cores
 from app.rmd.daemon.reasons import CORES_TAKEN, reason_of
-from app.rmd.model import CONNECTED, DAEMON_NAMESPACE
-from app.rmd.stored import stored_node_state
+from app.rmd.model import CONNECTED, DAEMON_NAMESPACE, RMD_NODE_STATES, RMD_WORKLOADS, SERVER_NAME, TLS_PORT
+from app.rmd.stored import DaemonPod, stored_node_state, stored_workload
 from app.wire import JSON
 
 States = Mapping[Key, JSON]
@@ -115,3 +119,47 @@ def _cores(text: str) -> frozenset[int]:
         return parse_cores(text)
     except ValueError:
         return frozenset()
+
+
+async def differing(cluster: Cluster, held: Held, states: States, daemon: DaemonPod | None) -> AsyncIterator[Finding]:
+    """What the daemon of a node holds without an RmdWorkload, and what it should hold by a status and does not.
+
+    What may have changed while all was read is read again.
+    """
+    if not any(unknown(held, states)) and not any(lost(held, states)):
+        return
+    again = await cluster.get(RMD_NODE_STATES, held.key[1], namespace=held.key[0])
+    held = read_held(again) if again is not None else held
+    it = objects.named(NODES, held.node)
+    foreign = [
+        row for row in unknown(held, states) if row.key in states or await _state(cluster, row.key, held.node) is None
+    ]
+    if foreign:
+        yield warning("BERTH6013", it, rows=foreign, command=_release(foreign, daemon) if daemon else "")
+    gone = [
+        (key, number)
+        for key, number in lost(held, states)
+        if ((await _state(cluster, key, held.node)) or {}).get("id") == number
+    ]
+    if gone:
+        names = [f"{namespace}/{name} (id {number})" for (namespace, name), number in gone]
+        (namespace, name), _ = gone[0]
+        yield error("BERTH6014", it, names=names, first=objects.named(RMD_WORKLOADS, name, namespace))
+
+
+async def _state(cluster: Cluster, key: Key, node: str) -> JSON | None:
+    """The state of an RmdWorkload on a node as it is now, None where there is none."""
+    now = await or_default(cluster.get(RMD_WORKLOADS, key[1], namespace=key[0]), None) if all(key) else None
+    return stored_workload(now).states.get(node) if now is not None else None
+
+
+def _release(rows: Sequence[Row], daemon: DaemonPod) -> str:
+    """Releases reservations at their daemon; "" where their ids can be in no request."""
+    words = ["curl", "--fail", "--request", "DELETE", "--header", "Content-Type: application/json"]
+    base = daemon.url
+    if base.startswith("https:"):
+        base = f"https://{SERVER_NAME}:{TLS_PORT}"
+        words += ["--cert", "tls.crt", "--key", "tls.key", "--cacert", "ca.crt"]
+        words += ["--connect-to", f"{SERVER_NAME}:{TLS_PORT}:{daemon.url.removeprefix('https://')}"]
+    places = [f"{base}/v1/workloads/{row.id}" for row in rows if row.id.isdigit()]
+    return shlex.join([*words, *places]) if places else ""

@@ -8,26 +8,23 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.doctor import acting, commands, objects
+from app.doctor.catalog import listed, plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, of_each, plain, warning
+from app.doctor.model import Finding, error, of_each, warning
 from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
-from app.doctor.rmd_records import Held, Row, read_held
-from app.doctor.rmd_reservations import differing
+from app.doctor.rmd_records import Held, Row, differing, read_held
 from app.kube.store import Key
 from app.rmd.controller.daemons import NO_NODE
 from app.rmd.controller.states import readiness, succeeded
 from app.rmd.daemon.reasons import CLASSES_USED_UP, CORES_TAKEN, OTHER, reason_of
 from app.rmd.model import READY, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
 from app.rmd.stored import Workload, stored_workload
-from app.text import moment
 from app.wire import JSON, encode_json
 
 _MOST = 100
-_KIND = objects.plural(RMD_WORKLOADS)
 _USED = re.compile(r"not enough CLOS on host, (\d+) used")
 _OF_DAEMON: Final = 3
 """Classes of service that a daemon takes for itself: default, infrastructure, shared pool."""
-_WITHOUT = "its cores run without the cache, the bandwidth or the P-state that it asks for"
 _ASK_LESS = frozenset({"NoPool", "UnknownPolicy", "NoPlugin", "BandwidthUnit", "NotOnThisMachine"})
 """Refusals of what the RmdWorkload asks for: the daemon has no such thing."""
 
@@ -43,49 +40,32 @@ class _Judge:
     late: list[str] = field(default_factory=list)
 
     def judge(self, obj: JSON) -> Finding | None:
-        now, one = self.cluster.now(), stored_workload(obj)
+        now, one, it = self.cluster.now(), stored_workload(obj), objects.Object(RMD_WORKLOADS, obj)
         for node, state in one.states.items():
             self.states.setdefault(node, {})[one.key] = state
-        about = objects.subject(RMD_WORKLOADS.kind, obj)
         if one.deleting:
-            return self._deleting(about, one, objects.overdue(obj, now) or 0.0)
+            return self._deleting(it, one, objects.overdue(obj, now) or 0.0)
         if one.read.problems:
-            text = f"InvalidSpec: {plain('; '.join(one.read.problems))}"
-            return error("BERTH6015", about, text, command=_edit(one))
+            return error("BERTH6015", it, problems="; ".join(one.read.problems), command=_edit(one))
         if objects.unseen(obj):
-            if objects.unchanged(obj, now) > PATIENCE:
-                self.late.append(about)
+            self.late += [it.subject] if objects.unchanged(obj, now) > PATIENCE else []
             return None
         ready = objects.condition(obj, READY)
-        if ready.get("status") != "False":
-            return None
-        waits = (now - (moment(ready.get("lastTransitionTime")) or now)).total_seconds()
-        if ready.get("reason") == "NoNodes":
-            return warning("BERTH6016", about, f"NoNodes: {plain(ready.get('message'))}", command=_edit(one))
-        if ready.get("reason") == "Pending" and waits > PATIENCE:
-            return error(
-                "BERTH6017", about, f"waits for its daemons for {waits / 60:.0f} minutes", _WITHOUT, _see(one.key)
-            )
-        return self._refused(about, one) if ready.get("reason") == "NotReserved" else None
+        reason, waits = ready.get("reason") if ready.get("status") == "False" else "", objects.lasts(ready, now)
+        if reason == "NoNodes":
+            return warning("BERTH6016", it, said=ready.get("message"), command=_edit(one))
+        if reason == "Pending" and waits > PATIENCE:
+            return error("BERTH6017", it, waits=waits)
+        return self._refused(it, one) if reason == "NotReserved" else None
 
-    def _deleting(self, about: str, one: Workload, took: float) -> Finding | None:
+    def _deleting(self, it: objects.Object, one: Workload, took: float) -> Finding | None:
         if not one.finalized or took < PATIENCE:
             return None
-        text = f"is being deleted for {took / 60:.0f} minutes"
         if not one.states:
-            return error(
-                "BERTH6018",
-                about,
-                f"{text}, and no node has it any more",
-                "the controller rmd does not act",
-                _see(one.key),
-            )
-        follows = "it stays until these daemons have answered, or their nodes are deleted"
-        return error(
-            "BERTH6018", about, f"{text}: {plain(readiness(one, ())[2])}", follows, self._pods_of(min(one.states))
-        )
+            return error("BERTH6018", it, case="released", took=took, said="")
+        return error("BERTH6018", it, took=took, said=readiness(one, ())[2], command=self._pods_of(min(one.states)))
 
-    def _refused(self, about: str, one: Workload) -> Finding | None:
+    def _refused(self, it: objects.Object, one: Workload) -> Finding | None:
         """By what the first daemon says that answers; those that are silent have findings of their own."""
         said = {
             node: str(state["response"])
@@ -98,40 +78,37 @@ class _Judge:
         reason, held = reason_of(said[node]), self.held.get(node)
         others = f"; and on {len(said) - 1} more nodes" if len(said) > 1 else ""
         text = f"{'not reserved' if reason == OTHER else reason} on node {node}: {plain(said[node])}{others}"
-        command = commands.kubectl(
-            "get", objects.plural(RMD_NODE_STATES), node_state_name(node), "--output=yaml", namespace=self.namespace
-        )
+        state = objects.named(RMD_NODE_STATES, node_state_name(node), self.namespace)
+        fix = commands.kubectl("get", state.plural, state.name, "--output=yaml", namespace=self.namespace)
         if reason == CORES_TAKEN and held is not None:
-            return self._taken(about, one, held, text, command)
+            return self._taken(it, one, held, text, fix)
         if reason == CLASSES_USED_UP:
-            return self._used_up(about, node, text, command)
+            return self._used_up(it, node, text, fix)
         if reason in _ASK_LESS or NO_NODE in said[node]:
-            return error("BERTH6019", about, text, _WITHOUT, _edit(one))
-        return error("BERTH6019", about, text, _WITHOUT, _see(one.key) if reason == OTHER else command)
+            fix = _edit(one)
+        elif reason == OTHER:
+            fix = commands.kubectl("describe", it.plural, it.name, namespace=it.namespace)
+        return error("BERTH6019", it, text, command=fix)
 
-    def _taken(self, about: str, one: Workload, held: Held, text: str, command: str) -> Finding:
+    def _taken(self, it: objects.Object, one: Workload, held: Held, text: str, fix: str) -> Finding:
         rows = held.on(one.read.request.cores)
         old = next((row for row in rows if _may_be_of_operator(row, one.key)), None)
         if old is not None:
             text += f"; by the reservation of its name, id {old.id}, which its status does not have"
             patch = encode_json({"status": {"workloadStates": {held.node: {"id": old.id}}}}).decode()
-            words = ("patch", _KIND, one.key[1], "--subresource=status", "--type=merge", "--patch", patch)
-            command = commands.kubectl(*words, namespace=one.key[0])
+            words = ("patch", it.plural, it.name, "--subresource=status", "--type=merge", "--patch", patch)
+            fix = commands.kubectl(*words, namespace=it.namespace)
         elif rows:
             text += f"; by {listed([str(row) for row in rows])}"
-        return error("BERTH6019", about, text, _WITHOUT, command)
+        return error("BERTH6019", it, text, command=fix)
 
-    def _used_up(self, about: str, node: str, text: str, command: str) -> Finding:
+    def _used_up(self, it: objects.Object, node: str, text: str, fix: str) -> Finding:
         """A daemon counts the groups of resctrl, an RmdNodeState its records."""
         held, counted = self.held.get(node), _USED.search(text)
-        follows = f"{_WITHOUT}; none can be reserved before another is released"
         if held is not None and counted and int(counted[1]) > held.classes + _OF_DAEMON:
             text += f"; its reservations have {held.classes} of these"
-            follows = (
-                "resctrl has classes of the runtime, or of records that the daemon has lost: these go when it restarts"
-            )
-            command = self._pods_of(node, verb="delete")
-        return error("BERTH6019", about, text, follows, command)
+            return error("BERTH6019", it, text, case="lost", command=self._pods_of(node, verb="delete"))
+        return error("BERTH6019", it, text, case="full", command=fix)
 
     def _pods_of(self, node: str, verb: str = "get") -> str:
         words = (verb, "pods", f"--selector={SELECTOR}", f"--field-selector=spec.nodeName={node}")
@@ -141,9 +118,9 @@ class _Judge:
 async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     """Each RmdWorkload is reserved, and each reservation has its RmdWorkload."""
     namespace = (await settings_of(cluster)).rmd_namespace
-    judge = _Judge(cluster, namespace, await _held(cluster, namespace))
-    found = cluster.paged(RMD_WORKLOADS)
-    async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload"):
+    found = [read_held(one) for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
+    judge = _Judge(cluster, namespace, {one.node: one for one in sorted(found, key=lambda one: one.node)})
+    async for finding in of_each(cluster.paged(RMD_WORKLOADS), judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
     if judge.late and "rmd" in await cluster.controllers():
         yield await acting.late(cluster, "controller", "BERTH6020", judge.late)
@@ -154,17 +131,8 @@ async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
                 yield finding
 
 
-async def _held(cluster: Cluster, namespace: str) -> dict[str, Held]:
-    found = [read_held(one) for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
-    return {one.node: one for one in sorted(found, key=lambda one: one.node)}
-
-
 def _may_be_of_operator(row: Row, key: Key) -> bool:
     return not row.qualified and row.name == key[1] and row.id.isdigit()
-
-
-def _see(key: Key) -> str:
-    return commands.kubectl("describe", _KIND, key[1], namespace=key[0])
 
 
 def _edit(one: Workload) -> str:

@@ -6,31 +6,17 @@ and the agent judge these objects and write the statuses; this check reports wha
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
-from app.doctor import acting, commands, objects
+from app.doctor import acting, objects
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import (
-    Check,
-    Finding,
-    companions_topic,
-    depends_on,
-    error,
-    guarded,
-    info,
-    link_topic,
-    more_of,
-    plain,
-    sound,
-    warning,
-)
+from app.doctor.model import Check, Finding, depends_on, error, guarded, info, more_of, sound, topic, warning
 from app.kube.resources import Resource
 from app.tenancy.agent.outages import NOT_CONNECTED
 from app.text import moment, several
-from app.wire import JSON
 from app.workloads import model as workloads
 
 PATIENCE = 300.0
@@ -74,78 +60,58 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
         if objects.labels(obj).get(workloads.MIRROR):
             continue  # its status is that of the Pod that it shows
         count[resource] += 1
-        ready = objects.condition(obj, "Ready")
+        it, ready = objects.Object(resource, obj), objects.condition(obj, "Ready")
         if ready.get("reason") == NOT_CONNECTED:
             said = said or plain(ready.get("message"))
-            apart.append(objects.subject(resource.kind, obj))
+            apart.append(it.subject)
             continue
-        for finding in (*_judged(resource, obj), *_companions(resource, obj, cluster.now())):
+        for finding in (*_judged(it), *_companions(it, cluster.now())):
             yield finding
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
-            late.append(objects.subject(resource.kind, obj))
+            late.append(it.subject)
     if late:
         yield await acting.late(cluster, role, "BERTH3002", late)
     if apart:
-        look = f"berth doctor --namespace {cluster.namespace} --only agent"
-        because = (link_topic(role), *depends_on(role))
-        follows = _consequence(resource, NOT_CONNECTED)
-        yield error("BERTH3001", acting.together(apart), said, follows, look, because=because)
+        look = cluster.doctor("--only", "agent")
+        because, case = (topic("link", role), *depends_on(role)), _group(resource)
+        yield error("BERTH3001", acting.together(apart), said, command=look, case=case, because=because)
 
 
-def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
-    said, ready, about = objects.status(obj), objects.condition(obj, "Ready"), objects.subject(resource.kind, obj)
+def _group(resource: Resource) -> str:
+    """The word of a kind in cases of findings."""
+    return "uvs" if resource in workloads.UVS_RESOURCES else resource.kind
+
+
+def _judged(it: objects.Object) -> Iterator[Finding]:
+    said, ready = objects.status(it.json), objects.condition(it.json, "Ready")
     reason, message = str(ready.get("reason") or ""), said.get("message") or ready.get("message") or ""
     if said.get("result") == "error" or (ready.get("status") == "False" and reason != "Waiting"):
         text = f"{reason}: {message}" if reason and reason not in message else message or "it says no reason"
-        yield error("BERTH3001", about, plain(text), _consequence(resource, reason), _command(resource, obj, reason))
-    elif resource == workloads.ADMIN_RULES and said.get("message") and said["message"] != ready.get("message"):
+        yield error("BERTH3001", it, plain(text), case=f"{_keeper(it)} {reason} {_group(it.resource)}")
+    elif it.resource == workloads.ADMIN_RULES and said.get("message") and said["message"] != ready.get("message"):
         # Beside how many companions there are.
-        command = commands.kubectl(
-            "get", objects.plural(workloads.WORKLOADS), "--all-namespaces", "--output", shlex.quote(_REFUSED)
-        )
-        yield warning("BERTH3003", about, plain(said["message"]), command=f"{command} | grep -v ': $'")
+        yield warning("BERTH3003", it, said=said["message"], kind=objects.plural(workloads.WORKLOADS), shown=_REFUSED)
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
-        yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
+        yield info("BERTH3004", it, said=message, since=f", since {since:%Y-%m-%d %H:%M} UTC" if since else "")
 
 
-def _companions(resource: Resource, obj: JSON, now: datetime) -> Iterator[Finding]:
+def _keeper(it: objects.Object) -> str:
+    """Whether the agent would undo what is changed here: the rule is the tenant's."""
+    kept = it.resource == workloads.TENANT_RULES and objects.labels(it.json).get(workloads.RULE_OWNER)
+    return "kept" if kept == workloads.AGENT_OWNER else ""
+
+
+def _companions(it: objects.Object, now: datetime) -> Iterator[Finding]:
     """What the conditions of a rule say that is no error of its own: it matches nothing, or companions do not run."""
-    about = objects.subject(resource.kind, obj)
-    matched, running = objects.condition(obj, "Matched"), objects.condition(obj, "Running")
+    matched, running = objects.condition(it.json, "Matched"), objects.condition(it.json, "Running")
     if matched.get("status") == "False":
-        impossible = matched.get("reason") == "ImpossibleKey"
-        found, command = (warning, _command(resource, obj, "")) if impossible else (info, "")
-        yield found("BERTH3005", about, plain(matched.get("message")), command=command)
-    since = moment(running.get("lastTransitionTime"))
-    late = since is not None and (now - since).total_seconds() > PATIENCE
-    if running.get("status") == "False" and running.get("reason") != "NoCompanion" and late:
-        metadata = obj["metadata"]
-        because = (companions_topic(metadata["namespace"], metadata["name"]),)
-        yield warning("BERTH3006", about, plain(running.get("message")), because=because)
-
-
-def _consequence(resource: Resource, reason: str) -> str:
-    if resource in workloads.UVS_RESOURCES:
-        return "the infra cluster has not what the object describes"
-    if resource == workloads.WORKLOAD_RULES:
-        return "the infra cluster does not follow the rule as it is written: it has an older one, or none"
-    if reason == "InvalidRule":
-        return "no workload gets a companion by it"
-    return "workloads that match it are without their companions"
-
-
-def _command(resource: Resource, obj: JSON, reason: str) -> str:
-    namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
-    if reason == "QuotaExceeded":
-        return commands.kubectl("edit", "resourcequota", namespace=namespace)
-    if reason in ("NamespaceMissing", "NamespaceTerminating"):
-        return commands.kubectl("describe", "namespace", namespace)
-    if resource == workloads.TENANT_RULES and objects.labels(obj).get(workloads.RULE_OWNER) == workloads.AGENT_OWNER:
-        # The agent would undo what is changed here: the rule is the tenant's.
-        command = commands.edit(workloads.WORKLOAD_RULES, name, namespace=workloads.SYSTEM_NAMESPACE)
-        return f"{command}  # in the tenant's cluster"
-    return commands.edit(resource, name, namespace=namespace)
+        bad, keeper = (warning, _keeper(it) or "own") if matched.get("reason") == "ImpossibleKey" else (info, "")
+        yield bad("BERTH3005", it, case=keeper, said=matched.get("message"))
+    late = running.get("reason") != "NoCompanion" and objects.lasts(running, now) > PATIENCE
+    if running.get("status") == "False" and late:
+        because = (topic("companions", it.namespace, it.name),)
+        yield warning("BERTH3006", it, said=running.get("message"), because=because)
 
 
 CHECK = Check("rules", (_rules,))

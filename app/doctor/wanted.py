@@ -40,7 +40,7 @@ def differences(one: Registered) -> Iterator[tuple[str, object, object]]:
     """
     wanted = wanted_of(one)
     path = "clientConfig/service/path"
-    called = ((one.webhook.get("clientConfig") or {}).get("service") or {}).get("path") or "/"
+    called = (one.client.get("service") or {}).get("path") or "/"
     if one.service is not None and called != (right := wanted["clientConfig"]["service"]["path"]):
         yield path, called, right
     for field in ("admissionReviewVersions", "sideEffects", "reinvocationPolicy"):

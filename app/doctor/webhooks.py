@@ -6,7 +6,7 @@ Goes by the chart's labels where there are some, and by what is called where the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from app.cel import matchconditions
@@ -23,6 +23,9 @@ _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 _CHECKED = frozenset(
     plural for rule in reviews_of("attachments", "objects", "tenants") for plural in rule.resources
 ) - {"pods"}
+_NEW_POD = matchconditions.Attributes(
+    "CREATE", "", "v1", "Pod", "pods", "", "", "probe", True, matchconditions.UserInfo("doctor"), None, None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,18 @@ class Registered:
         return f"{self.resource.kind} {self.name}, webhook {self.webhook.get('name')}"
 
     @property
+    def client(self) -> JSON:
+        return self.webhook.get("clientConfig") or {}
+
+    @property
     def service(self) -> tuple[str, str, int] | None:
         """Namespace, name and port of the Service that is called; None where a URL is."""
-        called = (self.webhook.get("clientConfig") or {}).get("service")
+        called = self.client.get("service")
         return (called["namespace"], called["name"], called.get("port") or 443) if called else None
 
     @property
     def url(self) -> str:
-        return str((self.webhook.get("clientConfig") or {}).get("url") or "")
+        return str(self.client.get("url") or "")
 
     @property
     def host(self) -> str:
@@ -63,7 +70,7 @@ class Registered:
 
     @property
     def bundle(self) -> str:
-        return str((self.webhook.get("clientConfig") or {}).get("caBundle") or "")
+        return str(self.client.get("caBundle") or "")
 
     @property
     def fails_closed(self) -> bool:
@@ -119,20 +126,7 @@ class Registered:
 
     def admits(self, metadata: JSON) -> bool:
         """Whether its conditions let a new Pod through. Raises ConditionFailed where that cannot be decided."""
-        asked = matchconditions.Attributes(
-            operation="CREATE",
-            group="",
-            version="v1",
-            kind="Pod",
-            resource="pods",
-            subresource="",
-            namespace=metadata["namespace"],
-            name="probe",
-            dry_run=True,
-            user=matchconditions.UserInfo("doctor"),
-            old_object=None,
-            options=None,
-        )
+        asked = replace(_NEW_POD, namespace=metadata["namespace"])
         return matchconditions.holds(self.conditions, asked, PODS.body({"name": "probe", **metadata}))
 
     def may_admit(self, metadata: JSON) -> bool:
@@ -181,7 +175,7 @@ def calling_us(resource: Resource, configuration: JSON, *, release: str, namespa
 def _calls_us(one: Registered, namespace: str) -> bool:
     if one.service is None or one.service[0] != namespace:
         return False
-    if (one.webhook["clientConfig"]["service"].get("path") or "/") not in _SERVING_PATHS:
+    if (one.client["service"].get("path") or "/") not in _SERVING_PATHS:
         return False
     resources = {plural for rule in one.webhook.get("rules") or [] for plural in rule.get("resources") or []}
     return "pods" in resources if one.mutating else bool(resources & _CHECKED)

@@ -43,8 +43,7 @@ async def diagnose(cluster: Cluster) -> Diagnosis:
     """Runs all checks of the doctor, and counts as it does. Raises ApiError where the API server does not answer."""
     await locate(cluster)
     counts = Counter(one.severity for one in roots(await examine(cluster, CHECKS)))
-    command = f"berth doctor --namespace {cluster.namespace} --release-name {cluster.release}"
-    return Diagnosis(cluster.now(), counts, command)
+    return Diagnosis(cluster.now(), counts, cluster.doctor("--release-name", cluster.release))
 
 
 async def _read(cluster: Cluster, section: Section) -> Found | None:

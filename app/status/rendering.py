@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from app.doctor.model import Severity, plain
+from app.doctor.catalog import plain
+from app.doctor.model import Severity
 from app.doctor.rendering import counted
 from app.explain.rendering import Line
 from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
@@ -23,6 +24,7 @@ ROWS = 20
 _NARROWEST = 8
 _STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: ""}
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_FLAG = re.compile(r"(--\S+) ")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -163,4 +165,13 @@ def _diagnosis(diagnosis: Diagnosis | None) -> Iterator[Line]:
         yield Line("DOCTOR: examines the cluster", "bold")
         return
     yield Line(f"DOCTOR: {counted(diagnosis.counts) or 'nothing was checked'}", _STYLES[diagnosis.severity] or "bold")
-    yield Line(f"  {diagnosis.command}")
+    yield from _shell(diagnosis.command)
+
+
+def _shell(command: str) -> Iterator[Line]:
+    """A command, on several lines where it is longer than the screen. A shell takes these as one."""
+    room = len(command) if "'" in command else WIDTH - 4  # within quotes a line must not end
+    whole = _FLAG.sub("\\1\0", command)  # a flag stays with its value
+    lines = textwrap.wrap(whole, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    yield from (Line("  " + line.replace("\0", " ") + " \\") for line in lines[:-1])
+    yield Line("  " + lines[-1].replace("\0", " "))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from app.doctor import objects
+from app.doctor.catalog import listed
 from app.doctor.dpus import placement_of
-from app.doctor.model import Severity, listed
+from app.doctor.model import Severity
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.tenancy.model import AGENT_CONNECTED, CONNECTED, NO_CONTACT, tenant_state

@@ -9,7 +9,7 @@ import pytest
 from app.doctor import companions, pods, rules, tenants
 from app.doctor.causes import roots, with_causes
 from app.doctor.dpus import Dpus
-from app.doctor.model import Check, Finding, Severity, error, link_topic
+from app.doctor.model import Check, Finding, Severity, error, topic
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
@@ -114,7 +114,7 @@ async def test_objects_of_an_agent_that_is_cut_off_are_one_finding(patient: Pati
     assert (found.severity, found.code, found.message) == (Severity.error, "BERTH3001", message)
     assert found.subject == "WorkloadRule universe/one, and 1 other"
     assert found.command == f"berth doctor --namespace {HOME} --only agent"
-    refused = error("BERTH2101", "Secret a/b", "the gateway refuses", explains=(link_topic("agent"),))
+    refused = error("BERTH2101", "Secret a/b", "the gateway refuses", explains=(topic("link", "agent"),))
     assert roots(with_causes([found, refused])) == [refused]
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from string import Formatter
 
 import pytest
 
-from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, section_of
+from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, section_of
 from app.doctor.checks import CHECKS
 from app.doctor.model import Severity
 from tests.support.paths import ROOT
 
 _CODE = re.compile(r"BERTH\d{4}")
 FOLDER = ROOT / "app" / "doctor"
+TEXTS = ("message", "consequence", "command")
 
 
 def trees() -> Iterator[ast.AST]:
-    yield from (ast.parse(path.read_text()) for path in FOLDER.glob("*.py") if path.name != "catalog.py")
+    yield from (ast.parse(path.read_text()) for path in FOLDER.glob("*.py"))
 
 
 def literals(tree: ast.AST) -> Iterator[str]:
@@ -27,10 +29,18 @@ def literals(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def test_each_code_is_declared_once_and_used() -> None:
-    declared = list(literals(ast.parse((FOLDER / "catalog.py").read_text())))
-    assert len(declared) == len(set(declared))
-    assert {code for tree in trees() for code in literals(tree)} == set(declared) == set(FINDINGS)
+def calls() -> Iterator[tuple[str, str, ast.Call]]:
+    """Each call that makes a finding of a code that it names: the function, the code and the call."""
+    for tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                for code in [code for given in node.args[:2] for code in literals(given)]:
+                    yield node.func.id, code, node
+
+
+def test_each_declared_code_is_used() -> None:
+    """TOML has no key twice."""
+    assert {code for tree in trees() for code in literals(tree)} == set(FINDINGS)
 
 
 def test_a_code_has_the_number_of_its_check() -> None:
@@ -44,11 +54,26 @@ def test_a_code_is_used_with_the_severities_that_it_declares() -> None:
     for code, declared in FINDINGS.items():
         assert declared.severities.split(), code
         assert set(declared.severities.split()) <= known, code
-    for tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known and node.args:
-                for code in literals(node.args[0]):
-                    assert node.func.id in FINDINGS[code].severities.split(), code
+    for function, code, _ in calls():
+        assert function not in known or function in FINDINGS[code].severities.split(), code
+
+
+def fields(declared: Declared, text: str) -> set[str]:
+    """The values that the templates of a text have, in any case."""
+    templates = [getattr(declared, text), *(texts.get(text, "") for texts in declared.when.values())]
+    parsed = (name for template in templates for _, name, _, _ in Formatter().parse(template) if name)
+    return {name.partition(".")[0] for name in parsed}
+
+
+def test_a_finding_has_all_values_of_its_texts() -> None:
+    for function, code, call in calls():
+        given = {keyword.arg for keyword in call.keywords}
+        if function in ("error", "warning", "info", "noted") and None not in given:
+            places = call.args[1 if function == "noted" else 0 :]
+            texts = [text for text, place in zip(TEXTS, range(2, 5), strict=True) if len(places) <= place]
+            wanted = {name for text in texts if text not in given for name in fields(FINDINGS[code], text)}
+            assert wanted <= {*given, "it"}, (code, wanted - given)
+            assert "message" not in texts or FINDINGS[code].message, code
 
 
 @pytest.mark.parametrize("code", FINDINGS)

@@ -8,7 +8,9 @@ from typing import cast
 import pytest
 
 from app.doctor.cluster import Cluster
-from app.kube.client import KubeClient
+from app.doctor.installed import read_deployment
+from app.doctor.locating import locate
+from app.kube.client import KubeClient, Page
 
 
 class Answering:
@@ -42,3 +44,18 @@ async def test_a_slow_answer_is_no_difference_of_clocks(ahead: float, read: floa
     found = await cluster.skew()
     assert found is not None
     assert found.total_seconds() == skew
+
+
+async def test_a_deployment_that_is_listed_without_a_namespace_is_none_of_ours() -> None:
+    """The API server that lists it is a proxy, or broken. There is nothing to be found by it, and it stops nothing."""
+    labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/component": "webhook"}
+    odd = {"metadata": {"name": "berth-webhook", "labels": labels}, "spec": {}}
+
+    class Listing:
+        async def list_page(self, *_: object, **__: object) -> Page:
+            return Page([odd], "", "")
+
+    assert read_deployment(odd) is None
+    cluster = Cluster(cast("KubeClient", Listing()), "")
+    await locate(cluster)
+    assert (cluster.namespace, await cluster.installed()) == ("berth-system", [])

@@ -99,11 +99,23 @@ def test_junit_has_a_case_for_each_finding() -> None:
     document = ET.fromstring("\n".join(texts([*with_causes([CAUSE, MIDDLE]), FINDINGS[2], skipped], "junit")))
     assert [suite.get("name") for suite in document] == ["b", "c", "a", "e"]
     assert [document.get(name) for name in ("tests", "failures", "skipped")] == ["3", "1", "1"]
-    failure = document.find(".//testcase[@name='[BERTH0305] Role x: is down']/failure")
+    failure = document.find(".//testcase[@name='[BERTH0305] Role x']/failure")
     assert failure is not None
     assert (failure.get("type"), failure.get("message")) == ("error", "is down")
     assert "command: start it" in str(failure.text)
     assert "follows: [BERTH0401] Role y: is idle" in str(failure.text)
+
+
+def test_junit_names_are_the_same_in_each_run() -> None:
+    """Counts and times are in the text of a case, not in its name."""
+    late = Finding("b", Severity.warning, "Role x", "waits for 5 minutes", "it hurts", "", "BERTH0306")
+    again = replace(late, message="2 of 3 are ready")
+    well = Finding("b", Severity.ok, "", "4 Pods checked")
+    document = ET.fromstring("\n".join(texts([late, again, well], "junit")))
+    names = [case.get("name") for case in document.iter("testcase")]
+    assert names == ["[BERTH0306] Role x", "[BERTH0306] Role x (2)", "ok"]
+    assert "4 Pods checked" in str(document.findtext(".//testcase[@name='ok']/system-out"))
+    assert "waits for 5 minutes" in str(document.findtext(".//failure"))
 
 
 @pytest.mark.parametrize("form", ["text", "json", "junit"])
@@ -142,6 +154,17 @@ async def test_the_worst_comes_first_and_one_failing_check_stops_no_other() -> N
     found = await examine(None, checks)  # type: ignore[arg-type]  # these checks look at no cluster
     assert [one.check for one in found] == ["b", "b", "c", "a"]
     assert found[2].message == "not checked: you have no right to list pods in the whole cluster"
+
+
+async def test_all_rights_that_are_missing_are_one_finding() -> None:
+    refused = [ApiError(f"GET /api/v1/{kind}: HTTP 403: forbidden", status=403) for kind in ("pods", "nodes")]
+    found = await examine(None, [says("a", [], refused[0]), says("b", [], refused[1]), says("c", [], refused[1])])  # type: ignore[arg-type]  # look at no cluster
+    (one,) = [one for one in found if one.severity is not Severity.skipped]
+    assert (one.check, one.code, one.subject) == ("a", "BERTH0001", "")
+    assert one.message == (
+        "not checked: you have no right to list pods in the whole cluster; list nodes in the whole cluster"
+    )
+    assert one.command == "kubectl auth can-i list pods -A\nkubectl auth can-i list nodes -A"
 
 
 async def test_a_check_that_stumbles_stops_no_other() -> None:
