@@ -1,8 +1,8 @@
-"""`python -m bench.companions`: how long the controller takes to make all companions, against a bare client.
+"""How long the controller takes to write all companions and all statuses, against a bare client.
 
-Both have an API server of their own with the same content, the same Pods to create and as many requests at a time. The
-time of the controller begins when its caches are full (when it could create the first) and ends when exactly the
-companions that should exist exist; a run in which they are others than the bare client's is an error.
+Both have an API server of their own with the same content, the same writes to make and as many requests at a time. The
+time of the controller ends when exactly the companions that should exist exist, and when every status says so. A run in
+which they are others than the bare client's is an error.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.kube.client import KubeClient
-from app.kube.resources import PODS
 from app.kube.transport import connect
 from app.wire import JSON
 from bench import companions_objects as objects
 from bench import companions_seeding as seeding
+from bench.companions_checks import Writes
 from bench.companions_processes import Api, Running, api_servers, controller
 from bench.rounds import MeasureError, Progress
 from bench.servers import ROOT
 
 _PATIENCE = 900.0
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
-_STATUS_LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +46,29 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Converged:
-    """One round. Seconds of the clock but for `…_cpu`; `synced`: from full caches on, `started`: from its start on.
+    """One round. Seconds of the clock: from full caches on, but for `launch`, the time from the start until then.
 
-    CPU seconds are those of the client and its API server together.
+    `companions`: until all of these exist; `whole`: with the statuses. CPU seconds are those of the client and its API
+    server together, the launch included. `writes` is how many changes the controller made for each of the bare client.
     """
 
-    synced: float
-    started: float
-    statuses: float
+    launch: float
+    companions: float
+    whole: float
     cpu: float
-    bare: float
+    bare_companions: float
+    bare_whole: float
     bare_cpu: float
+    writes: float
     resident_mib: float
 
     @property
     def ratio(self) -> float:
-        return self.bare / self.synced
+        return self.bare_whole / self.whole
+
+    @property
+    def from_start(self) -> float:
+        return self.bare_whole / (self.launch + self.whole)
 
     @property
     def economy(self) -> float:
@@ -71,7 +77,7 @@ class Converged:
     @property
     def favor(self) -> float:
         """How much more CPU a second the controller's side got than the bare client's; 1 on a machine of its own."""
-        return (self.cpu / self.synced) / (self.bare_cpu / self.bare) if self.bare_cpu else 1.0
+        return (self.cpu / (self.launch + self.whole)) / (self.bare_cpu / self.bare_whole) if self.bare_cpu else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +87,6 @@ class Convergence:
     size: Size
     rounds: tuple[Converged, ...]
     empty_mib: float
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(one.ratio for one in self.rounds)
 
     @property
     def resident_bytes(self) -> float:
@@ -100,6 +102,7 @@ async def measure(directory: Path, size: Size, progress: Progress, *, assets: Pa
     pods = objects.companions(workloads, rules)
     if len(pods) != size.companions:
         raise MeasureError(f"{len(pods)} companions are wanted, not {size.companions}")
+    writes = Writes(pods, objects.statuses(workloads, rules, pods))
     empty = await _empty(directory / "empty", rules, size, assets)
     rounds = []
     for number in range(size.rounds):
@@ -109,44 +112,44 @@ async def measure(directory: Path, size: Size, progress: Progress, *, assets: Pa
             for api in (ours, bare):
                 async with await connect(kubeconfig=str(api.kubeconfig)) as client:
                     await seeding.seed(client, workloads=workloads, rules=rules)
-            rounds.append(await _round(ours, bare, place, pods, size, progress, bare_first=bool(number % 2)))
+            rounds.append(await _round(ours, bare, place, writes, size, progress, bare_first=bool(number % 2)))
     return Convergence(size, tuple(rounds), empty)
 
 
 async def _round(
-    ours: Api, bare: Api, place: Path, pods: Sequence[JSON], size: Size, progress: Progress, *, bare_first: bool
+    ours: Api, bare: Api, place: Path, writes: Writes, size: Size, progress: Progress, *, bare_first: bool
 ) -> Converged:
-    plain = await _bare(bare, place, pods, size, progress) if bare_first else None
-    progress(f"companions: the controller makes {len(pods)}")
+    plain = await _bare(bare, place, writes, size, progress) if bare_first else None
+    progress(f"companions: the controller makes {len(writes.pods)}")
     async with await connect(kubeconfig=str(ours.kubeconfig)) as client:
-        used = ours.cpu
+        used, before = ours.cpu, await seeding.version(client)
         with controller(ours, place, workers=size.workers) as process:
-            own = process.cpu
-            end = await _count_reached(client, len(pods), process)
-            cpu = process.cpu - own + ours.cpu - used
+            made = await _complete(client, before + len(writes.pods), process, writes.created)
+            end = await _complete(client, before + len(writes), process, writes.told)
+            cpu = process.cpu + ours.cpu - used
             begin = process.said(msg="controller starts", controller="companions")
-            await _check(client, pods)
-            progress("companions: their statuses")
-            told = await _statuses_written(client, size, process)
-            memory = process.resident_mib
+            await writes.check(client)
+            memory, changes = process.resident_mib, await seeding.version(client) - before
     if plain is None:
-        plain = await _bare(bare, place, pods, size, progress)
+        plain = await _bare(bare, place, writes, size, progress)
     return Converged(
-        synced=end - begin,
-        started=end - process.started,
-        statuses=told - begin,
+        launch=begin - process.started,
+        companions=made - begin,
+        whole=end - begin,
         cpu=cpu,
-        bare=plain["seconds"],
+        bare_companions=plain["companions"],
+        bare_whole=plain["whole"],
         bare_cpu=plain["cpu"],
+        writes=changes / len(writes),
         resident_mib=memory,
     )
 
 
-async def _bare(api: Api, place: Path, pods: Sequence[JSON], size: Size, progress: Progress) -> dict[str, float]:
-    progress(f"companions: the bare client makes {len(pods)}")
-    path = place / "pods.json"
-    path.write_text(json.dumps(pods))
-    command = ["-m", "bench.companions_bare", "--kubeconfig", str(api.kubeconfig), "--pods", str(path)]
+async def _bare(api: Api, place: Path, writes: Writes, size: Size, progress: Progress) -> dict[str, float]:
+    progress(f"companions: the bare client makes {len(writes.pods)}")
+    path = place / "writes.json"
+    path.write_text(json.dumps({"pods": writes.pods, "statuses": writes.statuses}))
+    command = ["-m", "bench.companions_bare", "--kubeconfig", str(api.kubeconfig), "--writes", str(path)]
     used = api.cpu
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -161,9 +164,10 @@ async def _bare(api: Api, place: Path, pods: Sequence[JSON], size: Size, progres
     if process.returncode != 0:
         raise MeasureError(f"the bare client failed: {errors.decode()[-2000:]}")
     found: dict[str, float] = json.loads(output)
+    used = api.cpu - used
     async with await connect(kubeconfig=str(api.kubeconfig)) as client:
-        await _check(client, pods)
-    return {**found, "cpu": found["cpu"] + api.cpu - used}
+        await writes.check(client)
+    return {**found, "cpu": found["cpu"] + used}
 
 
 async def _empty(directory: Path, rules: Sequence[JSON], size: Size, assets: Path | None) -> float:
@@ -175,36 +179,21 @@ async def _empty(directory: Path, rules: Sequence[JSON], size: Size, assets: Pat
             return process.resident_mib
 
 
-async def _count_reached(client: KubeClient, wanted: int, process: Running) -> float:
-    """When (Unix seconds) so many Pods existed; looks ever more often toward the end."""
-    begin, first = time.monotonic(), await seeding.count(client)
-    while (present := await seeding.count(client)) < wanted:
+async def _complete(
+    client: KubeClient, version: int, process: Running, complete: Callable[[KubeClient], Awaitable[bool]]
+) -> float:
+    """When (Unix seconds) it was complete, which is not looked at before the API server has this version.
+
+    A look at the version costs the API server nearly nothing. Looks are more frequent toward the end.
+    """
+    begin, first = time.monotonic(), await seeding.version(client)
+    while True:
+        present, looked = await seeding.version(client), time.time()
+        if present >= version and await complete(client):
+            return looked
         passed = time.monotonic() - begin
         if process.process.poll() is not None or passed > _PATIENCE:
-            raise MeasureError(f"{present} of {wanted} companions after {passed:.0f} s:\n{process.tail()}")
+            raise MeasureError(f"{version - present} writes are missing after {passed:.0f} s:\n{process.tail()}")
         rate = (present - first) / passed if passed > 1 else 0
-        remaining = (wanted - present) / rate if rate else 1.0
+        remaining = (version - present) / rate if rate else 1.0
         await asyncio.sleep(min(_LONGEST_LOOK, max(_SHORTEST_LOOK, remaining / 8)))
-    return time.time()
-
-
-async def _check(client: KubeClient, pods: Sequence[JSON]) -> None:
-    """Exactly these Pods exist, with these annotations and this spec as far as it was given."""
-    found = {pod["metadata"]["name"]: pod for pod in await seeding.everything(client, PODS)}
-    wanted = {pod["metadata"]["name"]: pod for pod in pods}
-    if found.keys() != wanted.keys():
-        raise MeasureError(f"Pods are missing or too many: {sorted(found.keys() ^ wanted.keys())[:5]}")
-    for name, pod in wanted.items():
-        there = found[name]
-        same = all(there["metadata"].get(part) == pod["metadata"][part] for part in ("labels", "annotations"))
-        if not same or there["spec"].get("affinity") != pod["spec"].get("affinity"):
-            raise MeasureError(f"Pod {name} is not what it should be")
-
-
-async def _statuses_written(client: KubeClient, size: Size, process: Running) -> float:
-    begin = time.monotonic()
-    while not await seeding.all_statuses(client, workloads=size.workloads, rules=size.rules):
-        if process.process.poll() is not None or time.monotonic() - begin > _PATIENCE:
-            raise MeasureError(f"statuses are not written:\n{process.tail()}")
-        await asyncio.sleep(_STATUS_LOOK)
-    return time.time()

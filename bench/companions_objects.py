@@ -7,13 +7,17 @@ has: each workload is matched by two of them, however many there are.
 from __future__ import annotations
 
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from app.kube.resources import NAMESPACES
 from app.placement.model import PlacementOptions
+from app.text import stamp
 from app.wire import JSON
 from app.workloads.companions.blueprint import Blueprint
+from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Planned, plan
+from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.stored import project_workload
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, tenant_namespace, workload_name
@@ -22,6 +26,8 @@ from app.workloads.rules.problems import parse_rule
 
 TENANT = "tenant1"
 NAMESPACE = tenant_namespace(TENANT)
+STATUS_KINDS = {one.kind: one for one in (WORKLOADS, TENANT_RULES)}
+"""The resources whose statuses the controller writes here."""
 MATCHES = 2
 """Rules that match one workload."""
 VERSION_LABEL = "version"
@@ -109,6 +115,36 @@ def companions(workloads: Sequence[JSON], rules: Sequence[JSON]) -> list[JSON]:
                 raise TypeError(f"{found.id}: {outcome}")
             pods.append(outcome.manifest)
     return pods
+
+
+def statuses(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON]) -> list[JSON]:
+    """What the statuses should say once these companions exist, without a node: kind, metadata and status each."""
+    known = [companion_of({**pod, "metadata": {**pod["metadata"], "uid": "some"}}) for pod in pods]
+    of_workload, of_rule = defaultdict(list), defaultdict(list)
+    for one in known:
+        of_workload[one.workload[1]].append(one)
+        of_rule[one.rule[1]].append(one)
+    told = []
+    for obj in workloads:
+        mine = of_workload[obj["metadata"]["name"]]
+        told.append(_told(obj, {"rules": workload_rules([("tenant", one.rule) for one in mine], mine, {})}))
+    for obj in rules:
+        mine = of_rule[obj["metadata"]["name"]]
+        status = rule_status(
+            "tenant",
+            generation=1,
+            terms=parse_rule(_stored(obj), kind="tenant").terms,
+            matched=len(mine),
+            standings=Counter(one.standing for one in mine),
+            broken=(),
+            findings=(),
+        )
+        told.append(_told(obj, timed(status, {}, now=stamp()) or {}))
+    return told
+
+
+def _told(obj: JSON, status: JSON) -> JSON:
+    return {"kind": obj["kind"], "metadata": obj["metadata"], "status": status}
 
 
 def _namespaces() -> tuple[str, ...]:

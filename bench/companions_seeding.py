@@ -10,7 +10,7 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, PODS, Resource
 from app.wire import JSON
-from app.workloads.model import TENANT_RULES, WORKLOADS
+from app.workloads.model import ADMIN_RULES, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS
 from bench.companions_objects import MATCHES, NAMESPACE, namespaces
 
 _CONCURRENCY = 16
@@ -44,6 +44,12 @@ async def count(client: KubeClient) -> int:
     """How many Pods there are, from a page of one: cheap enough to be asked while others are measured."""
     answer = await client.get_path(PODS.path(namespace=NAMESPACE) + "?limit=1")
     return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount") or 0)
+
+
+async def version(client: KubeClient) -> int:
+    """The version of the latest write, from the list of a resource that nothing here has."""
+    page = await client.list_page(ADMIN_RULES, namespace=SYSTEM_NAMESPACE, limit=1)
+    return int(page.resource_version)
 
 
 async def everything(client: KubeClient, resource: Resource) -> list[JSON]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random as _random
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Generic, TypeVar
@@ -42,10 +42,11 @@ class WorkQueue(Generic[K]):
     ) -> None:
         self._backoff = partial(Backoff, base, cap, random)
         self._turn, self._each = turn, each
-        # Dicts are ordered sets: the group whose turn it is comes first, and in it the oldest waiting key.
-        self._waiting: dict[Hashable, dict[K, None]] = {}
+        # Dicts are ordered sets: the group whose turn it is comes first, and in it the oldest waiting key. A plain dict
+        # looks for its first key past all that were taken before: for many keys, that is most of the time.
+        self._waiting: dict[Hashable, OrderedDict[K, None]] = {}
         # The same for groups that have all the workers that they may have.
-        self._resting: dict[Hashable, dict[K, None]] = {}
+        self._resting: dict[Hashable, OrderedDict[K, None]] = {}
         self._working: Counter[Hashable] = Counter()
         self._length = 0
         self._active: set[K] = set()
@@ -72,7 +73,7 @@ class WorkQueue(Generic[K]):
             return
         turn = self._turn(key)
         full = self._full(turn)
-        group = (self._resting if full else self._waiting).setdefault(turn, {})
+        group = (self._resting if full else self._waiting).setdefault(turn, OrderedDict())
         if key not in group:
             group[key] = None
             self._length += 1
@@ -119,8 +120,7 @@ class WorkQueue(Generic[K]):
             raise QueueClosed
         turn = next(iter(self._waiting))
         group = self._waiting.pop(turn)
-        key = next(iter(group))
-        del group[key]
+        key, _ = group.popitem(last=False)
         self._working[turn] += 1
         if group:
             (self._resting if self._full(turn) else self._waiting)[turn] = group  # behind the others

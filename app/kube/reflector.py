@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 IDLE_TIMEOUT = 90.0
 """Seconds of silence after which a watch counts as half-open; API servers send a bookmark about once a minute."""
+_PROMPT = 0.01
+"""The part of that time by which a silence may be noticed too early."""
 SETTLED = 30.0
 """A watch that lived for so many seconds was sound, whether or not there was something to say."""
 _EARLY = 1.0
@@ -277,10 +279,12 @@ class Reflector:
         stream = self._client.watch(
             self.resource, resource_version=self._version, timeout_seconds=seconds, **self._scope
         )
-        loop = asyncio.get_running_loop()
+        loop, reschedule_at = asyncio.get_running_loop(), 0.0
         async with aclosing(stream) as lines, asyncio.timeout(self._idle_timeout) as idle:
             async for line in lines:
-                idle.reschedule(loop.time() + self._idle_timeout)
+                if (now := loop.time()) >= reschedule_at:  # not for each of thousands of events a second
+                    idle.reschedule(now + self._idle_timeout)
+                    reschedule_at = now + self._idle_timeout * _PROMPT
                 self.store.touch()
                 self._refused = self._polled = self.missing = False
                 self.reason = ""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from app.kube.client import KubeClient
@@ -17,7 +18,7 @@ from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
 from app.wire import JSON
-from app.workloads.companions.marks import Companion, version_of
+from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.controller.findings import Findings
 from app.workloads.controller.places import Places
 from app.workloads.controller.stored import StoredRule, StoredWorkload, stored_companion, stored_rule, stored_workload
@@ -36,6 +37,8 @@ from app.workloads.model import (
 
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
+_COURSE = ("bound", "queued", "standing")
+_but_for_its_course = attrgetter(*(one.name for one in fields(Companion) if one.compare and one.name not in _COURSE))
 
 
 def _ignore(_key: ObjectKey) -> None:
@@ -44,13 +47,15 @@ def _ignore(_key: ObjectKey) -> None:
 
 @dataclass(slots=True)
 class Listeners:
-    """Called with workloads to reconcile, and with workloads and rules whose status may have changed."""
+    """Called with workloads to reconcile, and with workloads and rules whose status may have to change."""
 
     workload: Callable[[ObjectKey], object] = _ignore
     workload_status: Callable[[ObjectKey], object] = _ignore
     rule_status: Callable[[ObjectKey], object] = _ignore
     rule_running: Callable[[ObjectKey], object] = _ignore
     """Only how many of its companions run has changed."""
+    workload_status_shown: Callable[[ObjectKey, StoredWorkload, StoredWorkload], object] = lambda *_: None
+    """Only the status of a Workload has changed; called with the key, and what was stored before and after."""
 
 
 def own_writes(
@@ -152,6 +157,14 @@ class Caches:
         for companion in self.written.expire():
             self._wake(companion.workload)
 
+    def read(self, pod: JSON) -> Companion:
+        """The companion that the API server has answered with. Raises ValueError, with the reason, where it is none."""
+        shown = self.companions.get(*key_of(pod))
+        if shown is None or self.companions.in_doubt:
+            return companion_of(pod)
+        # The watch may have been faster: it was read before.
+        return shown if shown.version == version_of(pod["metadata"]) > 0 else companion_of(pod)
+
     def _stored_workload(self, obj: JSON) -> StoredWorkload:
         stored = stored_workload(obj)
         present = self.workloads.get(*key_of(obj))
@@ -172,7 +185,7 @@ class Caches:
     ) -> None:
         after = new.workload if new else None
         if old is not None and new is not None and (old.workload, old.problem) == (after, new.problem):
-            self.listeners.workload_status(key)
+            self.listeners.workload_status_shown(key, old, new)
             return
         rules = self.matcher.put_workload(after) if after is not None else self.matcher.remove_workload(key)
         for companion in self._by_workload.get(key, ()):
@@ -193,14 +206,19 @@ class Caches:
         elif after is None and before is not None:
             workloads |= self.matcher.remove_rule(key)
         if waited or after is None or (old is not None and before is None):
-            workloads |= self._with_companions_of(key)
+            workloads |= self._others_with_companions_of(key, workloads)
         self._tell(key, workloads)
 
     def _warmed(self, rule: Rule, preparation: Preparation) -> None:
-        self._tell(rule.key, self.matcher.put_rule(rule, preparation) | self._with_companions_of(rule.key))
+        workloads = self.matcher.put_rule(rule, preparation)
+        self._tell(rule.key, workloads | self._others_with_companions_of(rule.key, workloads))
 
-    def _with_companions_of(self, rule: ObjectKey) -> set[ObjectKey]:
+    def _others_with_companions_of(self, rule: ObjectKey, workloads: set[ObjectKey]) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""
+        companions = (one for workload in workloads for one in self._by_workload.get(workload, ()))
+        found = sum(one.rule == rule and not one.ending for one in companions)
+        if found == self._standings.get(rule, Counter()).total():
+            return set()  # to look at the companions of all rules takes long
         return {one.workload for one in self.companions.values() if one.rule == rule}
 
     def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
@@ -217,7 +235,8 @@ class Caches:
         self.storing.seen(key, old, new)
         met = self.written.shown(key, old, new)
         self._count(old, new)
-        if old is not None and new is not None and _same_but_for_its_course(old, new):
+        if old is not None and new is not None and _but_for_its_course(old) == _but_for_its_course(new):
+            # It was only scheduled, started or the like: nothing has to be done then.
             if old.standing != new.standing:
                 self.listeners.rule_running(new.rule)
             return
@@ -263,8 +282,3 @@ class Caches:
                     del counted[one.standing]
                 if not counted:
                     del self._standings[one.rule]
-
-
-def _same_but_for_its_course(old: Companion, new: Companion) -> bool:
-    """Whether it was only scheduled, started or the like: nothing has to be done then."""
-    return replace(old, bound=new.bound, queued=new.queued, standing=new.standing) == new

@@ -27,6 +27,7 @@ class ControllerOptions:
     """Times are in seconds. `workers` requests for companions are under way at a time; tenants take turns.
 
     As many workloads of one tenant are reconciled at a time. `resync` is the time between two sweeps.
+    `status_workers` write statuses of workloads, and a third as many those of rules.
     A rule's status is written at most once in `status_interval`, and once in ten of them while only the number of
     companions that run changes all the time. A companion that was lost is replaced at once, and
     then after pauses that begin with `restart_pause`.
@@ -35,7 +36,7 @@ class ControllerOptions:
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     workers: int = 16
     resync: float = 600.0
-    status_workers: int = 4
+    status_workers: int = 12
     status_interval: float = 1.0
     restart_pause: float = 10.0
     quota: Mapping[str, int] = field(default_factory=lambda: DEFAULT_QUOTA)
@@ -57,10 +58,21 @@ class WorkloadsController:
         )
         quiet = QuietTime(companions.waiting)
         workloads = WorkloadStatuses(client, caches, quiet, workers=options.status_workers)
-        rules = RuleStatuses(client, caches, quiet, interval=options.status_interval, events=events)
+        rules = RuleStatuses(
+            client,
+            caches,
+            quiet,
+            workers=max(2, options.status_workers // 3),
+            interval=options.status_interval,
+            events=events,
+        )
         self._controllers = (companions.controller, workloads.controller, rules.controller)
         caches.listeners = Listeners(
-            companions.controller.enqueue, workloads.controller.enqueue, rules.changed, rules.running_changed
+            workload=companions.controller.enqueue,
+            workload_status=workloads.controller.enqueue,
+            workload_status_shown=workloads.shown,
+            rule_status=rules.changed,
+            rule_running=rules.running_changed,
         )
 
     async def run(self) -> None:

@@ -7,6 +7,7 @@ from the companions' cache. Beside that a workload holds the places of companion
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, get_args
 
@@ -33,7 +34,7 @@ class Waiters:
 
     def __init__(self, wake: Callable[[ObjectKey], None]) -> None:
         self._wake = wake
-        self._waiting: dict[str, dict[Group, dict[ObjectKey, None]]] = {}
+        self._waiting: dict[str, dict[Group, OrderedDict[ObjectKey, None]]] = {}
 
     def __contains__(self, workload: ObjectKey) -> bool:
         return any(workload in waiting for waiting in self._waiting.get(workload[0], {}).values())
@@ -43,12 +44,13 @@ class Waiters:
         return iter([group for groups in self._waiting.values() for group in groups])
 
     def add(self, group: Group, workload: ObjectKey) -> None:
-        self._waiting.setdefault(group[0], {}).setdefault(group, {})[workload] = None
+        self._waiting.setdefault(group[0], {}).setdefault(group, OrderedDict())[workload] = None
 
     def discard(self, group: Group, workload: ObjectKey) -> None:
         groups = self._waiting.get(group[0], {})
-        waiting = groups.get(group, {})
-        waiting.pop(workload, None)
+        waiting = groups.get(group)
+        if waiting is not None:
+            waiting.pop(workload, None)
         if not waiting:
             groups.pop(group, None)
         if not groups:

@@ -20,7 +20,7 @@ from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.placement.model import PlacementOptions
 from app.wire import JSON
-from app.workloads.companions.marks import Companion, companion_of, injected_mark, policy_of, size_of
+from app.workloads.companions.marks import Companion, injected_mark, policy_of, size_of
 from app.workloads.companions.plan import Planned, Planner
 from app.workloads.controller.caches import Caches
 from app.workloads.controller.findings import DENIED_PAUSE, REPLACING, RefusedError, Restarts, Run
@@ -225,7 +225,7 @@ class Companions:
 
     def _expect(self, pod: JSON, planned: Planned, run: Run) -> Companion:
         try:
-            companion = companion_of(pod)
+            companion = self._caches.read(pod)
         except ValueError:
             companion = None
         written = _ours(companion, planned, run)
@@ -272,7 +272,7 @@ class Companions:
                 pod = await self._client.patch(
                     PODS, companion.name, {"metadata": metadata}, patch_type="merge", namespace=companion.namespace
                 )
-            self._caches.written.wrote(companion.key, companion_of(pod))
+            self._caches.written.wrote(companion.key, self._caches.read(pod))
         except ApiError as error:
             # Gone, or another Pod has its name by now.
             if not error.not_found:

@@ -64,9 +64,7 @@ class QuietTime:
 class _Statuses(ABC, Generic[T]):
     """What both writers share. A watch that lags causes no second write."""
 
-    def __init__(
-        self, name: str, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int, each: int
-    ) -> None:
+    def __init__(self, name: str, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
         self._client, self._caches, self._quiet = client, caches, quiet
         self._sent = OwnWrites(self._seen, lifetime=LAG)
         self._caches.on_renewed(self._sent.clear)
@@ -76,7 +74,7 @@ class _Statuses(ABC, Generic[T]):
             stores=self._caches.stores,
             workers=workers,
             resync=None,
-            queue=WorkQueue(turn=by_tenant, each=each),
+            queue=WorkQueue(turn=by_tenant, each=max(1, workers - 1)),
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:
@@ -99,9 +97,10 @@ class _Statuses(ABC, Generic[T]):
         """Write the status, which `_seen` shows as `value` then. Returns the object; None where it is gone."""
         (namespace, name), before = key, self._seen(key)
         try:
-            written = await self._client.patch(
-                resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
-            )
+            with self._sent.under_way(key):
+                written = await self._client.patch(
+                    resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
+                )
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -113,14 +112,25 @@ class _Statuses(ABC, Generic[T]):
 
 class WorkloadStatuses(_Statuses[bytes]):
     def __init__(self, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
-        super().__init__("workload-status", client, caches, quiet, workers=workers, each=max(1, workers - 1))
+        super().__init__("workload-status", client, caches, quiet, workers=workers)
         self._replacing: dict[ObjectKey, float] = {}
+        self._unconfirmed: set[ObjectKey] = set()
+        """Those that are looked at again for no other reason than a write that the watch has yet to show."""
+
+    def shown(self, key: ObjectKey, old: StoredWorkload, new: StoredWorkload) -> None:
+        """The watch shows another status than before. What we have written ourselves needs no other look."""
+        if not self._sent.shown(key, old.status, new.status):
+            self.controller.enqueue(key)
+        elif key in self._unconfirmed:
+            self._unconfirmed.discard(key)
+            self.controller.queue.forget(key)
 
     def _seen(self, key: ObjectKey) -> bytes | None:
         stored = self._caches.workloads.get(*key)
         return stored.status if stored else None
 
     async def _look(self, key: ObjectKey) -> Result:
+        self._unconfirmed.discard(key)
         stored = self._caches.workloads.get(*key)
         if stored is None:
             self._replacing.pop(key, None)
@@ -140,8 +150,14 @@ class WorkloadStatuses(_Statuses[bytes]):
             if pause := self._pause(key[0], size):
                 return RequeueAfter(pause)
             await self._write(WORKLOADS, key, {"rules": rules}, digest)
+        seen = self._seen(key)
+        if seen in (digest, None):
+            return Done()
+        if seen != stored.status:
+            return RequeueAfter(0.0)  # another client wrote it meanwhile
         # Check again until the watch confirms the write: another client may have restored the former status.
-        return RequeueAfter(LAG) if digest != stored.status else Done()
+        self._unconfirmed.add(key)
+        return RequeueAfter(LAG)
 
     def _rules(self, key: ObjectKey, stored: StoredWorkload, findings: Mapping[ObjectKey, Finding]) -> JSON:
         companions = list(self._caches.observed(key).values())
@@ -173,10 +189,11 @@ class RuleStatuses(_Statuses[JSON]):
         caches: Caches,
         quiet: QuietTime,
         *,
+        workers: int = 2,
         interval: float,
         events: EventRecorder | None = None,
     ) -> None:
-        super().__init__("rule-status", client, caches, quiet, workers=2, each=1)
+        super().__init__("rule-status", client, caches, quiet, workers=workers)
         self._pace = Pace(interval)
         self._events = ReadyEvents(events)
         self._caches.on_renewed(self._renewed)
@@ -216,7 +233,7 @@ class RuleStatuses(_Statuses[JSON]):
             stored.kind,
             generation=stored.generation,
             terms=stored.rule.terms if stored.rule is not None else (),
-            matched=len(self._caches.matcher.workloads_of(key)),
+            matched=self._caches.matcher.count(key),
             standings=self._caches.standings(key),
             lacking=self._caches.lacking(key),
             removing=self._caches.removing(key),

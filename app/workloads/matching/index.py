@@ -140,6 +140,13 @@ class WorkloadIndex:
                 _discard(buckets, old, member)
             self._insert(key, new, member)
 
+    def cost(self, posting: Posting | None) -> int:
+        """How many workloads have to be looked at for a term that is found there, whether the key is tracked or not."""
+        buckets = None if posting is None else self._buckets.get(posting[0])
+        if posting is None or buckets is None:
+            return len(self.members)
+        return sum(len(buckets.get(value, ())) for value in posting[1])
+
     def candidates(self, posting: Posting | None) -> Iterator[ObjectKey]:
         """The workloads for which a term that is found there may hold; the key is tracked."""
         if posting is None:

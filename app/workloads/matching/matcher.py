@@ -50,6 +50,11 @@ class Matcher:
         kept = self._rules.get(key)
         return frozenset() if kept is None else frozenset(kept.matched)
 
+    def count(self, key: ObjectKey) -> int:
+        """How many workloads a rule matches."""
+        kept = self._rules.get(key)
+        return 0 if kept is None else len(kept.matched)
+
     def matches(self, rule: ObjectKey, workload: ObjectKey) -> bool:
         kept = self._rules.get(rule)
         return kept is not None and workload in kept.matched
@@ -92,7 +97,10 @@ class Matcher:
         expressions = [expression for term in rule.terms for expression in term]
         if any(compile_key(expression.key).path is None for expression in expressions):
             return True
-        count = sum(len(self._spaces[name].members) for scope in _namespaces(rule) for name in self._spaces_of(scope))
+        none, count = RuleIndex(), 0
+        for scope in _namespaces(rule):
+            postings = self._scopes.get(scope, none).choose(rule)
+            count += sum(self._spaces[name].cost(posting) for name in self._spaces_of(scope) for posting in postings)
         return len(expressions) * count > _AT_ONCE
 
     def prepare(self, rule: Rule) -> Preparation:
