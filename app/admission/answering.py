@@ -48,12 +48,12 @@ class AnsweringProtocol(BoundedProtocol):
             self._pass_on(data)
             return
         head, begin, end = found
-        if len(data) == end:
-            self._answer(endpoint, head, data, begin)
-        elif len(data) < end < begin + HIGH_WATER_LIMIT:
-            self._hold(endpoint, head, data, begin, end)
-        else:
+        if len(data) > end or end - begin > min(HIGH_WATER_LIMIT, endpoint.body_limit):
             self._pass_on(data)
+        elif len(data) == end:
+            self._answer(endpoint, head, data, begin)
+        else:
+            self._hold(endpoint, head, data, begin, end)
 
     def on_headers_complete(self) -> None:
         # What such a request leaves in the parser would be part of the next one.

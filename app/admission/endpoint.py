@@ -55,6 +55,7 @@ class Answer(NamedTuple):
 class Waiting(NamedTuple):
     """A review whose decision has to wait, for an object that no cache has; `answer` is awaited once."""
 
+    content: bytes
     request: Request
     answer: Coroutine[Any, Any, Answer]
 
@@ -112,15 +113,13 @@ class ReviewEndpoint:
         since = since or now
         in_flight[self.name] += 1
         body, answer = _Body(), Answer(500, b"", _CANCELED)
+        if waiting is not None:
+            body.chunks, body.complete = [waiting.content], True
         try:
             try:
                 limit = _deadline_of(scope["query_string"], self.deadline) - (now - since)
                 with self._deadlines.limit(limit):
-                    # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
-                    # before it reads would find the connection reset instead of the answer.
-                    content = await body.read(receive, limit=self.body_limit)
-                    check_headers(scope["method"], scope["headers"])
-                    found = waiting or self.decide(content)
+                    found = waiting or await self._decide_unread(scope, receive, body)
                     if isinstance(found, Waiting):
                         answer = answer._replace(request=found.request)
                         found = await found.answer
@@ -132,25 +131,33 @@ class ReviewEndpoint:
             in_flight[self.name] -= 1
             self.report(answer, since=since, headers=scope["headers"])
 
+    async def _decide_unread(self, scope: Scope, receive: Receive, body: _Body) -> Answer | Waiting:
+        # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
+        # before it reads would find the connection reset instead of the answer.
+        content = await body.read(receive, limit=self.body_limit)
+        check_headers(scope["method"], scope["headers"])
+        return self.decide(content)
+
     def decide(self, content: bytes) -> Answer | Waiting:
         """The answer to a whole body. What goes wrong is an answer too, with the status and the error."""
         request = None
         try:
             review = decode(content)
             request, memo = review.request, self.memo
-            asked = None if memo is None else asked_of(review)
-            if memo is not None and asked is not None and (kept := memo.find(asked)) is not None:
-                return Answer(200, kept.payload(request.uid), kept.decision, request, kept.plan)
+            asked = None if memo is None else asked_of(request)
+            if memo is not None and asked is not None:
+                kept = memo.find(asked)
+                if kept is not None:
+                    return _answer(review, kept)
             found = self.chain.review(request)
             # Most reviews are decided from the caches, without waiting for anything.
             if isinstance(found, tuple):
-                answer = _answer(review, found)
                 if memo is not None and asked is not None:
-                    memo.offer(asked, found, answer.payload)
-                return answer
+                    memo.offer(asked, found)
+                return _answer(review, found)
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)
-        return Waiting(request, _answer_later(review, found))
+        return Waiting(content, request, _answer_later(review, found))
 
     def lose(self, content: bytes, *, since: float, headers: Headers) -> None:
         """Report a review whose client went away when this much of it had come."""

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from app import logs
 from app.admission.endpoint import Outcome
-from app.admission.metrics import count_reviews, decision_word
+from app.admission.metrics import Tally, decision_word
 from app.kube.events import EventRecorder, Regarding
 from app.kube.names import check_dns_subdomain
 from app.metrics import published
-from app.tracing.context import of_headers
+from app.tracing.context import TraceContext, of_headers
 from app.wire import encode_json
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
@@ -30,16 +31,16 @@ _SHOWN = 253
 class ReviewLog:
     """Counts every review and writes its line.
 
-    Both happen a moment later and for many reviews together, which costs each of them less than one by one, and the
-    client has its answer by then. What is not allowed is reported at once. A process that is killed without warning
-    loses at most the last `SECONDS`; one that stops calls `flush`. `denied` is called once for each denial.
+    Nothing of a review is kept but its line and what is counted: bodies that waited here would take the place of the
+    next ones in the caches of the processor. The lines of many reviews are written at once, and their counters raised
+    at once, which costs each of them less than one by one. A review that is not allowed is reported at once. A process
+    that is killed without warning loses at most the last `SECONDS`; one that stops calls `flush`. `denied` is called
+    once for each denial.
     """
 
     SECONDS = 0.01
     LIMIT = 128
     """Reviews; more at a time would be felt as a pause of the event loop."""
-    SPANS_LIMIT = 16
-    """The same where each of them gets a span."""
 
     def __init__(
         self,
@@ -52,15 +53,13 @@ class ReviewLog:
         # Allowed reviews are "info", errors of ours "error", the rest in between.
         self._levels = logs.LEVELS[logs.LEVELS.index(level) :]
         self._denied, self._spans = denied, spans
-        self._limit = self.LIMIT if spans is None else self.SPANS_LIMIT
-        self._finished: list[tuple[float, Outcome]] = []
+        self._tally, self._lines = Tally(), list[bytes]()
         self._timer: asyncio.TimerHandle | None = None
         _open.add(self)
 
     def finished(self, outcome: Outcome) -> None:
-        finished = self._finished
-        finished.append((time.time(), outcome))
-        if not outcome.decision.allowed or len(finished) >= self._limit:
+        self._note(outcome, time.time())
+        if not outcome.decision.allowed or self._tally.reviews >= self.LIMIT:
             self.flush()
             if outcome.status == 200 and not outcome.decision.allowed and self._denied is not None:
                 self._denied(outcome)
@@ -72,22 +71,18 @@ class ReviewLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        finished, self._finished = self._finished, []
-        count_reviews(outcome for _, outcome in finished)
-        lines = []
-        for at, outcome in finished:
-            word = decision_word(outcome)
-            level = _level(word, outcome)
-            trace = self._spans.reviewed(outcome, word, at) if self._spans is not None else None
-            if level in self._levels:
-                line = _line(self._clock(at), level, word, outcome)
-                if trace is None:
-                    trace = of_headers(outcome.headers)
-                if trace is not None:
-                    line |= {"trace_id": trace.trace_id, "span_id": trace.span_id}
-                lines.append(encode_json(line))
+        self._tally.publish()
+        lines, self._lines = self._lines, []
         if lines:
             logs.write_lines(lines)
+
+    def _note(self, outcome: Outcome, at: float) -> None:
+        word = decision_word(outcome)
+        self._tally.add(outcome, word)
+        trace = self._spans.reviewed(outcome, word, at) if self._spans is not None else None
+        level = _level(word, outcome)
+        if level in self._levels:
+            self._lines.append(encode_json(_line(self._clock(at), level, word, outcome, trace)))
 
 
 _open: weakref.WeakSet[ReviewLog] = weakref.WeakSet()
@@ -100,33 +95,62 @@ def _publish() -> None:
         log.flush()
 
 
-def _line(at: str, level: str, word: str, outcome: Outcome) -> dict[str, object]:
+class _Line(msgspec.Struct, kw_only=True):
     """The line of one review, in the order in which it reads best."""
+
+    time: str
+    level: str
+    msg: str = "review"
+    webhook: str
+    decision: str
+    reason: str
+    duration_ms: float
+    patch_ops: int | UnsetType = UNSET
+    uid: str | UnsetType = UNSET
+    operation: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    generate_name: str | UnsetType = UNSET
+    dry_run: bool | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    traceback: list[str] | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    span_id: str | UnsetType = UNSET
+
+
+def _line(at: str, level: str, word: str, outcome: Outcome, trace: TraceContext | None) -> _Line:
     decision, request = outcome.decision, outcome.request
-    line: dict[str, object] = {
-        "time": at,
-        "level": level,
-        "msg": "review",
-        "webhook": outcome.webhook,
-        "decision": word,
-        "reason": decision.reason,
-        "duration_ms": round(outcome.seconds * 1000, 3),
-    }
+    line = _Line(
+        time=at,
+        level=level,
+        webhook=outcome.webhook,
+        decision=word,
+        reason=decision.reason,
+        duration_ms=round(outcome.seconds * 1000, 3),
+    )
     if request is not None:
-        line["patch_ops"] = len(decision.operations)
-        line["uid"] = request.uid[:_SHOWN]
-        line["operation"] = request.operation
-        line["kind"] = request.kind.kind[:_SHOWN]
-        line["namespace"] = request.namespace[:_SHOWN]
+        line.patch_ops = len(decision.operations)
+        line.uid = request.uid[:_SHOWN]
+        line.operation = request.operation
+        line.kind = request.kind.kind[:_SHOWN]
+        line.namespace = request.namespace[:_SHOWN]
         name, generate_name = request.names
-        line["generate_name" if generate_name else "name"] = (generate_name or name)[:_SHOWN]
-        line["dry_run"] = bool(request.dry_run)
+        if generate_name:
+            line.generate_name = generate_name[:_SHOWN]
+        else:
+            line.name = name[:_SHOWN]
+        line.dry_run = bool(request.dry_run)
     elif outcome.uid:
-        line["uid"] = outcome.uid[:_SHOWN]
+        line.uid = outcome.uid[:_SHOWN]
     if word != "allowed":
-        line["message"] = decision.message[:512]
+        line.message = decision.message[:512]
     if level == "error" and outcome.error is not None:
-        line |= _fault(outcome.error)
+        line.error, line.traceback = type(outcome.error).__name__, _frames(outcome.error)
+    trace = trace or of_headers(outcome.headers)
+    if trace is not None:
+        line.trace_id, line.span_id = trace.trace_id, trace.span_id
     return line
 
 
@@ -136,10 +160,9 @@ def _level(word: str, outcome: Outcome) -> str:
     return "error" if outcome.decision.reason == "InternalError" else "warning"
 
 
-def _fault(error: BaseException) -> dict[str, object]:
-    """What an unexpected error is, and where it came from. Its text is left out: it may quote the object."""
-    frames = traceback.extract_tb(error.__traceback__)[-12:]
-    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+def _frames(error: BaseException) -> list[str]:
+    """Where an unexpected error came from. Its text is left out: it may quote the object."""
+    return [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)[-12:]]
 
 
 class _Owner(msgspec.Struct, rename="camel"):

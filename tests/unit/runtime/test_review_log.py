@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
 from app.admission import endpoint, metrics
 from app.admission.chain import Chain, Plan
 from app.admission.endpoint import Outcome, ReviewEndpoint
 from app.admission.review import Decision, Request, WholeRequest
 from app.kube import metrics as kube_metrics
-from app.metrics import publish
+from app.metrics import BatchHistogram, publish
 from app.runtime.review_log import ReviewLog
 
 
@@ -165,3 +166,43 @@ async def test_the_name_and_the_beginning_of_one_stand_apart(report) -> None:
     _, event = report(outcome(request=WholeRequest(uid="u", name="web-1", object=obj)))
     assert event["name"] == "web-1"
     assert "generate_name" not in event
+
+
+async def test_of_a_review_that_waits_for_its_line_nothing_is_kept_but_the_line(capfd) -> None:
+    body = msgspec.json.encode(
+        {
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "request": {"uid": "u-7", "object": {"metadata": {"generateName": "web-"}, "spec": {"a": "b" * 500}}},
+        }
+    )
+    review_log = ReviewLog()
+    answering = ReviewEndpoint("observed", Chain(), finished=review_log.finished)
+    before = sys.getrefcount(body)
+    for _ in range(3):
+        answer = answering.decide(body)
+        assert isinstance(answer, endpoint.Answer)
+        answering.report(answer, since=0.0, headers=())
+        del answer
+    assert sys.getrefcount(body) == before
+    assert not capfd.readouterr().err
+    review_log.flush()
+    assert capfd.readouterr().err.count('"generate_name":"web-"') == 3
+
+
+def test_many_observations_count_as_one_by_one() -> None:
+    registry = CollectorRegistry()
+    names: dict[str, Any] = {
+        "documentation": "d",
+        "labelnames": ("a",),
+        "buckets": (0.1, 1.0, 5.0),
+        "registry": registry,
+    }
+    batch, single = BatchHistogram("batch", **names), Histogram("single", **names)
+    amounts = [0.0, 0.1, 0.1, 0.5, 1.0, 1.1, 5.0, 7.5]
+    batch.labels("x").observe_all(amounts)
+    for amount in amounts:
+        single.labels("x").observe(amount)
+    for suffix, more in (("count", {}), ("sum", {}), *(("bucket", {"le": le}) for le in ("0.1", "1.0", "5.0", "+Inf"))):
+        found = [registry.get_sample_value(f"{name}_{suffix}", {"a": "x"} | more) for name in ("batch", "single")]
+        assert found[0] == found[1] is not None
