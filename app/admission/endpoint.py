@@ -144,16 +144,17 @@ class ReviewEndpoint:
         try:
             review = decode(content)
             request, memo = review.request, self.memo
-            asked = None if memo is None else asked_of(review)
-            if memo is not None and asked is not None and (kept := memo.find(asked)) is not None:
-                return Answer(200, kept.payload(request.uid), kept.decision, request, kept.plan)
+            asked = None if memo is None else asked_of(request)
+            if memo is not None and asked is not None:
+                kept = memo.find(asked)
+                if kept is not None:
+                    return _answer(review, kept)
             found = self.chain.review(request)
             # Most reviews are decided from the caches, without waiting for anything.
             if isinstance(found, tuple):
-                answer = _answer(review, found)
                 if memo is not None and asked is not None:
-                    memo.offer(asked, found, answer.payload)
-                return answer
+                    memo.offer(asked, found)
+                return _answer(review, found)
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)
         return Waiting(content, request, _answer_later(review, found))

@@ -15,14 +15,14 @@ from array import array
 
 import msgspec
 
-from app.admission.chain import Plan, Reviewed
-from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, PartedRequest, Review
+from app.admission.chain import Reviewed
+from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, PartedRequest, Request, encoded
 from app.wire import decode_json, encode_json
 
 LIMIT = 8 * 1024 * 1024
 """Bytes that one memo keeps, keys and answers with what Python needs for them."""
 LARGEST = 64 * 1024
-"""Bytes of one key, and of one answer; larger ones are not kept, so that no Pod takes the place of many."""
+"""Bytes of a key with its answer; larger ones are not kept, so that no Pod takes the place of many."""
 RESULTS = ("hit", "miss")
 _OVERHEAD, _OPERATION = 2048, 512
 """Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
@@ -34,8 +34,8 @@ _END = _NAME + 5
 _POD = GroupVersionKind("", "v1", "Pod")
 _PODS = GroupVersionResource("", "v1", "pods")
 
-Key = tuple[str, str, bool, bytes, bytes, tuple[bytes, ...]]
-"""Version of the review, namespace, whether a kubelet asks; labels, annotations and spec as they came.
+Key = tuple[str, bool, bytes, bytes, tuple[bytes, ...]]
+"""Namespace, whether a kubelet asks; labels, annotations and spec as they came.
 
 The spec is in pieces: what stands before, between and behind the names of the volume.
 """
@@ -49,9 +49,8 @@ class Asked(msgspec.Struct, frozen=True):
     volume: bytes
 
 
-def asked_of(review: Review) -> Asked | None:
+def asked_of(request: Request) -> Asked | None:
     """None for all that is no creation of a Pod in a namespace, and for what is large or was not taken apart."""
-    request = review.request
     if type(request) is not PartedRequest or request.operation != "CREATE" or request.kind != _POD:
         return None
     parts = request.parts
@@ -63,9 +62,7 @@ def asked_of(review: Review) -> Asked | None:
         return None
     volume = _volume_in(spec)
     pieces = tuple(spec.rsplit(volume)) if volume else (spec,)  # from the right it is faster
-    return Asked(
-        request, (review.api_version, request.namespace, request.by_kubelet, labels, annotations, pieces), volume
-    )
+    return Asked(request, (request.namespace, request.by_kubelet, labels, annotations, pieces), volume)
 
 
 def _volume_in(spec: bytes) -> bytes:
@@ -76,17 +73,11 @@ def _volume_in(spec: bytes) -> bytes:
 
 
 class Kept(msgspec.Struct):
-    """An answer but for the uid, and what is reported of it; `size` are the bytes that it is counted with."""
+    """A decision, encoded, with its plan; `size` are the bytes that it is counted with."""
 
-    before: bytes
-    after: bytes
-    decision: Decision
-    plan: Plan
+    found: Reviewed
     size: int
     used: bool = False
-
-    def payload(self, uid: str) -> bytes:
-        return b"".join((self.before, encode_json(uid), self.after))
 
 
 class Memo:
@@ -104,30 +95,29 @@ class Memo:
         self._offered = array("q", bytes(8 * _SLOTS))
         memos.add(self)
 
-    def find(self, asked: Asked) -> Kept | None:
+    def find(self, asked: Asked) -> Reviewed | None:
         kept = self._answers.get(asked.key)
         if kept is None:
             self._lookups["miss"] += 1
             return None
         self._lookups["hit"] += 1
         kept.used = True
-        return kept
+        return kept.found
 
-    def offer(self, asked: Asked, found: Reviewed, payload: bytes) -> None:
-        """Keep the payload that answers the review, where it holds for Pods alike."""
+    def offer(self, asked: Asked, found: Reviewed) -> None:
+        """Keep what was found for this review, where it holds for Pods alike."""
         decision, plan = found
         if not (decision.allowed and plan.keep and self._is_second(asked.key)):
             return
         if asked.request.was_read_whole or not _is_free_of(asked, decision):
             return
-        place = b'"uid":'
-        before, quoted, after = payload.partition(place + encode_json(asked.request.uid))
+        decision = encoded(decision)
         *_, labels, annotations, spec = asked.key
-        size = sum(map(len, (labels, annotations, *spec, payload)))
-        size += _OVERHEAD + _OPERATION * len(decision.operations)
-        if quoted and len(payload) <= LARGEST:
+        size = sum(map(len, (labels, annotations, *spec, decision.encoded)))
+        if size <= LARGEST:
+            size += _OVERHEAD + _OPERATION * len(decision.operations)
             self.bytes += size
-            self._answers[asked.key] = Kept(before + place, after, decision, plan, size)
+            self._answers[asked.key] = Kept(Reviewed(decision, plan), size)
             self._bound()
 
     def take_lookups(self) -> dict[str, int]:

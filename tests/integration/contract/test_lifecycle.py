@@ -59,6 +59,28 @@ def test_it_is_alive_but_not_ready_before_its_caches_are_loaded(launch, pki, tmp
     assert server.wait() == 0
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_pod_alike_is_answered_from_the_memo_until_an_attachment_changes(
+    launch, pki, directory, review, workers
+) -> None:
+    server = launch(pki, "--insecure", f"--workers={workers}", source=directory).until_ready()
+    asked = review("webhook-demo")
+    answers = [server.post(asked)[1] for _ in range(8)]
+    assert answers == answers[:1] * 8
+
+    def hits() -> float:
+        return server.metrics().get('admission_memo_lookups_total{result="hit"}', 0)
+
+    server.until(lambda: hits() >= 8 - 2 * int(workers), "hits in the metrics")
+    server.until(lambda: server.metrics()["admission_memo_bytes"] > 0, "bytes in the metrics")
+    lines = server.until(lambda: len(found := server.events("review")) == 8 and found, "eight lines")
+    varying = {"time", "duration_ms"}
+    assert len({str({key: value for key, value in one.items() if key not in varying}) for one in lines}) == 1
+    path = directory / "nads.yaml"
+    path.write_text(path.read_text().replace("example.com/foo", "example.com/changed"))
+    server.until(lambda: server.post(asked)[1] != answers[0], "the answer after the change")
+
+
 def test_manifests_are_followed_and_broken_ones_keep_the_last_good_state(launch, pki, directory, review) -> None:
     server = launch(pki, "--insecure", source=directory).until_ready()
     asked = review("webhook-demo")

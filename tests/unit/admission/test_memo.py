@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from app.admission import memo as memos
 from app.admission.chain import Chain, Plan
-from app.admission.endpoint import Answer, Outcome, ReviewEndpoint
+from app.admission.endpoint import Answer, ReviewEndpoint
 from app.admission.memo import Memo
+from app.admission.metrics import create_series
 from app.admission.review import Request
+from app.metrics import publish
 from tests.support.claim_reviews import attachment, claim, definitions, device_class, template
 from tests.support.memo_reviews import (
     KUBELETS,
@@ -350,13 +353,19 @@ def test_the_exempt_namespaces_have_answers_of_their_own() -> None:
             twins.ask(replica(number, namespace=where))
 
 
-def test_what_is_kept_is_counted() -> None:
+def test_lookups_and_bytes_are_metrics() -> None:
+    def value(name: str, **labels: str) -> float:
+        publish()
+        return REGISTRY.get_sample_value(name, labels) or 0.0
+
+    create_series(("mutate",))
+    before = [value("admission_memo_lookups_total", result=one) for one in ("hit", "miss")]
     memo = Memo()
-    outcomes: list[Outcome] = []
-    endpoint = ReviewEndpoint("mutate", Chain(), finished=outcomes.append, memo=memo)
+    endpoint = ReviewEndpoint("mutate", Chain(), finished=lambda _: None, memo=memo)
     for number in range(5):
         endpoint.decide(replica(number))
-    assert memo.take_lookups() == {"hit": 3, "miss": 2}
-    assert memo.take_lookups() == {"hit": 0, "miss": 0}
+    # What creates no Pod is not looked for.
     endpoint.decide(body(asking(), operation="UPDATE"))
-    assert memo.take_lookups() == {"hit": 0, "miss": 0}
+    after = [value("admission_memo_lookups_total", result=one) for one in ("hit", "miss")]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [3, 2]
+    assert value("admission_memo_bytes") >= memo.bytes > 0
