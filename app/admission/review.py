@@ -201,7 +201,8 @@ class Decision(msgspec.Struct, frozen=True):
 
     `reason` is a short CamelCase word for log and metrics; `message` is for the user, in the Status of a denial.
     `code` is the HTTP-like code inside that Status, never the HTTP status of the answer. `injected` counts by kind what
-    the operations inject. A decision that many reviews share is `encoded` but for their uid.
+    the operations inject. A decision that many reviews share is `encoded` but for their uid; where a member is
+    replaced, that goes too.
     """
 
     allowed: bool

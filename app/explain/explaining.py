@@ -80,7 +80,9 @@ async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:
         pod = jsonpatch.apply_patch(pod, decode_json(encode_json(decision.operations)), in_place=False)
     checked, _ = await review(rehearsal.chains["validate"], pod, namespace=manifest.owner.namespace)
     warnings = list(dict.fromkeys([*decision.warnings, *checked.warnings]))
-    return Explained(manifest, replace(decision if checked.allowed else checked, warnings=warnings), reasons, pod)
+    return Explained(
+        manifest, replace(decision if checked.allowed else checked, warnings=warnings, encoded=b""), reasons, pod
+    )
 
 
 async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> AsyncIterator[JSON]:

@@ -20,9 +20,9 @@ from tests.support.costs import Cost, cost_of
 from tests.support.paths import REVIEWS
 
 BOUNDS = {
-    "plain": Cost(calls=25, blocks=61, peak=4043),
-    "webhook-demo": Cost(calls=41, blocks=67, peak=5673),
-    "rich": Cost(calls=49, blocks=130, peak=10729),
+    "plain": Cost(calls=25, blocks=61, peak=4003),
+    "webhook-demo": Cost(calls=41, blocks=67, peak=5633),
+    "rich": Cost(calls=49, blocks=130, peak=10689),
 }
 RESOURCES = {"foo-network": "example.com/foo", "bar-network": "example.com/bar"}
 """What the attachments of the recorded reviews name."""
