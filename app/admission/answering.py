@@ -29,7 +29,6 @@ class AnsweringProtocol(BoundedProtocol):
     """Has the `endpoints` by path."""
 
     _held: _Held | None = None
-    _odd = False
     _answered = 0.0
 
     def __init__(self, *args: Any, endpoints: Mapping[str, ReviewEndpoint], **options: Any) -> None:
@@ -54,12 +53,6 @@ class AnsweringProtocol(BoundedProtocol):
             self._answer(endpoint, head, data, begin)
         else:
             self._hold(endpoint, head, data, begin, end)
-
-    def on_headers_complete(self) -> None:
-        # What such a request leaves in the parser would be part of the next one.
-        if self.parser.should_upgrade() or any(name == b"transfer-encoding" for name, _ in self.headers):
-            self._odd = True
-        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         held = self._held
@@ -87,7 +80,6 @@ class AnsweringProtocol(BoundedProtocol):
         cycle = self.cycle
         return not (
             self._phase
-            or self._odd
             or self._refused
             or (cycle is not None and not cycle.response_complete)
             or self.flow.write_paused
@@ -110,7 +102,7 @@ class AnsweringProtocol(BoundedProtocol):
     def _pass_on(self, data: bytes) -> None:
         """Leave these bytes to uvicorn; they are more than one request, or less, or another one."""
         held = self._held
-        # The application is that of all requests in these bytes.
+        # `app` is that of all requests in these bytes.
         whole = held is not None and len(data) <= held.end
         self._feed(data, partial(held.endpoint, since=self._let_go()) if held is not None and whole else self.app)
 

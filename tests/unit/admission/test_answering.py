@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 from uvicorn.server import ServerState
@@ -85,6 +85,7 @@ class Road:
         )
         self.kind = _quick(self.app) if quick else BoundedProtocol
         self.state = ServerState()
+        self.fresh = True
 
     def protocol(self) -> BoundedProtocol:
         config = uvicorn.Config(self.app, lifespan="off", ws="none", log_config=None, timeout_keep_alive=120)
@@ -131,6 +132,8 @@ async def exchange(road: Road, pieces: list[tuple[bytes, float]], *, hang_up: bo
     if hang_up:
         await asyncio.sleep(0.001)
         transport.close()
+    await asyncio.sleep(0.001)
+    road.fresh = bool(road.pool.fresh)
     await asyncio.sleep(QUIET)
     assert client.ended
     assert not road.pool.taken
@@ -154,6 +157,7 @@ def seen(road: Road, pieces: list[tuple[bytes, float]], *, hang_up: bool) -> dic
         "asked": road.acting.asked,
         "in flight": dict(in_flight),
         "requests": road.state.total_requests,
+        "fresh": road.fresh,
     }
 
 
@@ -210,11 +214,11 @@ reviews = st.builds(
             obj={"metadata": {"generateName": generate}, "spec": {"x": "y" * padding}},
         )
     ),
-    st.sampled_from(ACTS),
+    st.sampled_from(["allow", "warn", *ACTS]),
     st.sampled_from(["v1", "v1beta1"]),
-    st.sampled_from(["team", "exempt"]),
+    st.sampled_from(["team"] * 5 + ["exempt"]),
     st.sampled_from(["", "web-"]),
-    st.sampled_from([0, 0, 0, 70_000, LIMIT]),
+    st.sampled_from([0] * 6 + [70_000, LIMIT]),
 )
 broken = st.sampled_from([b"", b"{", b"null", b'{"kind":"Pod"}', _json(make_review(uid="")), b"\xff", b"[" * 3000])
 lines = st.sampled_from(
@@ -291,6 +295,9 @@ odd = st.builds(
 )
 
 
+kinds = st.sampled_from([ordinary] * 5 + [odd] * 3 + [chunked()]).flatmap(lambda kind: kind)
+
+
 class Pieces(list[tuple[bytes, float]]):
     def __repr__(self) -> str:
         shown = [(piece if len(piece) < 2000 else piece[:1000] + b"..." + piece[-50:], pause) for piece, pause in self]
@@ -302,8 +309,8 @@ def conversations(draw: st.DrawFn) -> Pieces:
     """Some requests, cut into pieces anywhere, each with the pause after it."""
     pieces: list[tuple[bytes, float]] = []
     pauses = st.sampled_from([0.0, 0.001, 0.03, 1.0, 7.0])
-    for request in draw(st.lists(ordinary | ordinary | odd | chunked(), min_size=1, max_size=4)):
-        cuts = sorted(draw(st.lists(st.integers(0, len(request)), max_size=3)))
+    for request in draw(st.lists(kinds, min_size=1, max_size=4)):
+        cuts = sorted(draw(st.integers(0, len(request))) for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2, 3]))))
         bounds = [0, *cuts, len(request)]
         parts = [request[begin:end] for begin, end in itertools.pairwise(bounds) if end > begin]
         pieces += [(part, draw(pauses)) for part in parts]
@@ -313,11 +320,22 @@ def conversations(draw: st.DrawFn) -> Pieces:
     return Pieces(pieces[: draw(st.integers(1, len(pieces)))] if draw(st.booleans()) else pieces)
 
 
+ALLOW, WAIT = (http(_json(make_review(name=name))) for name in ("allow", "wait"))
+TRAILER = http(b"", length="Transfer-Encoding: chunked") + b"0\r\nContent-Type: text/plain\r\n\r\n"
+NOT_OURS = http(ALLOW, line="POST /none HTTP/1.1")
+
+
 @settings(
     max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
+@example(Pieces([(ALLOW, 1.0)]), False, True)
+@example(Pieces([(TRAILER, 1.0), (ALLOW, 1.0)]), False, False)
+@example(Pieces([(WAIT, 0.001), (ALLOW, 1.0)]), False, False)
+@example(Pieces([(NOT_OURS[: -len(ALLOW)], 1.0), (ALLOW, 1.0)]), False, False)
+@example(Pieces([(ALLOW[:200], 0.001), (ALLOW[200:] + NOT_OURS, 1.0)]), False, False)
+@example(Pieces([(ALLOW[:200], 0.001)]), True, False)
 @given(conversations(), st.booleans(), st.sampled_from([False, False, False, True]))
 def test_both_roads_give_the_same(pieces: Pieces, hang_up: Any, draining: Any) -> None:
     quick, usual = (seen(Road(quick=quick, draining=draining), pieces, hang_up=hang_up) for quick in (True, False))
@@ -337,10 +355,19 @@ def test_ordinary_reviews_are_one_write_each_and_no_task(monkeypatch: pytest.Mon
 
         def connected(transport: Any) -> None:
             write = transport.write
-            monkeypatch.setattr(transport, "write", lambda data: (written.append(data), write(data)))
+
+            def noted(data: bytes) -> None:
+                written.append(data)
+                write(data)
+
+            monkeypatch.setattr(transport, "write", noted)
             made(transport)
 
-        monkeypatch.setattr(protocol, "_start_asgi_task", lambda *given: (started.append(given), begin(*given)))
+        def starts(*given: Any) -> None:
+            started.append(given)
+            begin(*given)
+
+        monkeypatch.setattr(protocol, "_start_asgi_task", starts)
         monkeypatch.setattr(protocol, "connection_made", connected)
         return protocol
 
@@ -350,8 +377,7 @@ def test_ordinary_reviews_are_one_write_each_and_no_task(monkeypatch: pytest.Mon
     assert seen(road, pieces, hang_up=False)["asked"] == 2
     assert (len(written), len(started)) == (2, 0)
     assert all(answer.startswith(b"HTTP/1.1 200 OK") and b"patch" in answer for answer in written)
-    waits = http(_json(make_review(name="wait")))
-    assert seen(road, [(waits, 1.0), (whole, 0.001)], hang_up=False)["asked"] == 4
+    assert seen(road, [(WAIT, 1.0), (whole, 0.001)], hang_up=False)["asked"] == 4
     assert len(started) == 1
 
 
@@ -362,6 +388,26 @@ def test_an_idle_connection_is_closed_when_its_time_is_over_after_the_last_answe
     for quick in (True, False):
         assert seen(Road(quick=quick), often, hang_up=False)["asked"] == 4
         assert seen(Road(quick=quick), late, hang_up=False)["asked"] == 2
+
+
+@pytest.mark.simulated
+async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
+    road = Road(quick=True)
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+    transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(road.protocol, theirs)
+    reader, writer = await asyncio.open_connection(sock=ours)
+    protocol.pause_writing()
+    writer.write(ALLOW)
+    await asyncio.sleep(1)
+    assert road.acting.asked == 1
+    assert not reader._buffer  # type: ignore[attr-defined]
+    protocol.resume_writing()
+    assert b"200 OK" in await reader.readline()
+    writer.close()
+    transport.abort()
+    await asyncio.sleep(1)
 
 
 @pytest.mark.simulated
