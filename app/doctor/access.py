@@ -188,17 +188,15 @@ def needed_by(role: str, deployed: dict[str, Any], *, release: str, gateway_here
 
 @dataclass(slots=True)
 class Asking:
-    """Sends access reviews about an account; `count` is how many. Who asks needs no right but to ask."""
+    """Sends access reviews about an account. Who asks needs no right but to ask."""
 
     client: KubeClient
     account: Account
-    count: int = 0
     gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def reason(self, question: Question) -> str | None:
         """Why it is allowed, None where it is not. Raises ApiError."""
         async with self.gate:
-            self.count += 1
             spec = {"user": self.account.user, "groups": self.account.groups, "resourceAttributes": question.attributes}
             review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             answer = await self.client.post(_REVIEWS, review)

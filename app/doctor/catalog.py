@@ -19,6 +19,8 @@ from app.text import cut, printable, several
 
 PAGE = "docs/troubleshooting.md"
 _TEXTS = ("message", "consequence", "command")
+_SHOWN = 400
+_WITH_FIELD = re.compile(r"\S*\{\S*( ?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,6 @@ FINDINGS = {code: Declared(**texts) for code, texts in _READ.items()}
 def section_of(code: str) -> str:
     """The section about a code, as a link from the project's directory."""
     return f"{PAGE}#{code.lower()}"
-
-
-_SHOWN = 400
-_WITH_FIELD = re.compile(r"\S*\{\S*( ?)")
 
 
 def plain(text: object, limit: int = _SHOWN) -> str:

@@ -22,6 +22,9 @@ from app.kube.resources import DAEMON_SETS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.wire import JSON
 
 CONTROLLER, NODE = "claims", "claims-node"
+_GROUP = RESOURCE_CLAIMS.group
+_MULTUS = (Question("get", _GROUP, RESOURCE_CLAIMS.plural), Question("list", _GROUP, RESOURCE_SLICES.plural))
+"""What Multus asks the API server for, where a Pod has a claim and an attachment with a resource (multus-cni#1492)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,6 @@ async def publishers(cluster: Cluster) -> AsyncIterator[Finding]:
         yield warning("BERTH5001", objects.named(DAEMON_SETS, one.name, one.namespace), command=fix)
     async for finding in acting.without_replica(cluster, CONTROLLER, "BERTH5002"):
         yield finding
-
-
-_GROUP = RESOURCE_CLAIMS.group
-_MULTUS = (Question("get", _GROUP, RESOURCE_CLAIMS.plural), Question("list", _GROUP, RESOURCE_SLICES.plural))
-"""What Multus asks the API server for, where a Pod has a claim and an attachment with a resource (multus-cni#1492)."""
 
 
 async def drivers(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -21,12 +21,16 @@ from app.certs.certificate_set import BUNDLE, parse_bundle, renewal_due
 from app.certs.issuing import names_of, signed_by
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.cluster import Cluster
+from app.doctor.objects import spec
 from app.doctor.webhooks import Registered
 from app.errors import UsageError
 from app.kube.resources import SECRETS, SERVICES
 from app.text import stamp
 
 _REACH_SECONDS = 3.0
+_GRACE = 12
+"""A renewal counts as overdue a twelfth of the lifetime after it was due."""
+_LONGEST_PATH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ async def _place(cluster: Cluster, one: Registered) -> tuple[str, int] | None:
         return None
     namespace, name, port = one.service
     service = await cluster.get(SERVICES, name, namespace=namespace)
-    address = ((service or {}).get("spec") or {}).get("clusterIP") or ""
+    address = spec(service).get("clusterIP") or ""
     return (address, port) if address not in ("", "None") else None
 
 
@@ -97,11 +101,6 @@ async def in_secret(cluster: Cluster, one: Registered) -> Served | None:
     return None
 
 
-_GRACE = 12
-"""A renewal counts as overdue a twelfth of the lifetime after it was due."""
-_LONGEST_PATH = 4
-
-
 def read(text: object, *, source: str) -> tuple[list[x509.Certificate], str]:
     """The certificates in a value of an object, which is base64 of PEM, and why they cannot be read, or "".
 
@@ -123,10 +122,6 @@ def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Seq
             return True
         at = [link for link in chain if any(signed_by(one, link) for one in at)]
     return leaf in roots
-
-
-def begin(certificate: x509.Certificate) -> str:
-    return stamp(certificate.not_valid_before_utc)
 
 
 def end(certificate: x509.Certificate) -> str:

@@ -50,8 +50,9 @@ async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
         issued = (_taker(name, link, links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
         issue = commands.rotate(issued, agent_namespace=cluster.namespace)
         values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue}
+        values["move"] = commands.move(name)
         if reason == model.NO_CONTACT:
-            yield info("BERTH2008", it, case=reason, move=commands.move(name), **values)
+            yield info("BERTH2008", it, case=reason, **values)
         elif said.get("status") == "False" and reason != model.SUSPENDED:
             yield error("BERTH2008", it, case=reason, **values, because=depends_on("gateway"))
 

@@ -29,13 +29,29 @@ def literals(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def calls() -> Iterator[tuple[str, str, ast.Call]]:
-    """Each call that makes a finding of a code that it names: the function, the code and the call."""
+def calls() -> Iterator[tuple[str, str, ast.Call, set[str]]]:
+    """Each call that makes a finding of a code that it names: the function, the code, the call, and keywords' names."""
     for tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                for code in [code for given in node.args[:2] for code in literals(given)]:
-                    yield node.func.id, code, node
+        for scope in ast.walk(tree):
+            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+                within = list(ast.walk(scope))
+                for node in within:
+                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                        for code in [code for given in node.args[:2] for code in literals(given)]:
+                            yield node.func.id, code, node, keywords(node, within)
+
+
+def keywords(call: ast.Call, within: list[ast.AST]) -> set[str]:
+    """The names that a call gives, those of dicts that its function writes out too."""
+    found = {keyword.arg for keyword in call.keywords if keyword.arg}
+    spread = {keyword.value.id for keyword in call.keywords if not keyword.arg and isinstance(keyword.value, ast.Name)}
+    for node in within:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id in spread:
+            found |= {key.value for one in ast.walk(node) if isinstance(one, ast.Dict) for key in one.keys}
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id in spread:
+            found.add(target.slice.value)
+    return found
 
 
 def test_each_declared_code_is_used() -> None:
@@ -54,7 +70,7 @@ def test_a_code_is_used_with_the_severities_that_it_declares() -> None:
     for code, declared in FINDINGS.items():
         assert declared.severities.split(), code
         assert set(declared.severities.split()) <= known, code
-    for function, code, _ in calls():
+    for function, code, *_ in calls():
         assert function not in known or function in FINDINGS[code].severities.split(), code
 
 
@@ -66,9 +82,8 @@ def fields(declared: Declared, text: str) -> set[str]:
 
 
 def test_a_finding_has_all_values_of_its_texts() -> None:
-    for function, code, call in calls():
-        given = {keyword.arg for keyword in call.keywords}
-        if function in ("error", "warning", "info", "noted") and None not in given:
+    for function, code, call, given in calls():
+        if function in ("error", "warning", "info", "noted"):
             places = call.args[1 if function == "noted" else 0 :]
             texts = [text for text, place in zip(TEXTS, range(2, 5), strict=True) if len(places) <= place]
             wanted = {name for text in texts if text not in given for name in fields(FINDINGS[code], text)}
