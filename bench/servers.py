@@ -89,7 +89,7 @@ class Server:
 
     def memo_hits(self) -> float:
         """How many reviews were answered from the memo so far."""
-        name = "berth_admission_memo_lookups_total{"
+        name = "admission_memo_lookups_total{"
         lines = metrics(self.health).splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and 'result="hit"' in line)
 
