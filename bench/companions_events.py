@@ -98,7 +98,14 @@ class _Stand:
 
 
 async def measure(
-    directory: Path, progress: Progress, *, workloads: int, samples: int, workers: int, assets: Path | None = None
+    directory: Path,
+    progress: Progress,
+    *,
+    workloads: int,
+    samples: int,
+    workers: int,
+    crowd: int = matching.CROWD,
+    assets: Path | None = None,
 ) -> Events:
     for name in ("few", "many"):
         await asyncio.to_thread((directory / name).mkdir, parents=True)
@@ -122,7 +129,7 @@ async def measure(
             cpu = few.process.cpu - used[0], many.process.cpu - used[1]
     kept = pairs[_WARM_UP:]
     progress("events: the matcher alone")
-    pure = matching.measure(workloads=max(200, workloads))
+    pure = matching.measure(workloads=max(200, workloads), crowd=crowd)
     return Events(tuple(one for one, _ in kept), tuple(other for _, other in kept), *cpu, pure=pure)
 
 

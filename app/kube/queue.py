@@ -60,9 +60,14 @@ class WorkQueue(Generic[K]):
         """Keys that wait for a worker now; delayed keys are not counted until their time."""
         return self._length
 
-    def waiting(self, turn: Hashable) -> int:
-        """The same of one group."""
-        return len(self._waiting.get(turn) or self._resting.get(turn) or ())
+    def unfinished(self, turn: Hashable) -> int:
+        """Keys of one group that wait for a worker now, and those that workers have."""
+        return len(self._waiting.get(turn) or self._resting.get(turn) or ()) + self._working[turn]
+
+    @property
+    def working(self) -> int:
+        """Keys that workers have."""
+        return len(self._active)
 
     def add(self, key: K) -> None:
         """Have `key` worked on as soon as a worker is free; nothing happens if it already waits."""

@@ -78,9 +78,11 @@ class Companions:
         )
 
     def waiting(self, namespace: str) -> int:
-        """Workloads that a status in this namespace speaks of, and that wait for their turn; an admin's of all."""
+        """Workloads that a status in this namespace speaks of, and that are not reconciled yet; an admin's of all."""
         queue = self.controller.queue
-        return queue.waiting(namespace) if namespace.startswith(TENANT_NAMESPACE_PREFIX) else len(queue)
+        if namespace.startswith(TENANT_NAMESPACE_PREFIX):
+            return queue.unfinished(namespace)
+        return len(queue) + queue.working
 
     async def _reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""

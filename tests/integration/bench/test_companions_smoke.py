@@ -47,7 +47,7 @@ async def test_a_small_run_of_everything_ends_in_a_page(tmp_path: Path) -> None:
     size = companions.Size(workloads=6, rules=4, workers=4, rounds=2)  # each of them is the first once
     convergence = await companions.measure(tmp_path / "companions", size, quiet)
     assert [one.writes for one in convergence.rounds] == [1.0, 1.0]
-    events = await companions_events.measure(tmp_path / "events", quiet, workloads=2, samples=2, workers=2)
+    events = await companions_events.measure(tmp_path / "events", quiet, workloads=2, samples=2, workers=2, crowd=20)
     assert len(events.few) == len(events.many) == 2
     wanted = [objects.rule(number, rules=4) for number in range(4)]
     workloads = [objects.workload(number, rules=4) for number in range(6)]

@@ -16,6 +16,7 @@ from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, Problem, Waiting
 from app.workloads.settings import DEFAULT_QUOTA
+from tests.support.counting import Counted
 from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import SYSTEM, T1, T2, Infra
 
@@ -225,6 +226,25 @@ async def test_many_workloads_cost_a_rule_few_status_writes(infra: Infra) -> Non
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 60)
         assert client.counts["patchstatus tenantworkloadrules"] <= max(5, 2 + time.monotonic() - began)
         await eventually(lambda: client.counts["patchstatus workloads"] == 60)
+
+
+async def test_each_status_is_written_once_where_it_is_settled(infra: Infra) -> None:
+    """One write for each workload and each rule, however many companions these have."""
+    for n in range(30):
+        await infra.workload(f"u{n}")
+    for name in ("r", "s"):
+        await infra.rule(name)
+    looked = Counted("reconcile_total", "result", controller="workload-status")
+    async with infra.controller() as client:
+        for name in ("r", "s"):
+            await eventually(lambda name=name: infra.status(TENANT_RULES, name).get("created") == 30)
+        await eventually(lambda: client.counts["patchstatus workloads"] == 30)
+        assert client.counts["create pods"] == 60
+        assert client.counts["patchstatus tenantworkloadrules"] == 2
+        await eventually(lambda: looked().total() >= 30)
+    # The watch that shows what was written causes no other look.
+    assert client.counts["patchstatus workloads"] == 30
+    assert looked().total() < 2 * 30
 
 
 async def test_workload_without_rules_gets_no_status(infra: Infra) -> None:

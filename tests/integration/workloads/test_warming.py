@@ -178,6 +178,17 @@ def test_what_is_heavy() -> None:
     assert matcher.heavy(rule("r", "y"))
 
 
+def test_workloads_that_an_index_leaves_out_make_no_rule_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.workloads.matching.matcher._AT_ONCE", 10)
+    matcher = Matcher()
+    for number in range(50):
+        matcher.put_workload(workload(number))
+    assert matcher.heavy(rule("r", "u1", key="metadata.id"))  # no index has this key yet
+    matcher.put_rule(rule("r", "u1", key="metadata.id"))
+    assert not matcher.heavy(rule("s", "u2", key="metadata.id"))
+    assert matcher.heavy(rule("s", *(f"u{number}" for number in range(20)), key="metadata.id"))
+
+
 # --- what an event costs, counted and not timed ---
 
 

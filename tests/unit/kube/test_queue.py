@@ -55,7 +55,8 @@ async def test_a_group_leaves_workers_to_the_others() -> None:
     queue.add(("quiet", 0))
     assert await asyncio.wait_for(waiting[0], PATIENCE) == ("quiet", 0)
     assert len(queue) == 3
-    assert [queue.waiting(turn) for turn in ("loud", "quiet")] == [3, 0]
+    assert [queue.unfinished(turn) for turn in ("loud", "quiet")] == [5, 1]
+    assert queue.working == 3
     queue.done(("loud", 0))
     assert await asyncio.wait_for(waiting[1], PATIENCE) == ("loud", 2)
     for number in (1, 2):
