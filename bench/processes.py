@@ -34,8 +34,12 @@ def resident_mib(pid: int) -> float:
 
 def serving_pids(pid: int) -> list[int]:
     """The worker processes under `pid`, or `pid` itself where it has none."""
-    children = [int(word) for word in _read(pid, f"task/{pid}/children").split()]
-    return [child for child in children if "spawn_main" in _read(child, "cmdline")] or [pid]
+    servers = [child for child in _children(pid) if "forkserver" in _read(child, "cmdline")]
+    return [child for server in servers for child in _children(server)] or [pid]
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in _read(pid, f"task/{pid}/children").split()]
 
 
 def cores() -> tuple[set[int], set[int]]:
