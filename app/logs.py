@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, BinaryIO, cast
 
-import structlog
-
 from app.errors import UsageError
+from app.lean import without
 from app.wire import encode_json
+
+with without("rich"):  # it would draw tracebacks with it; ours are JSON
+    import structlog
 
 _log = structlog.get_logger(__name__)
 

@@ -33,7 +33,7 @@ WING = Wing(
             usual=False,
         ),
     ),
-    parts="app.appwrappers.admission.review:review",
+    parts="app.appwrappers.admission.build:review",
     paths={"mutate-" + _PEER: "mutate", "validate-" + _PEER: "validate"},
     permissions="app.appwrappers.permissions:PERMISSIONS",
     settings={

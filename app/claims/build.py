@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.admission.parts import Context, Parts
-from app.claims.admission.review import statuses
-from app.claims.injection.review import injection
 from app.claims.settings import AdmissionSettings
 from app.settings.source import settings_as
 
@@ -16,5 +14,9 @@ def review(context: Context) -> Parts:
     settings = settings_as(context.settings, AdmissionSettings)
     if not settings.claims:
         return Parts()
+    # Imported late: where claims are off, as they usually are, none of it is needed.
+    from app.claims.admission.review import statuses  # noqa: PLC0415
+    from app.claims.injection.review import injection  # noqa: PLC0415
+
     injected = injection(context, settings)
     return replace(injected, checks=(*injected.checks, *statuses(context, settings).checks))

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -20,11 +19,10 @@ from typer.exceptions import Abort, TyperException
 from app.cli.goflags import normalize
 from app.cli.options import App, LazyGroup, show_help, switches_of
 from app.cli.plain_help import HELP_NAMES
-from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
 from app.text import in_our_words, printable
-from app.wiring import resolve
+from app.wiring import Role, resolve
 
 _COMMANDS = {
     "explain": (
@@ -62,8 +60,14 @@ _COMMANDS = {
 """The commands that are not roles: where they are, and their summaries, as the help of each begins."""
 
 
+def _role_app(role: Role) -> typer.Typer:
+    from app.cli.roles import role_app  # noqa: PLC0415  with it come settings, which the list of commands does not need
+
+    return role_app(role)
+
+
 class _Root(LazyGroup):
-    loaders = {role.name: (role.summary, partial(role_app, role)) for role in ROLES} | {
+    loaders = {role.name: (role.summary, partial(_role_app, role)) for role in ROLES} | {
         name: (summary, partial(resolve, f"app.cli.{reference}")) for name, (reference, summary) in _COMMANDS.items()
     }
 
@@ -82,6 +86,8 @@ _OUTPUT_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415  a quarter of the time of a start
+
         print(f"berth {version('berth')}")
         raise typer.Exit
 

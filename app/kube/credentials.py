@@ -20,12 +20,10 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import structlog
 import yaml
-from kubernetes.aio import config
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config.openid import OpenIDRequestor
 
 from app.errors import UsageError
 from app.kube.answers import MESSAGE_LIMIT
+from app.kube.official import Configuration, OpenIDRequestor, config
 from app.text import one_line
 
 log = structlog.get_logger(__name__)

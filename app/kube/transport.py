@@ -19,14 +19,13 @@ from urllib.request import getproxies
 import aiohttp
 import msgspec
 import structlog
-from kubernetes.aio.client import ApiClient
-from kubernetes.aio.config import ConfigException
 
 from app.errors import ApiError, UsageError
 from app.kube.answers import MESSAGE_LIMIT, delay_of, error_of_status, error_of_transport, status_in
 from app.kube.client import KubeClient, Request
 from app.kube.credentials import Credentials, Impersonation, load_credentials, stamps
 from app.kube.fencing import FencedRequest
+from app.kube.official import ApiClient, ConfigException
 from app.text import one_line
 from app.wire import JSON, decode_json, encode_as_go
 

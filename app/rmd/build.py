@@ -1,29 +1,19 @@
-"""Makes the parts of the wing that the descriptor names."""
+"""Makes what the wing reviews."""
 
 from __future__ import annotations
 
 from app.admission.parts import Context, Parts
-from app.rmd import metrics
-from app.rmd.admission.review import parts_of
-from app.rmd.controller.controller import Options, RmdController
-from app.rmd.settings import AdmissionSettings, RmdSettings
-from app.settings.reconciling import ControllerContext
+from app.rmd.settings import AdmissionSettings
 from app.settings.source import settings_as
-
-
-def controller(context: ControllerContext) -> RmdController:
-    settings = settings_as(context.settings, RmdSettings)
-    metrics.create_series()
-    options = Options(
-        namespace=settings.rmd_namespace,
-        secret=settings.rmd_client_certificate,
-        own=context.settings.namespace,
-        templates=settings.rmd_daemon_sets,
-        workers=context.settings.max_concurrent_reconciles,
-        resync=context.settings.resync_seconds,
-    )
-    return RmdController(context.client, options=options, events=context.events)
+from app.wiring import OFF
 
 
 def review(context: Context) -> Parts:
-    return parts_of(context, settings_as(context.settings, AdmissionSettings))
+    """Nothing is reviewed, and nothing is read, with the backend `off`."""
+    settings = settings_as(context.settings, AdmissionSettings)
+    if settings.rmd_backend == OFF:
+        return Parts()
+    # Imported late: with the backend off, as it usually is, none of it is needed.
+    from app.rmd.admission.review import parts_of  # noqa: PLC0415
+
+    return parts_of(context, settings)

@@ -49,7 +49,7 @@ WING = Wing(
     controllers=(
         Controller(
             "rmd",
-            build="app.rmd.build:controller",
+            build="app.rmd.controller.build:controller",
             reconcilers=("rmd-nodes", "rmd-workloads", "rmd-config"),
             watches=("RmdWorkload", "RmdDaemonPod", "Node", "RmdNodeState", "RmdConfig", "DaemonSet"),
             needs="rmd",

@@ -1,8 +1,8 @@
 """The worker processes of the webhook role and their parent: started, watched, restarted, drained and counted.
 
-Each worker has its own listening socket on the shared port (SO_REUSEPORT), so the kernel spreads the connections; the
-parent keeps the sockets open, so what queues at a dead worker waits for its successor. Readiness is that of all
-workers.
+Workers are forked from a process that has imported all that they need (`preloading`), and share its memory. Each has
+its own listening socket on the shared port (SO_REUSEPORT), so the kernel spreads the connections; the parent keeps the
+sockets open, so what queues at a dead worker waits for its successor. Readiness is that of all workers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
-import resource
 import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterable
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from typing import TYPE_CHECKING
 
 import structlog
@@ -41,7 +40,8 @@ if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
 _log = structlog.get_logger(__name__)
-_SPAWN = multiprocessing.get_context("spawn")
+_FORK_SERVER = multiprocessing.get_context("forkserver")
+_FORK_SERVER.set_forkserver_preload(["app.runtime.preloading"])
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  the directory made in it is ours alone
 _RESTART_SECONDS = (0.2, 1.0, 5.0, 15.0)
 _CPU = "process_cpu_seconds"
@@ -49,7 +49,7 @@ _COMBINE: dict[str, Callable[[list[float]], float]] = {
     "process_virtual_memory_bytes": sum,
     "process_resident_memory_bytes": sum,
     "process_start_time_seconds": lambda values: values[0],
-    _CPU: sum,
+    _CPU: sum,  # and of those that are gone
     # A limit is each process's own: the worst of them is what counts.
     "process_open_fds": max,
     "process_max_fds": min,
@@ -67,7 +67,7 @@ class Worker:
         self.number = number
         self._serving = (serve, settings, listener)
         self.waiting = [f"worker {number}: not started"]
-        self.process: SpawnProcess | None = None
+        self.process: ForkServerProcess | None = None
         self.restarts = 0
         self._served = False
         self._mistake = ""
@@ -79,8 +79,8 @@ class Worker:
         """
         failures = 0
         while not stop.is_set():
-            receiver, sender = _SPAWN.Pipe(duplex=False)
-            self.process = process = _SPAWN.Process(
+            receiver, sender = _FORK_SERVER.Pipe(duplex=False)
+            self.process = process = _FORK_SERVER.Process(
                 target=_worker, args=(*self._serving, sender), name=f"berth-worker-{self.number}"
             )
             _start_without_interrupts(process)
@@ -144,6 +144,7 @@ class Workers:
     def __init__(self, settings: WebhookSettings, listeners: list[socket.socket], serve: Serve) -> None:
         self._listeners = listeners
         self._workers = [Worker(number, settings, listener, serve) for number, listener in enumerate(listeners, 1)]
+        self._spent: dict[int, float] = {}  # CPU time by process, as it was last read
         self._last: tuple[bytes, str] | None = None  # what is scraped after the directory is gone
 
     def waiting(self) -> list[str]:
@@ -177,7 +178,7 @@ class Workers:
         if self._last is not None:
             return self._last
         registry = CollectorRegistry()
-        registry.register(_Totals(self._workers))
+        registry.register(_Totals(self._workers, self._spent))
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
         return generate_latest(registry), CONTENT_TYPE_LATEST
 
@@ -195,9 +196,10 @@ def metrics_directory() -> tempfile.TemporaryDirectory[str]:
     raise UsageError("--workers: no directory for temporary files can be written; mount one at /tmp or set TMPDIR")
 
 
-def _start_without_interrupts(process: SpawnProcess) -> None:
+def _start_without_interrupts(process: ForkServerProcess) -> None:
     """Start a process that Ctrl-C does not reach: a terminal sends it to all processes, and the parent passes it on."""
-    # The first start would start this one too, which ends by letting SIGINT through again, for the worker as well.
+    # The first start would start this one too, which ends by letting SIGINT through again, for the worker as well. The
+    # process that forks inherits what is blocked here, and workers do from it.
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -224,17 +226,20 @@ def _worker(serve: Serve, settings: WebhookSettings, listener: socket.socket, re
 
 
 class _Reports:
-    """Reports each change of readiness to the parent; a worker whose parent is gone drains and ends."""
+    """Reports each change of readiness to the parent; a worker whose parent is gone drains and ends.
+
+    So does one that outlives the process from which it was forked, since the parent cannot follow it any more.
+    """
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._parent = os.getppid()
+        self._forked_from = os.getppid()
         self._reported: list[str] | None = None
         self._orphaned = False
 
     def __call__(self, waiting: list[str]) -> None:
         publish()  # a worker is not scraped: the parent reads what it has published
-        if os.getppid() != self._parent and not self._orphaned:
+        if not self._orphaned and not self._is_followed():
             self._orphaned = True
             _log.error("the parent process is gone; stopping")
             os.kill(os.getpid(), signal.SIGTERM)
@@ -243,6 +248,10 @@ class _Reports:
             with contextlib.suppress(OSError):
                 self._pipe.send(waiting)
 
+    def _is_followed(self) -> bool:
+        parent = multiprocessing.parent_process()
+        return os.getppid() == self._forked_from and parent is not None and parent.is_alive()
+
 
 class _Totals(Collector):
     """Memory, CPU time and open files over the parent and its workers, and how many workers were replaced so far.
@@ -250,8 +259,8 @@ class _Totals(Collector):
     The client library collects such figures for one process only.
     """
 
-    def __init__(self, workers: list[Worker]) -> None:
-        self._workers = workers
+    def __init__(self, workers: list[Worker], spent: dict[int, float]) -> None:
+        self._workers, self._spent = workers, spent
 
     def collect(self) -> Iterable[Metric]:
         yield CounterMetricFamily(
@@ -264,13 +273,14 @@ class _Totals(Collector):
         for pid in (os.getpid(), *(process.pid for process in processes if process and process.pid)):
             for family in _figures(pid):
                 families.setdefault(family.name, []).append(family)
+                if family.name == _CPU:
+                    self._spent[pid] = family.samples[0].value
         for name, found in families.items():
             if (combine := _COMBINE.get(name)) is None:
                 continue
             value = combine([family.samples[0].value for family in found])
             if name == _CPU:  # a total must not shrink when a worker is gone
-                gone = resource.getrusage(resource.RUSAGE_CHILDREN)
-                value += gone.ru_utime + gone.ru_stime
+                value = sum(self._spent.values())
             total = Metric(name, found[0].documentation, found[0].type)
             total.add_sample(found[0].samples[0].name, {}, value)
             yield total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.tenancy.agent.settings import CONFIG_MAP_NAME
-from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.wing import AGENT_LEASE
 from app.wiring import READ, Permission, Permissions, ReviewRule

@@ -12,7 +12,7 @@ WING = Wing(
     controllers=(
         Controller(
             "workloads",
-            build="app.workloads.build:controller",
+            build="app.workloads.controller.build:controller",
             reconcilers=("companions", "workload-status", "rule-status"),
             watches=("Workload", "TenantWorkloadRule", "AdminWorkloadRule", "Pod"),
         ),

@@ -12,17 +12,13 @@ from app.appwrappers.model import MOST_POD_SETS
 from app.appwrappers.settings import AdmissionSettings
 from app.kube.configuration import Configuration, data_of
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
-from app.settings.source import settings_as
 from app.wire import JSON
 
 WORKLOADS = "workloads.kueue.x-k8s.io"
 
 
-def review(context: Context) -> Parts:
-    """What mutates and what validates, where AppWrappers are reviewed; both follow the ConfigMap."""
-    settings = settings_as(context.settings, AdmissionSettings)
-    if not settings.appwrappers:
-        return Parts()
+def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
+    """What mutates and what validates; both follow the ConfigMap."""
     caches, name, strict = context.caches, settings.appwrapper_config, settings.appwrapper_strict
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
     configuration = Configuration(config_maps, name=name, parse=parse_config, usual=OperatorConfig())

@@ -19,13 +19,11 @@ from app.rmd.settings import AdmissionSettings
 
 
 def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
-    """With the backend `off` nothing is reviewed and nothing is read.
+    """What the backend decides, which is not `off`.
 
     RDT classes need their ConfigMap, daemons the nodes and the RmdWorkloads, `auto` all of it.
     """
     backend, caches = settings.rmd_backend, context.caches
-    if backend == "off":
-        return Parts()
     hosts = Hosts(Store(stored_host) if backend == "runtime" else caches.cache(NODES, stored_host))
 
     def runtime() -> bool:

@@ -31,12 +31,10 @@ from app.kube.client import KubeClient
 from app.kube.resources import SECRETS
 from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import StoredFiles, read_secret, write_secret
+from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
 
-CA_SECRET = "berth-gateway-ca"  # noqa: S105 - the name of an object
-SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
-ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
 SERVICE = "berth-gateway"
 AUTHORITY_NAME = "Berth Gateway CA"
 _ADMIN = "admin"

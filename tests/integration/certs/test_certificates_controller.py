@@ -21,7 +21,7 @@ from app.kube.retry import get_or_none
 from app.permissions import permissions_of
 from app.registry import BY_NAME, settings_of
 from app.runtime.composing import compose
-from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from tests.integration.certs.berthprocess import berth
 from tests.integration.certs.registered import (
     NAME,

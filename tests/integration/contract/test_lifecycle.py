@@ -237,16 +237,11 @@ def test_the_same_signal_twice_at_once_is_one_wish(launch, pki) -> None:
 
 def workers_of(server) -> list[int]:
     """The process ids of the workers, oldest first."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            pid, parent = int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
-            line = (path.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent == server.process.pid and b"spawn_main" in line:
-            found.append(pid)
-    return sorted(found)
+    return sorted(worker for forks in children(server.process.pid) for worker in children(forks))
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def alive(pid: int) -> bool:

@@ -20,7 +20,7 @@ from tests.support.waiting import PATIENCE
 
 def loaded_by(statements: str) -> str:
     """Which clients a new process has loaded after these statements."""
-    names = "('aiohttp', 'kubernetes', 'grpc')"
+    names = "('aiohttp', 'kubernetes.aio.client', 'grpc')"
     probe = f"import sys\n{statements}\nprint(*(name for name in {names} if name in sys.modules))"
     command = [sys.executable, "-c", probe]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.strip()
@@ -38,7 +38,7 @@ def test_a_role_has_its_client_loaded_before_it_runs() -> None:
         "from app.runtime.controller_settings import ControllerSettings\n"
         "compose(BY_NAME['controller'], ControllerSettings.load({}, environment=False))"
     )
-    assert loaded_by(composing) == "aiohttp kubernetes"
+    assert loaded_by(composing) == "aiohttp kubernetes.aio.client"
 
 
 def test_a_signal_while_the_client_loads_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
