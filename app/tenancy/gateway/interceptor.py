@@ -18,6 +18,7 @@ import structlog
 
 from app.errors import ApiError
 from app.tenancy.gateway.admitting import Admission, Evidence, Slots
+from app.tenancy.gateway.encoding import passing
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
@@ -103,7 +104,7 @@ class Guard(grpc.aio.ServerInterceptor):
         # Every method is served as streams of bytes, which look the same on the wire: of a request that it knows to be
         # one message, gRPC would take in all before it calls the handler, and hand it over parsed.
         made: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
-            guarded, response_serializer=handler.response_serializer
+            guarded, response_serializer=passing(handler.response_serializer)
         )
         return made
 

@@ -21,7 +21,6 @@ from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused, deleting
 from app.wire import JSON
 
-M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 _ATTEMPTS = 5
 """How often a write that met another one is tried."""
@@ -29,6 +28,25 @@ _PAGE = 25
 """Objects that are read at a time: each may have a megabyte and more."""
 _LISTS = 4
 """Lists of all tenants together; one of each."""
+_SLICE = 8
+"""Objects of a list that are encoded in one turn of the event loop …"""
+_SLICE_BYTES = 64 * 1024
+"""… and bytes, whichever is reached first."""
+
+
+class Slices:
+    """Cuts long work into slices: other work on the event loop has its turn between them."""
+
+    def __init__(self) -> None:
+        self._objects = self._bytes = 0
+
+    async def worked(self, size: int) -> None:
+        """One more object of so many bytes is done."""
+        self._objects += 1
+        self._bytes += size
+        if self._objects >= _SLICE or self._bytes >= _SLICE_BYTES:
+            self._objects = self._bytes = 0
+            await asyncio.sleep(0)
 
 
 class Service:
@@ -64,20 +82,29 @@ class Service:
         )
         return every_item(lambda token: self._in_turn(lambda: page(continue_token=token)))
 
-    async def _messages(
-        self, resource: Resource, make: Callable[[JSON], M], *, hint: str, selector: str = ""
-    ) -> list[M]:
-        """What `make` makes of each object. RESOURCE_EXHAUSTED with the `hint` for more than a message may have."""
-        made: list[M] = []
-        size, limit = 0, self._backend.limits.message_bytes
+    async def _listed(
+        self,
+        resource: Resource,
+        make: Callable[[JSON], Message],
+        entry: Callable[[bytes], bytes],
+        *,
+        hint: str,
+        selector: str = "",
+    ) -> bytes:
+        """The encoded list of what `make` makes of each object. `entry` makes its entry of one.
+
+        RESOURCE_EXHAUSTED with the `hint` for more than a message may have. Other work goes on between the slices.
+        """
+        made, limit, slices = bytearray(), self._backend.limits.message_bytes, Slices()
         async with self._lists.of(self._namespace):
             async for item in self._objects(resource, selector):
-                made.append(make(item))
-                size += made[-1].ByteSize()
-                if size > limit:
+                encoded = make(item).SerializeToString()
+                made += entry(encoded)
+                if len(made) > limit:
                     text = f"the list has more than {limit} bytes, the most that a message may have; {hint}"
                     raise Refused(Code.RESOURCE_EXHAUSTED, text)
-        return made
+                await slices.worked(len(encoded))
+        return bytes(made)
 
     async def _until_written(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` returns: it looks at what there is and writes, again where another client came between."""
