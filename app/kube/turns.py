@@ -70,9 +70,9 @@ class Turns:
 
 _LEAST = 2
 """With the second one a server has work as soon as it has finished the first."""
-_WAITED = 2.0
+_WAITED = 1.5
 """Of a request that took so many times as long as the shortest of its kind, half was waiting."""
-_AGING = 1.01
+_AGING = 1.001
 """The shortest time grows by this factor with each request, because a server may become slower."""
 
 
