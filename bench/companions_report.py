@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ mpl.use("svg")
 
 from matplotlib import pyplot as plt
 from rich.console import Console
-from rich.table import Table
 
-from bench import matching
+from bench import figures, matching
 from bench.companions import Convergence
 from bench.companions_events import FEW, MANY, Events
 from bench.companions_memory import Kept
 from bench.companions_objects import MATCHES
 from bench.fairness import ASKED, Fairness
-from bench.report import Row, number, versions
+from bench.figures import Figure, number
+from bench.report import versions
 
 CONVERGENCE_AIM = 0.7
 _KIB = 1024
@@ -74,53 +74,47 @@ class WorkloadRun:
     real: bool = False
 
 
-def rows(run: WorkloadRun) -> list[Row]:
+def found(run: WorkloadRun) -> list[Figure]:
     """Every finding, in the order in which it is told."""
-    convergence = run.convergence
+    convergence, events, goal = run.convergence, run.events, matching.RATIO_GOAL
     rounds = convergence.rounds
-    found = [
-        _ratios(
+    return [
+        Figure.median(
             f"all {convergence.size.companions:,} companions: bare client / controller",
             [one.ratio for one in rounds],
             economy=statistics.median(one.economy for one in rounds),
             aim=CONVERGENCE_AIM,
         ),
-        _ratios("the same, from the controller's start", [one.bare / one.started for one in rounds]),
-        _ratios("the same, with all statuses written", [one.bare / one.statuses for one in rounds]),
+        Figure.median("companions, from the controller's start", [one.bare / one.started for one in rounds]),
+        Figure.median("companions, with all statuses written", [one.bare / one.statuses for one in rounds]),
+        Figure(f"one event: {MANY} rules / {FEW}", events.ratio, goal, "less", economy=events.economy),
+        Figure("one event, in the matcher alone", events.pure.ratio, goal, "less"),
+        *_memory(run),
+        *_quiet("beside a loud one / alone", run.fairness.ratio),
+        *_quiet("beside a loud one / loud one at another gateway", run.fairness.share),
     ]
-    events = run.events
-    found += [
-        Row(
-            f"one event: {MANY} rules / {FEW}",
-            number(events.ratio),
-            economy=number(events.economy),
-            aim=f"≤ {matching.RATIO_GOAL:g}",
-            met=events.ratio <= matching.RATIO_GOAL,
-        ),
-        Row(
-            "the same in the matcher alone",
-            number(events.pure.ratio),
-            aim=f"≤ {matching.RATIO_GOAL:g}",
-            met=events.pure.ratio <= matching.RATIO_GOAL,
-        ),
-    ]
-    found += _memory(run)
-    for what in ASKED:
-        pair = [number(run.fairness.ratio(what, percent)) for percent in (50, 99)]
-        found.append(Row(f"quiet tenant, {what}: beside a loud one / alone, p50, p99", ", ".join(pair)))
-    for what in ASKED:
-        pair = [number(run.fairness.share(what, percent)) for percent in (50, 99)]
-        found.append(Row(f"{what}: beside a loud one / loud one at another gateway, p50, p99", ", ".join(pair)))
-    return found
 
 
-def _memory(run: WorkloadRun) -> list[Row]:
-    aim = matching.MEMORY_GOAL
-    goal = f"< {aim // _KIB} KiB"
+def _memory(run: WorkloadRun) -> list[Figure]:
+    goal = matching.MEMORY_GOAL / _KIB
+    whole = f"memory of a workload with {MATCHES} companions"
     return [
-        Row("memory of a workload", _kib(run.kept.alone), aim=goal, met=run.kept.alone < aim),
-        Row(f"the same with its {MATCHES} companions", _kib(run.kept.whole), aim=goal, met=run.kept.whole < aim),
-        Row("the same, resident", _kib(run.convergence.resident_bytes)),
+        Figure("memory of a workload", run.kept.alone / _KIB, goal, "less", unit="KiB"),
+        Figure(whole, run.kept.whole / _KIB, goal, "less", unit="KiB"),
+        Figure(
+            f"memory of a workload with {MATCHES} companions, resident",
+            run.convergence.resident_bytes / _KIB,
+            better="less",
+            unit="KiB",
+        ),
+    ]
+
+
+def _quiet(compared: str, ratio: Callable[[str, int], float]) -> list[Figure]:
+    return [
+        Figure(f"quiet tenant, {what}: {compared}, p{percent}", ratio(what, percent), better="less")
+        for what in ASKED
+        for percent in (50, 99)
     ]
 
 
@@ -136,13 +130,7 @@ def warnings(run: WorkloadRun) -> list[str]:
 
 
 def show(run: WorkloadRun, console: Console) -> None:
-    table = Table(title="The Workload API, as ratios", title_justify="left")
-    for name in ("measured", "ratio", "spread", "by CPU", "aim", ""):
-        table.add_column(name, justify="left" if name in ("measured", "") else "right")
-    for row in rows(run):
-        mark = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[row.met]
-        table.add_row(row.what, row.value, row.spread, row.economy, row.aim, mark)
-    console.print(table)
+    figures.show("The Workload API, as ratios", found(run), console)
     for warning in warnings(run):
         console.print(f"[yellow]warning:[/] {warning}")
     loud = run.fairness.loud
@@ -152,15 +140,10 @@ def show(run: WorkloadRun, console: Console) -> None:
 def markdown(run: WorkloadRun, *, cores: int) -> str:
     """The page kept in docs/: findings and method, without absolute times."""
     size = run.convergence.size
-    words = {True: "met", False: "missed", None: ""}
     server = "a real kube-apiserver" if run.real else "the sandbox's API server"
     lines = ["# Benchmark of the Workload API", "", "`make bench` wrote this page and the picture.", ""]
     lines += ["![ratios](bench-companions.svg)", ""]
-    lines += ["| measured | ratio | spread | by CPU | aim | |", "| --- | ---: | ---: | ---: | ---: | --- |"]
-    lines += [
-        f"| {row.what} | {row.value} | {row.spread} | {row.economy} | {row.aim} | {words[row.met]} |"
-        for row in rows(run)
-    ]
+    lines += figures.markdown(found(run))
     lines += ["", *(f"Warning: {text}." for text in warnings(run))]
     lines += [f"Measured with {versions(('uvloop', 'aiohttp', 'grpcio', 'kubernetes'))}.", "", "## Method", ""]
     method = _METHOD.format(
@@ -216,20 +199,3 @@ def _bars(axes: Any, values: Sequence[tuple[str, float]], title: str, aim: float
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), frameon=False)
-
-
-def _ratios(what: str, ratios: Sequence[float], *, economy: float = 0.0, aim: float = 0.0) -> Row:
-    ratio = statistics.median(ratios)
-    spread = f"{number(min(ratios))} to {number(max(ratios))}" if len(ratios) > 1 else ""
-    return Row(
-        what,
-        number(ratio),
-        spread,
-        number(economy) if economy else "",
-        f"≥ {aim:g}" if aim else "",
-        ratio >= aim if aim else None,
-    )
-
-
-def _kib(count: float) -> str:
-    return f"{count / _KIB:.1f} KiB"

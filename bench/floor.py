@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +64,30 @@ def main() -> None:
     parser.add_argument("--cert", required=True)
     parser.add_argument("--key", required=True)
     parser.add_argument("--answers", type=Path, required=True, help="JSON object: path to body")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the port")
     parser.add_argument("--fastapi", action="store_true", help="answer from a FastAPI route")
     given = parser.parse_args()
+    if given.workers == 1:
+        serve(given)
+        return
+    # Daemons end with their parent, and it with a signal that Python hears.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=serve, args=(given,), daemon=True) for _ in range(given.workers)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def serve(given: argparse.Namespace) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     context, _ = server_context()
     context.load_cert_chain(given.cert, given.key)
     answers = json.loads(given.answers.read_text())
     app: ASGIApp = fastapi_answers(answers) if given.fastapi else ConstantAnswers(answers)
     server = make_server(app, context=context)
-    uvloop.run(server.serve(sockets=[bind("127.0.0.1", given.port)]))
+    uvloop.run(server.serve(sockets=[bind("127.0.0.1", given.port, shared=given.workers > 1)]))
 
 
 if __name__ == "__main__":

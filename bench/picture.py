@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ mpl.use("svg")
 
 from matplotlib import pyplot as plt
 
-from bench.report import FLOOR_AIMS, number
-from bench.rounds import Run
+from bench.figures import Figure, number
+from bench.reviews import NAMES
 
 # Okabe and Ito's palette, distinct for every kind of color vision; the hatches serve for print.
-_GREY, _BLUE, _ORANGE, _GREEN = "#999999", "#0072B2", "#E69F00", "#009E73"
+_GREY, _BLUE, _SKY, _ORANGE, _GREEN = "#999999", "#0072B2", "#56B4E9", "#E69F00", "#009E73"
 _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
 
 
-def draw(run: Run, path: Path) -> None:
-    """Write the SVG; the same run gives the same bytes."""
+def draw(figures: Iterable[Figure], path: Path, *, scaling: Mapping[str, str]) -> None:
+    """Write the SVG; the same figures give the same bytes. `scaling` has labels for names of figures."""
+    found = {figure.name: figure for figure in figures}
     mpl.rcParams.update(
         {
             "svg.hashsalt": "berth",
@@ -30,64 +32,55 @@ def draw(run: Run, path: Path) -> None:
             "hatch.linewidth": 0.6,
         }
     )
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(11, 4.6), gridspec_kw={"width_ratios": [3, 2]}, layout="constrained"
+    canvas, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 5.2), gridspec_kw={"width_ratios": [3, 2]}, layout="constrained"
     )
-    figure.patch.set_facecolor("white")
-    _baselines(left, run)
-    _scaling(right, run)
-    figure.suptitle("Berth's admission webhook: reviews answered, as ratios (longer is better)", fontsize=13)
-    figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(figure)
+    canvas.patch.set_facecolor("white")
+    _baselines(left, found)
+    _scaling(right, {label: found[name] for name, label in scaling.items()})
+    canvas.suptitle("Berth's admission webhook: reviews answered, as ratios (longer is better)", fontsize=13)
+    canvas.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(canvas)
 
 
-def _baselines(axes: Any, run: Run) -> None:
+def _baselines(axes: Any, found: Mapping[str, Figure]) -> None:
     """The floor is 1; Berth and kopf beside it, by review, with what Berth is to kopf."""
-    ticks = []
-    for row, (floor, kopf) in enumerate(zip(run.floor, run.kopf, strict=True)):
-        ours, times = floor.throughput, kopf.throughput
+    ticks, longest = [], 1.0
+    for row, review in enumerate(NAMES):
+        distinct, replicas = (found[f"{review}-{kind}: throughput / floor"] for kind in ("distinct", "replicas"))
+        times = found[f"{review}-distinct: throughput / kopf"].value
+        slow = distinct.value / times
         bars = (
-            ("floor: constant answer", 1.0, _GREY, "", "1"),
-            ("Berth", ours, _BLUE, "", number(ours)),
-            ("kopf", ours / times, _ORANGE, "///", f"{number(ours / times)}: Berth does {number(times)} times as many"),
+            ("floor: constant answer", 1.0, _GREY, "", "1", None),
+            ("Berth, replicas", replicas.value, _SKY, "", number(replicas.value), replicas.aim),
+            ("Berth, distinct Pods", distinct.value, _BLUE, "", number(distinct.value), distinct.aim),
+            ("kopf", slow, _ORANGE, "///", f"{number(slow)}: Berth does {number(times)} times as many", None),
         )
-        for place, (name, value, color, hatch, label) in enumerate(bars):
-            y = row * 4 + place
+        for place, (name, value, color, hatch, label, aim) in enumerate(bars):
+            y = row * 5 + place
             axes.barh(y, value, color=color, hatch=hatch, edgecolor="white", label=name if row == 0 else None)
-            inside = value > 0.75
-            axes.annotate(
-                label,
-                (value, y),
-                xytext=(-5 if inside else 5, 0),
-                textcoords="offset points",
-                ha="right" if inside else "left",
-                va="center",
-                color="white" if inside and color == _BLUE else "black",
-            )
-        aim = FLOOR_AIMS.get(floor.review)
-        if aim is not None:
-            axes.plot([aim, aim], [row * 4 + 0.5, row * 4 + 1.5], color="black", label="aim" if row == 1 else None)
-        ticks.append(row * 4 + 1)
-    axes.set_yticks(ticks, [duel.review for duel in run.floor])
-    axes.set_xlim(0, 1.05)
+            axes.annotate(label, (value, y), xytext=(5, 0), textcoords="offset points", va="center", bbox=_PLAIN)
+            if aim is not None:
+                first = row == place - 1 == 0
+                axes.plot([aim, aim], [y - 0.5, y + 0.5], color="black", label="aim" if first else None)
+            longest = max(longest, value, aim or 0)
+        ticks.append(row * 5 + 1.5)
+    axes.set_yticks(ticks, NAMES)
+    axes.set_xlim(0, longest * 1.15)
     _finish(axes, "throughput over TLS, one worker (floor = 1)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5, frameon=False, fontsize=9)
 
 
-def _scaling(axes: Any, run: Run) -> None:
-    few, many = run.memory
-    bars = (
-        ("2 workers\n(1 worker = 1)", run.workers.throughput, ""),
-        (f"{many.attachments:,} attachments\n({few.attachments} = 1)", run.attachments.throughput, "\\\\"),
-    )
-    for y, (_, value, hatch) in enumerate(bars):
-        axes.barh(y, value, height=0.6, color=_GREEN, hatch=hatch, edgecolor="white")
-        axes.annotate(number(value), (value, y), xytext=(6, 0), textcoords="offset points", va="center", bbox=_PLAIN)
-    axes.axvline(1, color="black", linewidth=1, linestyle="--")
-    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars])
-    axes.set_xlim(0, max(2.2, *(value * 1.15 for _, value, _ in bars)))
-    axes.set_xlabel(f"{many.attachments:,} attachments: {many.after_load:.0f} MiB a worker", fontsize=10)
-    _finish(axes, "throughput on webhook-demo")
+def _scaling(axes: Any, bars: Mapping[str, Figure]) -> None:
+    for y, figure in enumerate(bars.values()):
+        axes.barh(y, figure.value, height=0.6, color=_GREEN, edgecolor="white")
+        label = number(figure.value)
+        axes.annotate(label, (figure.value, y), xytext=(6, 0), textcoords="offset points", va="center", bbox=_PLAIN)
+        if figure.aim is not None:
+            axes.plot([figure.aim, figure.aim], [y - 0.4, y + 0.4], color="black")
+    axes.set_yticks(range(len(bars)), list(bars))
+    axes.set_xlim(0, max(1.0, *(figure.value for figure in bars.values())) * 1.15)
+    _finish(axes, "throughput on webhook-demo, distinct Pods")
 
 
 def _finish(axes: Any, title: str) -> None:

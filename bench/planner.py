@@ -44,7 +44,7 @@ class Cost:
 
 def cost(name: str, *, calls: int = 2000) -> Cost:
     """Time the stages for the review of that name; the best of some repeats, which noise cannot improve."""
-    body = reviews.read(name).body
+    body = reviews.recorded(name)
     chain = Chain(injectors=[NetworksInjector(_attachments(), switches=Switches)])
     review = decode(body)
     decision, _ = _decided(chain.review(review.request))

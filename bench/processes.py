@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
+_HELPER = "resource_tracker"
+"""Python's own process beside those of `multiprocessing`."""
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
@@ -26,16 +28,19 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 def resident_mib(pid: int) -> float:
     """Resident set of one process in MiB."""
-    for line in _read(pid, "status").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+    return _kib(pid, "status", "VmRSS:") / 1024
+
+
+def private_mib(pid: int) -> float:
+    """The memory in MiB that this process shares with no other."""
+    return (_kib(pid, "smaps_rollup", "Private_Clean:") + _kib(pid, "smaps_rollup", "Private_Dirty:")) / 1024
 
 
 def serving_pids(pid: int) -> list[int]:
-    """The worker processes under `pid`, or `pid` itself where it has none."""
+    """The worker processes under `pid`, which have no children of their own, or `pid` itself where it has none."""
     children = [int(word) for word in _read(pid, f"task/{pid}/children").split()]
-    return [child for child in children if "spawn_main" in _read(child, "cmdline")] or [pid]
+    workers = [worker for child in children if _HELPER not in _read(child, "cmdline") for worker in serving_pids(child)]
+    return workers or [pid]
 
 
 def cores() -> tuple[set[int], set[int]]:
@@ -50,6 +55,13 @@ def pin(pid: int, allowed: set[int]) -> None:
     """Bind a process (its threads to come included) to cores; an empty set binds nothing."""
     if allowed:
         os.sched_setaffinity(pid, allowed)
+
+
+def _kib(pid: int, name: str, field: str) -> int:
+    for line in _read(pid, name).splitlines():
+        if line.startswith(field):
+            return int(line.split()[1])
+    return 0
 
 
 def _read(pid: int, name: str) -> str:

@@ -1,11 +1,10 @@
-"""Says what a run found: rows with their aims, as a table on the terminal and as Markdown."""
+"""Says what a run of the webhook's parts found: figures with their aims, speeds of this machine, a page."""
 
 from __future__ import annotations
 
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from statistics import median
@@ -13,13 +12,28 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bench.rounds import Duel, Run
+from bench.figures import Figure, markdown
+from bench.rounds import FEW, MANY, Attachments, Baselines, Duel, Plan, Scaling
+from bench.startup import MANY as LISTED
 
-FLOOR_AIMS = {"webhook-demo": 0.75, "rich": 0.65}
-_KOPF_AIMS = {"webhook-demo": 10.0, "rich": 20.0}
-_MEMORY_AIM = 120.0
-# Rounds of equal servers differ by a few hundredths: less than the first is slower, growth is more than noise.
-_EQUAL, _GROWTH = 0.95, 1.2
+FLOOR_AIMS = {
+    "plain-distinct": 1.0,
+    "plain-replicas": 1.0,
+    "webhook-demo-distinct": 0.75,
+    "webhook-demo-replicas": 1.0,
+    "rich-distinct": 0.6,
+    "rich-replicas": 0.9,
+}
+_KOPF_AIMS = {"webhook-demo-distinct": 20.0, "rich-distinct": 35.0}
+_P99_AIMS = {"distinct": 2.0, "replicas": 1.5}
+_WORKERS, _FLOORS, _ATTACHMENTS = "2 workers / 1", "2 floors / 1", f"{MANY:,} attachments / {FEW}"
+SCALING = {
+    _WORKERS: "2 workers\n(1 worker = 1)",
+    _FLOORS: "2 floors\n(1 floor = 1)",
+    _ATTACHMENTS: f"{MANY:,} attachments\n({FEW} = 1)",
+}
+"""What the picture shows beside the baselines: labels by name of a figure."""
+
 # Above this share of its core the generator, not the server, may set the pace.
 _SATURATED = 0.9
 # Under full load a server that gets less of its core than this has shared it with other programs.
@@ -28,163 +42,129 @@ _STARVED = 0.9
 _METHOD = """\
 One run measures everything, on one machine and one after another, so that the ratios hold and the times do not matter.
 
-- **Load**: a process of its own sends recorded reviews (`tests/support/reviews`) over 16 TLS keep-alive
-  connections, one review in flight on each. Every answer is checked: HTTP 200 and, byte by byte,
-  the first answer, which was parsed.
+- **Reviews**: recorded ones (`tests/support/reviews`) with the token volume that an API server adds, and as many made
+  of them in advance as a round needs. *Distinct*: the name, uid, token volume, container names and images differ.
+  *Replicas*: the name, uid and token volume differ, as in the Pods of one template. Each round goes on where the last
+  one ended.
+- **Load**: `wrk` (a generator in Python where there is none) over TLS keep-alive connections, 16 where nothing else is
+  said, with one review in flight on each. It does not verify the certificate. Before the rounds, the patched Pods of
+  {sample} reviews of each load are compared in full with those that kopf makes; in the rounds, each answer must be
+  HTTP 200 and be the same as those, byte by byte but for the uid (and the patch, where kopf's differs by Pod).
 - **Cores**: servers that are compared share one core, the generator has another. How busy the
   generator was is printed; near 100 % it would flatter whatever is slower than itself.
-- **Rounds**: the servers take turns, {rounds} rounds of {seconds:g} s each after a warm-up; a ratio
-  is the median of the ratios within the rounds, and the spread is their least and greatest. "By
-  CPU" is the ratio of reviews by CPU second of the server: where other work took cores away in some
-  rounds, it is the steadier figure.
+- **Rounds**: the servers take turns, {rounds} rounds of {seconds:g} s each ({side_rounds} with one connection, and of
+  kopf and the FastAPI route); a ratio is the median of the ratios within the rounds, and the spread is their
+  least and greatest. "By CPU" is the ratio of the CPU time for each review: where other work took cores away in some
+  rounds, it is the steadier figure. The opening of the connections is a part of each round, for all alike.
 - **Berth**: `berth webhook --insecure`, started as an operator starts it, with one worker; log (a
   line for every review, written to a file) and metrics on.
 - **Floor**: the same uvicorn settings, TLS context and uvloop around an application that reads the
-  body and sends Berth's own answer, made in advance. No webhook on this server can be faster.
+  body and sends an answer of Berth's, made in advance. Above 1, Berth answers on a shorter way than that of ASGI.
 - **FastAPI route**: the same answer, made in advance, from an ordinary FastAPI route on the same
-  server: where a webhook starts that is written the usual way. Berth's admission paths stand before
-  FastAPI.
+  server: where a webhook starts that is written the usual way.
 - **kopf**: `kopf.WebhookServer` with the same TLS context and kopf's own `serve_admission_request`,
   registry and default log, on uvloop as under `kopf run`; without the operator's tasks that need a
-  cluster, which take no part in a review. Its handler makes the same Pod (that is checked before
-  anything is measured) and validates nothing.
-- **Workers**: two against one, 64 connections, bound to no core; the generator needs its share of
-  the same cores. 1.2 counts as growth.
-- **Attachments**: {many} in the cache against {few}, listed and watched from a stand-in for an API
-  server, which is how a worker in a cluster fills its memory. Resident memory is VmRSS of the
-  worker, after the load and, in parentheses, before it. 0.95 counts as no slower.
+  cluster, which take no part in a review. Its handler makes the same Pod and validates nothing.
+- **Workers**: two against one, of Berth and of the floor, {connections} connections, bound to no core; the generator
+  needs its share of the same cores. The aim of 1.8 of what two floors give over one is read as 0.9 of the floor's own
+  ratio, as two of a server that shares nothing give 2.
+- **Attachments**: {many:,} in the cache against {few}, listed and watched from a stand-in for an API
+  server, which is how a worker in a cluster fills its memory. Resident memory is VmRSS of the worker after the load.
+- **Start**: from the start of the process until `/readyz` says yes, with {listed:,} attachments from the same stand-in,
+  on the other core. The bare process imports the modules of libraries that the webhook has imported by then, in the
+  same order, and lists the same attachments in pages of the same size.
+- **Commands**: `berth --help`, and `berth explain` of a Pod that selects networks, against
+  `python -c "import typer, rich"`.
+- **Memory**: after load. The first worker: VmRSS of `berth webhook` with one worker. Each further one: the pages that a
+  worker of two shares with no other process (`Private_Clean` and `Private_Dirty` of `smaps_rollup`); the larger counts.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One finding; `aim` is empty where there is none, `met` then None."""
-
-    what: str
-    value: str
-    spread: str = ""
-    economy: str = ""
-    aim: str = ""
-    met: bool | None = None
-
-
-def rows(run: Run) -> list[Row]:
+def of_baselines(found: Baselines) -> list[Figure]:
     """Every finding, in the order in which it is told."""
-    found = [_throughput(duel, "floor", FLOOR_AIMS) for duel in run.floor]
-    found += [_throughput(duel, "FastAPI route", {}) for duel in run.fastapi]
-    found += [_throughput(duel, "kopf", _KOPF_AIMS) for duel in run.kopf]
-    for duels, load in ((run.floor, "16 connections"), (run.single, "1 connection")):
-        found += [
-            Row(f"{duel.review}: p50, p99 / floor, {load}", f"{duel.latency(50):.2f}, {duel.latency(99):.2f}")
-            for duel in duels
-        ]
-    found.append(_workers(run))
-    ratio = run.attachments.throughput
-    found.append(_duel("5,000 attachments / 2", run.attachments, aim="no slower", met=ratio >= _EQUAL))
-    for memory in run.memory:
-        found.append(
-            Row(
-                f"memory of a worker, {memory.attachments:,} attachments",
-                f"{memory.after_load:.0f} MiB ({memory.at_rest:.0f})",
-                aim=f"< {_MEMORY_AIM:g} MiB",
-                met=memory.after_load < _MEMORY_AIM,
-            )
-        )
-    return found
+    told = [_duel("throughput / floor", duel, FLOOR_AIMS.get(duel.load.name)) for duel in found.floor]
+    told += [_duel("throughput / kopf", duel, _KOPF_AIMS.get(duel.load.name)) for duel in found.kopf]
+    told += [_duel("throughput / FastAPI route", duel, None) for duel in found.fastapi]
+    for duel in found.floor:
+        told += _percentiles(duel, "16 connections", aim=_P99_AIMS[duel.load.kind])
+    for duel in found.single:
+        told += _percentiles(duel, "1 connection", aim=None)
+    return told
 
 
-def warnings(run: Run) -> list[str]:
+def of_workers(found: Scaling) -> list[Figure]:
+    return [
+        Figure.median(_WORKERS, found.berth.ratios, economy=found.berth.economy),
+        Figure.median(_FLOORS, found.floor.ratios, economy=found.floor.economy),
+        Figure.median("what a second worker gives / what a second floor gives", found.shares, aim=0.9),
+    ]
+
+
+def of_attachments(found: Attachments) -> list[Figure]:
+    duel = found.duel
+    return [
+        Figure.median(_ATTACHMENTS, duel.ratios, aim=0.95, economy=duel.economy),
+        Figure(f"memory of a worker, {FEW} attachments", found.few_mib, better="less", unit="MiB"),
+        Figure(f"memory of a worker, {MANY:,} attachments", found.many_mib, better="less", unit="MiB"),
+    ]
+
+
+def warnings_of(duels: Iterable[Duel]) -> list[str]:
     """What makes a ratio doubtful."""
     found = []
-    for duel in run.floor:
-        busy = median(result.generator_busy for result in duel.baseline)
-        if busy > _SATURATED:
-            found.append(f"{duel.review}: the generator was {busy:.0%} busy; the floor may be faster than measured")
-    shares = {f"{duel.review}: berth": _busy(duel) for duel in run.floor}
-    shares |= {"5,000 attachments: berth": _busy(run.attachments), "2 workers and the generator": run.cores_busy}
-    found += [
-        f"{who} got {share:.0%} of the CPU there is; other work on this machine blurs the ratios"
-        for who, share in shares.items()
-        if share < _STARVED
-    ]
+    for duel in duels:
+        generator = median(result.generator_busy for result in duel.baseline)
+        if generator > _SATURATED:
+            found.append(f"{duel.load.name}: the generator was {generator:.0%} busy; the floor may be faster")
+        share = median(result.server_busy for result in duel.results)
+        if share < _STARVED:
+            found.append(f"{duel.load.name}: berth got {share:.0%} of its core; other work blurs the ratios")
     return found
 
 
-def show(run: Run, console: Console) -> None:
-    """The findings as a table, then how fast this machine is, which the findings do not show."""
-    table = Table(title="Berth's webhook, as ratios", title_justify="left")
-    for name, justify in (
-        ("measured", "left"),
-        ("ratio", "right"),
-        ("spread", "right"),
-        ("aim", "right"),
-        ("", "left"),
-    ):
-        table.add_column(name, justify="right" if justify == "right" else "left")
-    for row in rows(run):
-        mark = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[row.met]
-        table.add_row(row.what, row.value, row.spread, row.economy, row.aim, mark)
+def show_speeds(found: Baselines, console: Console) -> None:
+    """How fast this machine is, which the figures do not show."""
+    table = Table(title="On this machine (no measure of anything else)", title_justify="left")
+    for name in ("load", "reviews/s: floor", "berth", "CPU µs: floor", "berth", "generator busy"):
+        table.add_column(name, justify="left" if name == "load" else "right")
+    for duel in found.floor:
+        pair = (duel.baseline, duel.results)
+        rates = [f"{median(result.rate for result in of):,.0f}" for of in pair]
+        costs = [f"{median(result.cost for result in of) * 1e6:.0f}" for of in pair]
+        busy = f"{median(result.generator_busy for result in duel.baseline):.0%} (floor)"
+        table.add_row(duel.load.name, *rates, *costs, busy)
     console.print(table)
-    speeds = Table(title="Reviews a second here (no measure of anything but this machine)", title_justify="left")
-    for name in ("review", "floor", "berth", "kopf", "generator busy", "berth busy"):
-        speeds.add_column(name, justify="left" if name == "review" else "right")
-    for floor, kopf in zip(run.floor, run.kopf, strict=True):
-        speeds.add_row(
-            floor.review,
-            *(f"{median(result.rate for result in of):,.0f}" for of in (floor.baseline, floor.results, kopf.baseline)),
-            f"{median(result.generator_busy for result in floor.baseline):.0%} (floor)",
-            f"{median(result.server_busy for result in floor.results):.0%}",
-        )
-    console.print(speeds)
-    for warning in warnings(run):
-        console.print(f"[yellow]warning:[/] {warning}")
 
 
-def markdown(run: Run, *, rounds: int, seconds: float) -> str:
+def page(figures: Iterable[Figure], warnings: Iterable[str], plan: Plan, *, sample: int, connections: int) -> str:
     """The page kept in docs/: findings and method, without absolute times."""
     lines = ["# Benchmark", "", "`make bench` wrote this page and the picture.", "", "![ratios](bench.svg)", ""]
-    lines += ["The Workload API has [a page of its own](bench-companions.md).", ""]
-    lines += ["| measured | ratio | spread | by CPU | aim | |", "| --- | ---: | ---: | ---: | ---: | --- |"]
-    words = {True: "met", False: "missed", None: ""}
-    lines += [
-        f"| {row.what} | {row.value} | {row.spread} | {row.economy} | {row.aim} | {words[row.met]} |"
-        for row in rows(run)
+    lines += ["The Workload API has [a page of its own](bench-companions.md).", "", *markdown(figures), ""]
+    lines += [f"Warning: {text}." for text in warnings]
+    packages = ("uvicorn", "uvloop", "httptools", "kopf", "aiohttp")
+    lines += [f"Measured with {versions(packages)}.", "", "## Method", "", ""]
+    return "\n".join(lines) + _METHOD.format(
+        rounds=plan.rounds,
+        side_rounds=plan.side_rounds,
+        seconds=plan.seconds,
+        sample=sample,
+        connections=connections,
+        few=FEW,
+        many=MANY,
+        listed=LISTED,
+    )
+
+
+def _duel(what: str, duel: Duel, aim: float | None) -> Figure:
+    return Figure.median(f"{duel.load.name}: {what}", duel.ratios, aim=aim, economy=duel.economy)
+
+
+def _percentiles(duel: Duel, load: str, *, aim: float | None) -> list[Figure]:
+    name = duel.load.name
+    return [
+        Figure.median(f"{name}: p50 / floor, {load}", duel.latencies("p50"), better="less"),
+        Figure.median(f"{name}: p99 / floor, {load}", duel.latencies("p99"), better="less", aim=aim),
     ]
-    lines += [
-        "",
-        *(f"Warning: {text}." for text in warnings(run)),
-        f"Measured with {versions(('uvicorn', 'uvloop', 'httptools', 'kopf', 'aiohttp'))}.",
-        "",
-        "## Method",
-        "",
-    ]
-    few, many = (memory.attachments for memory in run.memory)
-    return "\n".join(lines) + "\n" + _METHOD.format(rounds=rounds, seconds=seconds, few=few, many=f"{many:,}")
-
-
-def _busy(duel: Duel) -> float:
-    return median(result.server_busy for result in duel.results)
-
-
-def _throughput(duel: Duel, baseline: str, aims: dict[str, float]) -> Row:
-    aim = aims.get(duel.review)
-    met = None if aim is None else duel.throughput >= aim
-    return _duel(f"{duel.review}: throughput / {baseline}", duel, aim="" if aim is None else f"≥ {aim:g}", met=met)
-
-
-def _workers(run: Run) -> Row:
-    what = f"2 workers / 1 ({run.cores_busy:.0%} of the cores busy)"
-    return _duel(what, run.workers, aim="grows", met=run.workers.throughput >= _GROWTH)
-
-
-def _duel(what: str, duel: Duel, *, aim: str, met: bool | None) -> Row:
-    spread = f"{number(min(duel.ratios))} to {number(max(duel.ratios))}"
-    return Row(what, number(duel.throughput), spread, number(duel.economy), aim, met)
-
-
-def number(value: float) -> str:
-    """Three digits at most: more would be noise."""
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def versions(packages: Iterable[str]) -> str:

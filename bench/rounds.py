@@ -10,24 +10,28 @@ import base64
 import json
 import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import jsonpatch
 
 from bench import reviews
-from bench.load import Result
-from bench.servers import Server, load, start_api, start_berth, start_floor, start_kopf
+from bench.load import SAMPLE, ask
+from bench.reviews import Load
+from bench.servers import Result, Server, load, running, start_api, start_berth, start_floor, start_kopf
 from bench.surroundings import Surroundings
 
-MANY, FEW = 5000, 2
+MANY, FEW = 20_000, 2
 """How many attachments the caches hold in the comparison of caches."""
 
+MANY_CONNECTIONS = 64
+"""Enough for an even spread over workers."""
+
 Progress = Callable[[str], None]
-_DEMO = "webhook-demo"
+Loads = Mapping[str, Load]
+_DEMO = "webhook-demo-distinct"
 
 
 class MeasureError(Exception):
@@ -36,24 +40,24 @@ class MeasureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long a run takes: `rounds` of `seconds` for each server and review."""
+    """How long a run takes: `rounds` of `seconds` for each server and load; `side_rounds` for what has no aim."""
 
     rounds: int = 7
-    seconds: float = 0.8
-    side_rounds: int = 5
+    seconds: int = 1
+    side_rounds: int = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """Rounds of one server against a baseline on one review, paired by round."""
+    """Rounds of one server against a baseline on one load, paired by round."""
 
-    review: str
+    load: Load
     results: tuple[Result, ...]
     baseline: tuple[Result, ...]
 
     @property
     def ratios(self) -> list[float]:
-        return [ours.rate / theirs.rate for ours, theirs in zip(self.results, self.baseline, strict=True)]
+        return [ours.rate / theirs.rate for ours, theirs in self._pairs()]
 
     @property
     def throughput(self) -> float:
@@ -62,161 +66,180 @@ class Duel:
     @property
     def economy(self) -> float:
         """The ratio of reviews by CPU second of the server, which other work on the machine hardly touches."""
-        pairs = zip(self.results, self.baseline, strict=True)
-        return statistics.median(
-            ours.rate / theirs.rate * theirs.server_busy / ours.server_busy
-            for ours, theirs in pairs
-            if ours.server_busy
-        )
+        return statistics.median(theirs.cost / ours.cost for ours, theirs in self._pairs() if ours.cost)
 
-    def latency(self, which: Literal[50, 99]) -> float:
-        """The median over rounds of the ratio of that percentile."""
-        pairs = zip(self.results, self.baseline, strict=True)
-        return statistics.median(ours.percentile[which] / theirs.percentile[which] for ours, theirs in pairs)
+    def latencies(self, which: Literal["p50", "p99"]) -> list[float]:
+        """The ratios of that percentile, by round."""
+        return [getattr(ours.report, which) / getattr(theirs.report, which) for ours, theirs in self._pairs()]
+
+    def _pairs(self) -> list[tuple[Result, Result]]:
+        return list(zip(self.results, self.baseline, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Resident MiB of one worker: ready and idle, and after load; with how many attachments cached."""
-
-    attachments: int
-    at_rest: float
-    after_load: float
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Everything that was measured. `cores_busy` is the share of all cores in use with two workers."""
+class Baselines:
+    """One worker against the floor with 16 connections and with one, on every load; the rest on distinct reviews."""
 
     floor: tuple[Duel, ...]
+    single: tuple[Duel, ...]
     fastapi: tuple[Duel, ...]
     kopf: tuple[Duel, ...]
-    single: tuple[Duel, ...]
-    workers: Duel
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Two workers against one, of Berth and of the floor. `cores_busy` is the share of all cores in use with two."""
+
+    berth: Duel
+    floor: Duel
     cores_busy: float
-    attachments: Duel
-    memory: tuple[Memory, ...]
+
+    @property
+    def shares(self) -> list[float]:
+        """By round: what a second worker gives Berth against what it gives the floor."""
+        return [ours / theirs for ours, theirs in zip(self.berth.ratios, self.floor.ratios, strict=True)]
 
 
-def measure(around: Surroundings, plan: Plan, progress: Progress) -> Run:
-    """Everything, in less than four minutes with the default plan."""
-    floor, fastapi, kopf, single = _against_baselines(around, plan, progress)
-    workers, busy = _with_workers(around, plan, progress)
-    attachments, memory = _with_many_attachments(around, plan, progress)
-    return Run(floor, fastapi, kopf, single, workers, busy, attachments, memory)
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """Many attachments in the cache against few, and the resident MiB of those workers after the load."""
+
+    duel: Duel
+    few_mib: float
+    many_mib: float
 
 
-def _against_baselines(around: Surroundings, plan: Plan, progress: Progress) -> tuple[tuple[Duel, ...], ...]:
-    with _running() as keep:
+def prepare(directory: Path, *, count: int = reviews.COUNT) -> Loads:
+    """The files of all loads."""
+    made = [reviews.prepare(name, kind, directory, count=count) for name in reviews.NAMES for kind in reviews.KINDS]
+    return {load.name: load for load in made}
+
+
+def against_baselines(around: Surroundings, loads: Loads, plan: Plan, progress: Progress) -> Baselines:
+    with running() as keep:
         progress("starting berth, kopf and the floors")
         berth = keep(start_berth(around, name="berth", source=["--manifests", str(around.manifests)]))
         kopf = keep(start_kopf(around))
-        answers = answers_for_floor(berth, kopf, around)
-        floor, fastapi = keep(start_floor(around, answers)), keep(start_floor(around, answers, fastapi=True))
-        servers = (floor, berth, kopf, fastapi)
-        against_floor, against_fastapi, against_kopf, single = [], [], [], []
-        for name in reviews.NAMES:
-            progress(f"{name}: {plan.rounds} rounds of floor, berth, kopf, fastapi")
-            base, ours, theirs, route = _rounds(servers, around, name, rounds=plan.rounds, seconds=plan.seconds)
-            against_floor.append(Duel(name, ours, base))
-            against_fastapi.append(Duel(name, ours, route))
-            against_kopf.append(Duel(name, ours, theirs))
-            progress(f"{name}: one connection")
+        answers = answers_for_floor(berth, kopf, around, loads)
+        floor = keep(start_floor(around, answers))
+        fastapi = keep(start_floor(around, answers, name="fastapi", fastapi=True))
+        against_floor, single, against_fastapi, against_kopf = [], [], [], []
+        for what in loads.values():
+            progress(f"{what.name}: {plan.rounds} rounds of floor, berth; {plan.side_rounds} with one connection")
+            base, ours = _rounds((floor, berth), around, what, rounds=plan.rounds, seconds=plan.seconds)
+            against_floor.append(Duel(what, ours, base))
             base, ours = _rounds(
-                servers[:2], around, name, rounds=plan.side_rounds, seconds=plan.seconds / 2, connections=1
+                (floor, berth), around, what, rounds=plan.side_rounds, seconds=plan.seconds, connections=1
             )
-            single.append(Duel(name, ours, base))
-        _check_log(berth, answers=sum(result.answers for duel in against_floor for result in duel.results))
-    return tuple(against_floor), tuple(against_fastapi), tuple(against_kopf), tuple(single)
+            single.append(Duel(what, ours, base))
+        for what in (one for one in loads.values() if one.kind == "distinct"):
+            progress(f"{what.name}: {plan.side_rounds} rounds of kopf, fastapi, berth")
+            theirs, route, ours = _rounds(
+                (kopf, fastapi, berth), around, what, rounds=plan.side_rounds, seconds=plan.seconds
+            )
+            against_kopf.append(Duel(what, ours, theirs))
+            against_fastapi.append(Duel(what, ours, route))
+        check_log(berth)
+    return Baselines(tuple(against_floor), tuple(single), tuple(against_fastapi), tuple(against_kopf))
 
 
-def answers_for_floor(berth: Server, kopf: Server, around: Surroundings) -> Path:
-    """Berth's answers, for the floor to repeat; raises MeasureError where kopf's make another Pod of a review."""
+def answers_for_floor(berth: Server, kopf: Server, around: Surroundings, loads: Loads) -> Path:
+    """Berth's first answer to each load, for the floor to repeat.
+
+    Raises MeasureError where an answer is not to the review that was sent, or kopf's makes another Pod of it.
+    """
     answers = {}
-    for name in reviews.NAMES:
-        ours, theirs = (load(server, around, name, seconds=0.05, warm_up=0).first_answer for server in (berth, kopf))
-        if patched(name, ours) != patched(name, theirs):
-            raise MeasureError(f"{name}: berth and kopf make different Pods:\n{ours}\n{theirs}")
-        answers[f"/{name}"] = ours
+    for what in loads.values():
+        bodies = what.first(SAMPLE)
+        ours, theirs = (
+            ask(server.port, server.path, bodies, certificate=around.certificate) for server in (berth, kopf)
+        )
+        for body, our, their in zip(bodies, ours, theirs, strict=True):
+            if patched(body, our) != patched(body, their):
+                raise MeasureError(f"{what.name}: berth and kopf make different Pods:\n{our!r}\n{their!r}")
+        answers[f"/{what.name}"] = ours[0].decode()
     path = around.directory / "answers.json"
     path.write_text(json.dumps(answers))
     return path
 
 
-def patched(name: str, answer: str) -> object:
-    """The Pod that this answer makes of the review of that name."""
-    pod = reviews.read(name).pod
-    patch = json.loads(answer)["response"].get("patch")
-    return jsonpatch.apply_patch(pod, json.loads(base64.b64decode(patch))) if patch else pod
+def patched(body: bytes, answer: bytes) -> object:
+    """The Pod that this answer makes of that review. Raises MeasureError where it is denied, or for another uid."""
+    request, response = json.loads(body)["request"], json.loads(answer)["response"]
+    if response["uid"] != request["uid"] or response["allowed"] is not True:
+        raise MeasureError(f"want review {request['uid']} allowed, got {answer[:500]!r}")
+    patch: Any = response.get("patch")
+    return jsonpatch.apply_patch(request["object"], json.loads(base64.b64decode(patch))) if patch else request["object"]
 
 
-def _with_workers(around: Surroundings, plan: Plan, progress: Progress) -> tuple[Duel, float]:
-    """Two workers against one, none of them bound to a core, with connections enough for an even spread."""
-    with _running() as keep:
-        progress("starting one worker and two workers")
-        source = ["--manifests", str(around.manifests)]
-        one = keep(start_berth(around, name="berth-1", source=source, pinned=False))
-        two = keep(start_berth(around, name="berth-2", source=source, workers=2, pinned=False))
-        progress(f"workers: {plan.side_rounds} rounds of 1, 2")
-        single, double = _rounds(
-            (one, two), around, _DEMO, rounds=plan.side_rounds, seconds=plan.seconds, connections=64, pinned=False
+def with_workers(around: Surroundings, loads: Loads, plan: Plan, progress: Progress) -> Scaling:
+    """None of the servers is bound to a core."""
+    what = loads[_DEMO]
+    source = ["--manifests", str(around.manifests)]
+    with running() as keep:
+        progress("starting berth and the floor with one worker and with two")
+        berths = [
+            keep(start_berth(around, name=f"berth-{count}", source=source, workers=count, pinned=False))
+            for count in (1, 2)
+        ]
+        answer = ask(berths[0].port, "/mutate", what.first(1), certificate=around.certificate)[0]
+        answers = around.directory / "answer.json"
+        answers.write_text(json.dumps({f"/{what.name}": answer.decode()}))
+        floors = [
+            keep(start_floor(around, answers, name=f"floor-{count}", workers=count, pinned=False)) for count in (1, 2)
+        ]
+        progress(f"workers: {plan.rounds} rounds of berth and floor with 1 and 2")
+        one, two, bare, bare_two = _rounds(
+            (*berths, *floors),
+            around,
+            what,
+            rounds=plan.rounds,
+            seconds=plan.seconds,
+            connections=MANY_CONNECTIONS,
+            pinned=False,
         )
-    busy = statistics.median(result.server_busy + result.generator_busy for result in double)
-    return Duel(_DEMO, double, single), busy / (os.cpu_count() or 1)
+    busy = statistics.median(result.server_busy + result.generator_busy for result in two)
+    return Scaling(Duel(what, two, one), Duel(what, bare_two, bare), busy / (os.cpu_count() or 1))
 
 
-def _with_many_attachments(around: Surroundings, plan: Plan, progress: Progress) -> tuple[Duel, tuple[Memory, ...]]:
+def with_many_attachments(around: Surroundings, loads: Loads, plan: Plan, progress: Progress) -> Attachments:
     """Caches filled by list and watch, as in a cluster: many attachments against few."""
-    with _running() as keep:
-        servers, at_rest = [], []
+    what = loads[_DEMO]
+    with running() as keep:
+        servers = []
         for count in (FEW, MANY):
             progress(f"starting berth with {count} attachments from an API server")
             api = keep(start_api(around, count=count))
             source = ["--kubeconfig", str(around.kubeconfig(api.port))]
             servers.append(keep(start_berth(around, name=f"berth-{count}-attachments", source=source)))
-            at_rest.append(servers[-1].resident_mib())
-        progress(f"attachments: {plan.side_rounds} rounds of {FEW}, {MANY}")
-        few, many = _rounds(servers, around, _DEMO, rounds=plan.side_rounds, seconds=plan.seconds)
-        memory = tuple(
-            Memory(count, rest, server.resident_mib())
-            for count, rest, server in zip((FEW, MANY), at_rest, servers, strict=True)
-        )
-    return Duel(_DEMO, many, few), memory
+        progress(f"attachments: {plan.rounds} rounds of {FEW}, {MANY}")
+        few, many = _rounds(servers, around, what, rounds=plan.rounds, seconds=plan.seconds)
+        few_mib, many_mib = (server.resident_mib() for server in servers)
+    return Attachments(Duel(what, many, few), few_mib, many_mib)
 
 
 def _rounds(
     servers: Sequence[Server],
     around: Surroundings,
-    review: str,
+    what: Load,
     *,
     rounds: int,
-    seconds: float,
+    seconds: int,
     connections: int = 16,
     pinned: bool = True,
 ) -> list[tuple[Result, ...]]:
     """The results of each server, in the order of `servers`, which take turns."""
     results = [
-        [load(server, around, review, seconds=seconds, connections=connections, pinned=pinned) for server in servers]
+        [load(server, around, what, seconds=seconds, connections=connections, pinned=pinned) for server in servers]
         for _ in range(rounds)
     ]
     return list(zip(*results, strict=True))
 
 
-def _check_log(berth: Server, *, answers: int) -> None:
+def check_log(berth: Server) -> None:
     """The log was on: a line for every answer that was measured."""
+    answers = berth.sent.total()
     with berth.log.open("rb") as lines:
         written = sum(b'"msg":"review"' in line for line in lines)
     if written < answers:
         raise MeasureError(f"berth answered {answers} reviews and logged {written}")
-
-
-@contextmanager
-def _running() -> Iterator[Callable[[Server], Server]]:
-    """Servers that are stopped at the end, the last one first."""
-    with ExitStack() as stack:
-
-        def keep(server: Server) -> Server:
-            stack.callback(server.stop)
-            return server
-
-        yield keep

@@ -9,18 +9,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
-from bench.load import Result
-from bench.processes import cores, pin, resident_mib, serving_pids
-from bench.reviews import DIRECTORY
+from bench.load import SAMPLE, Expected, Report, ask, run
+from bench.processes import cores, cpu_seconds, pin, resident_mib, serving_pids
+from bench.reviews import COUNT, Load
 from bench.surroundings import Surroundings, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 _START_SECONDS = 60.0
 _STOP_SECONDS = 15.0
+_LOOK_SECONDS = 0.02
 
 
 class ServerError(Exception):
@@ -28,14 +32,47 @@ class ServerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """What one round measured: the generator's report, and the CPU seconds of the server's workers."""
+
+    report: Report
+    server_cpu: float
+
+    @property
+    def rate(self) -> float:
+        return self.report.answers / self.report.seconds
+
+    @property
+    def cost(self) -> float:
+        """CPU seconds of the server for each review."""
+        return self.server_cpu / self.report.answers
+
+    @property
+    def server_busy(self) -> float:
+        """As a share of one core; so is the next."""
+        return self.server_cpu / self.report.seconds
+
+    @property
+    def generator_busy(self) -> float:
+        return self.report.cpu / self.report.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: `port` takes reviews on `path`, or on one path a review where `path` is ""."""
+    """A running server: `port` takes reviews on `path`, or on one path a review where `path` is "".
+
+    `start_seconds` passed until it was ready. By load, `expected` says what its answers look like, and `sent` how many
+    reviews it got.
+    """
 
     name: str
     port: int
     process: subprocess.Popen[bytes]
     log: Path
-    path: str = "/mutate"
+    path: str
+    start_seconds: float
+    expected: dict[str, Expected] = field(default_factory=dict)
+    sent: Counter[str] = field(default_factory=Counter)
 
     @property
     def workers(self) -> list[int]:
@@ -44,6 +81,10 @@ class Server:
     def resident_mib(self) -> float:
         """Of the largest worker."""
         return max(resident_mib(pid) for pid in self.workers)
+
+    def cpu_seconds(self) -> float:
+        """Of all workers so far."""
+        return cpu_seconds(self.workers)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -54,29 +95,46 @@ class Server:
             self.process.wait()
 
 
-def start_floor(around: Surroundings, answers: Path, *, fastapi: bool = False) -> Server:
+def start_floor(
+    around: Surroundings,
+    answers: Path,
+    *,
+    name: str = "floor",
+    fastapi: bool = False,
+    workers: int = 1,
+    pinned: bool = True,
+) -> Server:
     port = free_port()
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
     command = [sys.executable, "-m", "bench.floor", "--port", str(port), *tls, "--answers", str(answers)]
-    command += ["--fastapi"] if fastapi else []
-    return _start("fastapi" if fastapi else "floor", command, around, port=port, path="", ready=lambda: _listens(port))
+    command += ["--workers", str(workers), *(["--fastapi"] if fastapi else [])]
+    allowed = cores()[0] if pinned else set()
+    return _start(name, command, around, port=port, ready=lambda: _listens(port), allowed=allowed)
 
 
 def start_kopf(around: Surroundings) -> Server:
     port = free_port()
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
     command = [sys.executable, "-m", "bench.kopf_baseline", "--port", str(port), *tls]
-    return _start("kopf", command, around, port=port, ready=lambda: _listens(port))
+    return _start("kopf", command, around, port=port, ready=lambda: _listens(port), path="/mutate")
 
 
-def start_api(around: Surroundings, *, count: int) -> Server:
+def start_api(around: Surroundings, *, count: int, beside: bool = False) -> Server:
+    """An API server with so many attachments; `beside` the servers that are compared, on the other core."""
     port = free_port()
     command = [sys.executable, "-m", "bench.apiserver", "--port", str(port), "--count", str(count)]
-    return _start(f"api-{count}", command, around, port=port, ready=lambda: _listens(port))
+    allowed = cores()[1] if beside else cores()[0]
+    return _start(f"api-{count}", command, around, port=port, ready=lambda: _listens(port), allowed=allowed)
 
 
 def start_berth(
-    around: Surroundings, *, name: str, source: Sequence[str], workers: int = 1, pinned: bool = True
+    around: Surroundings,
+    *,
+    name: str,
+    source: Sequence[str],
+    workers: int = 1,
+    pinned: bool = True,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Server:
     """The console script, as an operator starts it; ready when /readyz says so. `source` names the attachments."""
     port, health = free_port(), free_port()
@@ -84,31 +142,52 @@ def start_berth(
     command += ["--port", str(port), "--health-check-port", str(health), "--drain-seconds", "0"]
     command += ["--tls-cert-file", str(around.certificate), "--tls-private-key-file", str(around.key)]
     command += ["--workers", str(workers), *source]
-    return _start(name, command, around, port=port, ready=lambda: _is_ready(health), pinned=pinned)
+    allowed = cores()[0] if pinned else set()
+    return _start(
+        name,
+        command,
+        around,
+        port=port,
+        ready=lambda: _is_ready(health),
+        path="/mutate",
+        allowed=allowed,
+        environment=environment,
+    )
 
 
 def load(
-    server: Server,
-    around: Surroundings,
-    review: str,
-    *,
-    seconds: float,
-    warm_up: float = 0.3,
-    connections: int = 16,
-    pinned: bool = True,
+    server: Server, around: Surroundings, what: Load, *, seconds: int = 1, connections: int = 16, pinned: bool = True
 ) -> Result:
-    """One round: a generator of its own against that server."""
-    command = [sys.executable, "-m", "bench.load", "--port", str(server.port), "--path", server.path or f"/{review}"]
-    command += ["--review", str(DIRECTORY / f"Pod-{review}-CREATE.json"), "--cafile", str(around.certificate)]
-    command += ["--seconds", str(seconds), "--warm-up", str(warm_up), "--connections", str(connections)]
-    for pid in server.workers:
-        command += ["--server-pid", str(pid)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as generator:
-        pin(generator.pid, cores()[1] if pinned else set())
-        output, errors = generator.communicate()
-    if generator.returncode != 0:
-        raise ServerError(f"load on {server.name}, {review}: {errors[-2000:]}\n{_tail(server.log)}")
-    return Result.parse(output)
+    """One round on that server, which goes on in the load where its last round ended. Raises LoadError."""
+    path = server.path or f"/{what.name}"
+    if what.name not in server.expected:
+        answers = ask(server.port, path, what.first(SAMPLE), certificate=around.certificate)
+        server.expected[what.name] = Expected.of(answers)
+    before, start, expected = server.cpu_seconds(), server.sent[what.name], server.expected[what.name]
+    report = run(
+        server.port,
+        path,
+        what,
+        expected=expected,
+        start=start % COUNT,
+        connections=connections,
+        seconds=seconds,
+        pinned=pinned,
+    )
+    server.sent[what.name] += report.answers
+    return Result(report, server.cpu_seconds() - before)
+
+
+@contextmanager
+def running() -> Iterator[Callable[[Server], Server]]:
+    """Servers that are stopped at the end, the last one first."""
+    with ExitStack() as stack:
+
+        def keep(server: Server) -> Server:
+            stack.callback(server.stop)
+            return server
+
+        yield keep
 
 
 def _start(
@@ -118,29 +197,30 @@ def _start(
     *,
     port: int,
     ready: Callable[[], bool],
-    path: str = "/mutate",
-    pinned: bool = True,
+    path: str = "",
+    allowed: set[int] | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Server:
     log = around.directory / f"{name}.log"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "KOPF_"))}
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "KOPF_"))}
+    begin = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=environment,
+            env=own | environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
         )
     # Before the interpreter has started a thread or a worker, all of which inherit it.
-    pin(process.pid, cores()[0] if pinned else set())
-    give_up = time.monotonic() + _START_SECONDS
+    pin(process.pid, cores()[0] if allowed is None else allowed)
     while not ready():
-        if process.poll() is not None or time.monotonic() > give_up:
+        if process.poll() is not None or time.monotonic() > begin + _START_SECONDS:
             process.kill()
             raise ServerError(f"{name} did not start:\n{_tail(log)}")
-        time.sleep(0.05)
-    return Server(name, port, process, log, path)
+        time.sleep(_LOOK_SECONDS)
+    return Server(name, port, process, log, path, time.monotonic() - begin)
 
 
 def _listens(port: int) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench import reviews
-from bench.load import Generator, LoadError, Result
+from bench import load as loads
+from bench import report, rounds
+from bench.load import LoadError, Report
 from bench.planner import cost
-from bench.rounds import Duel
-from bench.servers import Server, load, start_floor
+from bench.reviews import Load, pod_of, prepare
+from bench.rounds import Duel, MeasureError, patched
+from bench.servers import Result, Server, load, start_floor
 from bench.surroundings import Surroundings
-
-REVIEW = reviews.read("webhook-demo")
 
 
 def answer(uid: str, *, allowed: bool = True) -> str:
@@ -29,54 +30,77 @@ def around(tmp_path: Path) -> Surroundings:
 
 
 @pytest.fixture
-def floor(around: Surroundings) -> Iterator[Server]:
-    """The floor with a right answer, one of another uid and a denial."""
+def plain(tmp_path: Path) -> Load:
+    return prepare("plain", "distinct", tmp_path, count=50)
+
+
+@pytest.fixture(params=[1, 2])
+def floor(around: Surroundings, request: pytest.FixtureRequest) -> Iterator[Server]:
     answers = around.directory / "answers.json"
-    paths = {
-        "/webhook-demo": answer(REVIEW.uid),
-        "/other": answer("other"),
-        "/denied": answer(REVIEW.uid, allowed=False),
-    }
-    answers.write_text(json.dumps(paths))
-    server = start_floor(around, answers)
+    answers.write_text(json.dumps({"/plain-distinct": answer("some"), "/other": answer("others")}))
+    server = start_floor(around, answers, workers=request.param)
     yield server
     server.stop()
 
 
-def test_load_counts_checked_answers_of_the_floor(floor: Server, around: Surroundings) -> None:
-    result = load(floor, around, REVIEW.name, seconds=0.2, warm_up=0.0, connections=3)
+@pytest.mark.parametrize("with_wrk", [True, False])
+def test_load_counts_checked_answers_of_the_floor(
+    floor: Server, around: Surroundings, plain: Load, monkeypatch: pytest.MonkeyPatch, *, with_wrk: bool
+) -> None:
+    if not with_wrk:
+        monkeypatch.setattr(loads.shutil, "which", lambda _name: None)
+    elif not shutil.which("wrk"):
+        pytest.skip("there is no wrk on this machine")
+    result = load(floor, around, plain, connections=3)
     # Every connection has at least the review that was in flight when the time began.
-    assert result.answers >= 3
-    assert 0 < result.p50 <= result.p99 <= result.seconds
-    assert result.rate == result.answers / result.seconds
-    assert json.loads(result.first_answer)["response"]["uid"] == REVIEW.uid
+    assert result.report.answers == floor.sent[plain.name] >= 3
+    assert 0 < result.report.p50 <= result.report.p99 <= result.report.seconds
+    assert result.rate == result.report.answers / result.report.seconds
+    # The answers of the other path are as right in their form, and are not those of this load.
+    floor.expected[plain.name] = loads.Expected.of([answer("others").encode()])
+    with pytest.raises(LoadError, match="of them wrong"):
+        load(floor, around, plain, connections=3)
 
 
-@pytest.mark.parametrize("path", ["/other", "/denied"])
-def test_load_refuses_an_answer_that_is_not_the_reviews(floor: Server, around: Surroundings, path: str) -> None:
-    with pytest.raises(LoadError, match="want it allowed under its own uid"):
-        Generator(("127.0.0.1", floor.port), path, review=REVIEW, connections=1, cafile=around.certificate)
+def test_the_checked_sample_is_of_the_reviews_that_were_sent(plain: Load) -> None:
+    (body,) = plain.first(1)
+    uid = json.loads(body)["request"]["uid"]
+    assert patched(body, answer(uid).encode()) == pod_of(body)
+    for wrong in (answer("other"), answer(uid, allowed=False)):
+        with pytest.raises(MeasureError):
+            patched(body, wrong.encode())
 
 
-def test_generator_keeps_one_review_in_flight_on_each_connection(floor: Server, around: Surroundings) -> None:
-    address = ("127.0.0.1", floor.port)
-    generator = Generator(address, "/webhook-demo", review=REVIEW, connections=4, cafile=around.certificate)
-    latencies, took = generator.run(0.0)
-    generator.close()
-    assert len(latencies) == 4
-    assert max(latencies) <= took
+def duel(what: Load, ours: tuple[int, ...], theirs: tuple[int, ...]) -> Duel:
+    def results(answers: tuple[int, ...]) -> tuple[Result, ...]:
+        return tuple(Result(Report(n, 1.0, p50=1 / n, p99=2 / n, cpu=0.5), server_cpu=1.0) for n in answers)
+
+    return Duel(what, results(ours), results(theirs))
 
 
-def test_ratios_are_paired_by_round() -> None:
+def test_ratios_are_paired_by_round(plain: Load) -> None:
     """One slow moment of the machine hits a pair, not the ratio."""
+    found = duel(plain, (50, 10, 40), (100, 20, 100))
+    assert found.ratios == [0.5, 0.5, 0.4]
+    assert found.throughput == found.economy == 0.5
+    assert found.latencies("p50") == [2.0, 2.0, 2.5]
 
-    def result(answers: int) -> Result:
-        return Result(answers, 1.0, p50=1 / answers, p99=2 / answers, generator_busy=0, server_busy=0, first_answer="")
 
-    duel = Duel("rich", (result(50), result(10), result(40)), (result(100), result(20), result(100)))
-    assert duel.ratios == [0.5, 0.5, 0.4]
-    assert duel.throughput == 0.5
-    assert duel.latency(50) == 2.0
+def test_a_run_ends_in_a_page_and_a_picture(tmp_path: Path) -> None:
+    made = rounds.prepare(tmp_path, count=1)
+    duels = tuple(duel(what, (50, 40), (100, 100)) for what in made.values())
+    distinct = tuple(one for one in duels if one.load.kind == "distinct")
+    found = report.of_baselines(rounds.Baselines(duels, duels, distinct, distinct))
+    found += report.of_workers(rounds.Scaling(duels[0], duels[0], cores_busy=1.0))
+    found += report.of_attachments(rounds.Attachments(duels[0], few_mib=50, many_mib=60))
+    assert len({figure.name for figure in found}) == len(found)
+    page = report.page(found, report.warnings_of(duels), rounds.Plan(), sample=1, connections=2)
+    assert all(figure.name in page for figure in found)
+    assert "{" not in page
+    from bench.picture import draw  # noqa: PLC0415  it loads matplotlib, which no other test needs
+
+    draw(found, tmp_path / "picture.svg", scaling=report.SCALING)
+    assert (tmp_path / "picture.svg").stat().st_size > 0
 
 
 def test_planner_reads_plans_and_encodes_every_review() -> None:

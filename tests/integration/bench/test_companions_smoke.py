@@ -60,7 +60,7 @@ async def test_a_small_run_of_everything_ends_in_a_page(tmp_path: Path) -> None:
 
     run = report.WorkloadRun(convergence, events, 2, kept, fair)
     page = report.markdown(run, cores=2)
-    assert all(row.what in page for row in report.rows(run))
+    assert all(figure.name in page for figure in report.found(run))
     assert "{" not in page
     report.draw(run, tmp_path / "picture.svg")
     assert (tmp_path / "picture.svg").stat().st_size > 0
