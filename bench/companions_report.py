@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bench.companions import Convergence
 from bench.companions_events import FEW, MANY, Events
 from bench.companions_memory import Kept
 from bench.companions_objects import MATCHES
-from bench.fairness import ASKED, Fairness
+from bench.fairness import Fairness, loud_line
 from bench.figures import Figure, number
 from bench.report import versions
 
@@ -90,8 +90,7 @@ def found(run: WorkloadRun) -> list[Figure]:
         Figure(f"one event: {MANY} rules / {FEW}", events.ratio, goal, "less", economy=events.economy),
         Figure("one event, in the matcher alone", events.pure.ratio, goal, "less"),
         *_memory(run),
-        *_quiet("beside a loud one / alone", run.fairness.ratio),
-        *_quiet("beside a loud one / loud one at another gateway", run.fairness.share),
+        *run.fairness.figures(),
     ]
 
 
@@ -110,14 +109,6 @@ def _memory(run: WorkloadRun) -> list[Figure]:
     ]
 
 
-def _quiet(compared: str, ratio: Callable[[str, int], float]) -> list[Figure]:
-    return [
-        Figure(f"quiet tenant, {what}: {compared}, p{percent}", ratio(what, percent), better="less")
-        for what in ASKED
-        for percent in (50, 99)
-    ]
-
-
 def warnings(run: WorkloadRun) -> list[str]:
     """What makes the ratio of the clock doubtful; the one by CPU holds all the same."""
     favors = [one.favor for one in run.convergence.rounds]
@@ -133,8 +124,7 @@ def show(run: WorkloadRun, console: Console) -> None:
     figures.show("The Workload API, as ratios", found(run), console)
     for warning in warnings(run):
         console.print(f"[yellow]warning:[/] {warning}")
-    loud = run.fairness.loud
-    console.print(f"The loud tenant: {', '.join(f'{count:,} {what}' for what, count in sorted(loud.items()))}.")
+    console.print(loud_line(run.fairness))
 
 
 def markdown(run: WorkloadRun, *, cores: int) -> str:
