@@ -56,9 +56,10 @@ One run measures everything, on one machine and one after another, so that the r
   first list are in it.
 - **Loud and quiet**: `berth gateway` with its default limits. The quiet tenant lists its rules, writes one, and changes
   a workload until the API server shows it, well below its limits. The loud one has 32 calls under way on 4
-  connections, 7 watches, and sends workload events as fast as they are taken. Spells of the quiet one alone, beside
-  the loud one, and with an equally loud one at another gateway of the same machine take turns. All share {cores}
-  cores, so the first ratio has the machine's share in it; the second, against the loud one elsewhere, is the gateway's.
+  connections, 7 watches, and sends workload events as fast as they are taken. Spells of the quiet one alone and
+  beside the loud one take turns, on {cores} cores. The gateway has one of them to itself. The callers and the API
+  server share the rest in both kinds of spells, and the loud tenant's process gives way to the quiet one's: they stand
+  for other machines.
 """
 
 

@@ -162,7 +162,12 @@ class Guard(grpc.aio.ServerInterceptor):
                 return
             parse = method.handler.request_deserializer
             async with self._receiving.request(parse, context, holder) as message:
-                await self._taken(_write(context, await method.inner(message, context)), connection)
+                # It may have waited for its turn, or for its request to come in.
+                if isinstance(decision := self._admission.decide(evidence), Refusal):
+                    raise self._admission.refuse(decision, evidence)
+                with self._admission.backend.precedence.call(holder):
+                    answer = await method.inner(message, context)
+                await self._taken(_write(context, answer), connection)
 
     async def _taken(self, sending: Awaitable[object], connection: Connection) -> None:
         """What is sent has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""

@@ -19,6 +19,7 @@ from app.kube.turns import Turns
 from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused, deleting
+from app.tenancy.gateway.slices import Slices
 from app.wire import JSON
 
 T = TypeVar("T")
@@ -28,25 +29,8 @@ _PAGE = 25
 """Objects that are read at a time: each may have a megabyte and more."""
 _LISTS = 4
 """Lists of all tenants together; one of each."""
-_SLICE = 8
-"""Objects of a list that are encoded in one turn of the event loop …"""
-_SLICE_BYTES = 64 * 1024
-"""… and bytes, whichever is reached first."""
-
-
-class Slices:
-    """Cuts long work into slices: other work on the event loop has its turn between them."""
-
-    def __init__(self) -> None:
-        self._objects = self._bytes = 0
-
-    async def worked(self, size: int) -> None:
-        """One more object of so many bytes is done."""
-        self._objects += 1
-        self._bytes += size
-        if self._objects >= _SLICE or self._bytes >= _SLICE_BYTES:
-            self._objects = self._bytes = 0
-            await asyncio.sleep(0)
+_SLICE = 5
+"""Objects of a list that are encoded in one turn of the event loop."""
 
 
 class Service:
@@ -95,7 +79,7 @@ class Service:
 
         RESOURCE_EXHAUSTED with the `hint` for more than a message may have. Other work goes on between the slices.
         """
-        made, limit, slices = bytearray(), self._backend.limits.message_bytes, Slices()
+        made, limit, slices = bytearray(), self._backend.limits.message_bytes, Slices(_SLICE)
         async with self._lists.of(self._namespace):
             async for item in self._objects(resource, selector):
                 encoded = make(item).SerializeToString()
