@@ -7,7 +7,6 @@ from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.contacts import Contacts
 from app.tenancy.gateway.metrics import GatewayMetrics
-from app.tenancy.gateway.precedence import Precedence
 from app.tenancy.gateway.quotas import RuleQuota, Storing
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.settings import GatewaySettings, Limits
@@ -26,7 +25,6 @@ class Backend:
         self.storing = Storing(limits, self.sources.pods)
         self.rule_quota = RuleQuota(self.sources.rules, workloads=self.sources.count_workloads, pairs=limits.pairs)
         self.turns = AdaptiveTurns(total=limits.writes, each=limits.writes_per_tenant)
-        self.precedence = Precedence()
         self.lines = LogDedup()
         self.contacts = Contacts(sources, self.lines, every=limits.contact)
 
@@ -36,6 +34,5 @@ class Backend:
         self.readers.forget_idle()
         self.storing.forget_idle()
         self.turns.forget_idle()
-        self.precedence.forget_idle()
         self.sources.ledger.expire()
         self.contacts.forget_idle()

@@ -165,9 +165,7 @@ class Guard(grpc.aio.ServerInterceptor):
                 # It may have waited for its turn, or for its request to come in.
                 if isinstance(decision := self._admission.decide(evidence), Refusal):
                     raise self._admission.refuse(decision, evidence)
-                with self._admission.backend.precedence.call(holder):
-                    answer = await method.inner(message, context)
-                await self._taken(_write(context, answer), connection)
+                await self._taken(_write(context, await method.inner(message, context)), connection)
 
     async def _taken(self, sending: Awaitable[object], connection: Connection) -> None:
         """What is sent has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""

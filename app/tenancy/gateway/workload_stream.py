@@ -78,7 +78,6 @@ class WorkloadStream:
                 self._drop(unusable)
             await self._writer.room()
             await self._pace()
-            await self._backend.precedence.give_way(self._tenant.name)
         await self._writer.empty()
 
     async def _take(self, request: workload_pb.WorkloadStreamRequest) -> None:

@@ -90,7 +90,6 @@ class WorkloadWriter:
         known = self.known(workload_id)
         if state.spec is not None and (known is None or known.digest != state.digest):
             await self._backend.storing.turn(namespace, state.size)
-        await self._backend.precedence.give_way(self._tenant.name)
         try:
             async with self._backend.turns.of(namespace):
                 began = time.monotonic()
