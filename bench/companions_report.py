@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bench.companions import Convergence
 from bench.companions_events import FEW, MANY, Events
 from bench.companions_memory import Kept
 from bench.companions_objects import MATCHES
-from bench.fairness import ASKED, Fairness
+from bench.fairness import Fairness, loud_line
 from bench.figures import Figure, number
 from bench.report import versions
 
@@ -70,9 +70,10 @@ One run measures everything, on one machine and one after another, so that the r
   first list are in it.
 - **Loud and quiet**: `berth gateway` with its default limits. The quiet tenant lists its rules, writes one, and changes
   a workload until the API server shows it, well below its limits. The loud one has 32 calls under way on 4
-  connections, 7 watches, and sends workload events as fast as they are taken. Spells of the quiet one alone, beside
-  the loud one, and with an equally loud one at another gateway of the same machine take turns. All share {cores}
-  cores, so the first ratio has the machine's share in it; the second, against the loud one elsewhere, is the gateway's.
+  connections, 7 watches, and sends workload events as fast as they are taken. Spells of the quiet one alone and
+  beside the loud one take turns, on {cores} cores. The gateway has one of them to itself. The callers and the API
+  server share the rest in both kinds of spells, and the loud tenant's process gives way to the quiet one's: they stand
+  for other machines.
 """
 
 
@@ -116,8 +117,7 @@ def found(run: WorkloadRun) -> list[Figure]:
         Figure("one event, in the matcher alone", events.pure.ratio, goal, "less"),
         Figure(f"one event, in the matcher alone: {matching.CROWD:,} workloads / few", events.pure.crowd, goal, "less"),
         *_memory(run),
-        *_quiet("beside a loud one / alone", run.fairness.ratio),
-        *_quiet("beside a loud one / loud one at another gateway", run.fairness.share),
+        *run.fairness.figures(),
     ]
 
 
@@ -137,14 +137,6 @@ def _memory(run: WorkloadRun) -> list[Figure]:
     ]
 
 
-def _quiet(compared: str, ratio: Callable[[str, int], float]) -> list[Figure]:
-    return [
-        Figure(f"quiet tenant, {what}: {compared}, p{percent}", ratio(what, percent), better="less")
-        for what in ASKED
-        for percent in (50, 99)
-    ]
-
-
 def warnings(run: WorkloadRun) -> list[str]:
     """What makes the ratio of the clock doubtful; the one by CPU holds all the same."""
     favors = [one.favor for one in run.convergence.rounds]
@@ -160,8 +152,7 @@ def show(run: WorkloadRun, console: Console) -> None:
     figures.show("The Workload API, as ratios", found(run), console)
     for warning in warnings(run):
         console.print(f"[yellow]warning:[/] {warning}")
-    loud = run.fairness.loud
-    console.print(f"The loud tenant: {', '.join(f'{count:,} {what}' for what, count in sorted(loud.items()))}.")
+    console.print(loud_line(run.fairness))
 
 
 def markdown(run: WorkloadRun, *, cores: int) -> str:

@@ -59,6 +59,49 @@ class Turns:
                 places.popleft()
             if not places:
                 del self._waiting[name]
-            elif self._inside.get(name, 0) < self._each:
+            elif self._inside.get(name, 0) < self._most(name):
                 return name
         return None
+
+    def _most(self, _name: str) -> int:
+        """How many places this name may take now."""
+        return self._each
+
+
+_LEAST = 2
+"""With the second one a server has work as soon as it has finished the first."""
+_WAITED = 1.5
+"""Of a request that took so many times as long as the shortest of its kind, half was waiting."""
+_AGING = 1.001
+"""The shortest time grows by this factor with each request, because a server may become slower."""
+
+
+class AdaptiveTurns(Turns):
+    """Turns at one server: what a name has under way beyond two there only waits, and requests of others behind it.
+
+    A name has up to `each` places while its requests take as long as one alone does. While they take twice as long and
+    more, it has fewer. As many requests are answered as before: the server has always got the next one.
+    """
+
+    def __init__(self, *, total: int, each: int) -> None:
+        super().__init__(total=total, each=each)
+        self._least = min(_LEAST, each)
+        self._shortest: dict[str, float] = {}
+        # Of those names alone that have fewer than `each`.
+        self._windows: dict[str, float] = {}
+
+    def took(self, name: str, kind: str, seconds: float) -> None:
+        """A request of this kind was answered after so long; requests of one kind take about as long as each other."""
+        shortest = min(seconds, self._shortest.get(kind, seconds) * _AGING)
+        self._shortest[kind] = shortest
+        window = self._windows.pop(name, float(self._each))
+        window += (-1 if seconds > _WAITED * shortest else 1) / window
+        if window < self._each:
+            self._windows[name] = max(window, float(self._least))
+
+    def forget_idle(self) -> None:
+        """Drop what is known of names without a request: names come and go."""
+        self._windows = {name: window for name, window in self._windows.items() if name in self._inside}
+
+    def _most(self, name: str) -> int:
+        return int(self._windows.get(name, self._each))

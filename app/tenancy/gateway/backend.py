@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.kube.turns import Turns
+from app.kube.turns import AdaptiveTurns
 from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.contacts import Contacts
@@ -24,7 +24,7 @@ class Backend:
         self.readers = Readers(limits)
         self.storing = Storing(limits, self.sources.pods)
         self.rule_quota = RuleQuota(self.sources.rules, workloads=self.sources.count_workloads, pairs=limits.pairs)
-        self.turns = Turns(total=limits.writes, each=limits.writes_per_tenant)
+        self.turns = AdaptiveTurns(total=limits.writes, each=limits.writes_per_tenant)
         self.lines = LogDedup()
         self.contacts = Contacts(sources, self.lines, every=limits.contact)
 
@@ -33,5 +33,6 @@ class Backend:
         self.lines.review()
         self.readers.forget_idle()
         self.storing.forget_idle()
+        self.turns.forget_idle()
         self.sources.ledger.expire()
         self.contacts.forget_idle()

@@ -18,6 +18,7 @@ import structlog
 
 from app.errors import ApiError
 from app.tenancy.gateway.admitting import Admission, Evidence, Slots
+from app.tenancy.gateway.encoding import passing
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
@@ -103,7 +104,7 @@ class Guard(grpc.aio.ServerInterceptor):
         # Every method is served as streams of bytes, which look the same on the wire: of a request that it knows to be
         # one message, gRPC would take in all before it calls the handler, and hand it over parsed.
         made: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
-            guarded, response_serializer=handler.response_serializer
+            guarded, response_serializer=passing(handler.response_serializer)
         )
         return made
 
@@ -161,6 +162,9 @@ class Guard(grpc.aio.ServerInterceptor):
                 return
             parse = method.handler.request_deserializer
             async with self._receiving.request(parse, context, holder) as message:
+                # It may have waited for its turn, or for its request to come in.
+                if isinstance(decision := self._admission.decide(evidence), Refusal):
+                    raise self._admission.refuse(decision, evidence)
                 await self._taken(_write(context, await method.inner(message, context)), connection)
 
     async def _taken(self, sending: Awaitable[object], connection: Connection) -> None:

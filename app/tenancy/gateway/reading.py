@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import grpc.aio
 from google.protobuf.message import DecodeError
@@ -122,9 +122,12 @@ class Receiving:
 def _timed(work: Callable[[], T]) -> tuple[float, Callable[[], T]]:
     """The seconds of CPU that the work took, and its outcome: to be called, it returns or raises what the work did."""
     began = time.thread_time()
-    done: Future[T] = Future()
     try:
-        done.set_result(work())
+        result = work()
     except Exception as error:  # noqa: BLE001 - raised by the outcome
-        done.set_exception(error)
-    return time.thread_time() - began, done.result
+        return time.thread_time() - began, partial(_raise, error)
+    return time.thread_time() - began, lambda: result
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

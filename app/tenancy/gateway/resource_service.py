@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 
 from app.errors import ApiError
 from app.kube.resources import Resource
+from app.tenancy.gateway.encoding import field_of
 from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, namespace_needed
 from app.tenancy.gateway.manifests import read, render
 from app.tenancy.gateway.service import Service
@@ -39,10 +40,10 @@ class UniverseResourceService(Service):
         async with self._turn():
             return pb.GetResponse(obj=_message(await self._ours(resource, name)))
 
-    async def List(self, request: pb.ListRequest, _context: object) -> pb.ListResponse:  # noqa: N802
+    async def List(self, request: pb.ListRequest, _context: object) -> bytes:  # noqa: N802
         selector, resource = selector_of(request.owner), resource_of(request.type.api_version, request.type.kind)
         hint = "list one owner's, or get each by name"
-        return pb.ListResponse(objects=await self._messages(resource, _message, selector=selector, hint=hint))
+        return await self._listed(resource, _message, _entry, selector=selector, hint=hint)
 
     async def Update(self, request: pb.UpdateRequest, _context: object) -> pb.UpdateResponse:  # noqa: N802
         manifest = await self._manifest(request)
@@ -64,10 +65,9 @@ class UniverseResourceService(Service):
             await self._delete(resource, await self._ours(resource, name))
         return pb.DeleteResponse()
 
-    def Watch(self, _request: pb.WatchRequest, _context: object) -> AsyncGenerator[pb.WatchResponse, None]:  # noqa: N802
+    def Watch(self, _request: pb.WatchRequest, _context: object) -> AsyncGenerator[bytes, None]:  # noqa: N802
         stores = (self._backend.sources.companions, self._backend.sources.pods)
-        item = ("pod", pb.PodSummary.FromString)
-        return follow(*stores, namespace=self._namespace, answer=pb.WatchResponse, item=item)
+        return follow(*stores, namespace=self._namespace, answer=pb.WatchResponse, item="pod")
 
     async def _manifest(self, request: pb.CreateRequest | pb.UpdateRequest) -> Manifest:
         resource, namespace = resource_of(request.type.api_version, request.type.kind), self._namespace
@@ -124,6 +124,7 @@ class UniverseResourceService(Service):
         return found
 
 
+_entry = field_of(pb.ListResponse, "objects")
 _NO_VERSION = "1"
 """Older than every object: the store of a new cluster begins with it."""
 _NOT_OURS = "and it was not made by this tenant's resources"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from typing import get_args
 
 from app.kube.client import KubeClient
@@ -31,13 +32,21 @@ def build(context: RoleContext) -> Runnable:
     create_series(methods(), get_args(Reason))
     create_watch_series(WATCHED)
 
+    settled = _keep_loaded if context.alone else lambda: None
+
     def serving(client: KubeClient) -> Runnable:
-        gateway = Gateway(client, settings=settings, spans=spans)
+        gateway = Gateway(client, settings=settings, spans=spans, settled=settled)
         if context.alone:
             follow(lambda: gateway.not_after)
         return Drained(gateway)
 
     return context.connected(serving)
+
+
+def _keep_loaded() -> None:
+    """Modules and first caches stay. A full collection walks through all that is not frozen, and stops every call."""
+    gc.collect()
+    gc.freeze()
 
 
 def _share_one_heap() -> None:

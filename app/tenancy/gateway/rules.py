@@ -17,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from app.kube.resources import Resource
 from app.tenancy.gateway.confining import Confinement
+from app.tenancy.gateway.encoding import field_of
 from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, creating, invalid, namespace_needed
 from app.tenancy.gateway.quotas import refuse_beyond
 from app.tenancy.gateway.rule_check import Wanted, wanted_of
@@ -45,9 +46,9 @@ class _RuleService(Service, ABC):
         async with self._turn():
             return self._answer("Get", rule=self._message(await self._found(name)))
 
-    async def List(self, _request: Any, _context: object) -> Message:  # noqa: N802
-        rules = await self._messages(self._resource, self._message, hint="get each by its id")
-        return self._answer("List", rules=rules)
+    async def List(self, _request: Any, _context: object) -> bytes:  # noqa: N802
+        entry = field_of(GetMessageClass(self._methods["List"].output_type), "rules")
+        return await self._listed(self._resource, self._message, entry, hint="get each by its id")
 
     async def Update(self, request: Any, _context: object) -> Message:  # noqa: N802
         """Create the rule, or make it what is wanted; FAILED_PRECONDITION where it has another owner."""
@@ -124,9 +125,9 @@ class WorkloadRuleService(_RuleService):
         self._backend.rule_quota.deleted(self._namespace, request.id)
         return answer
 
-    def Watch(self, _request: object, _context: object) -> AsyncGenerator[rule_pb.WatchWorkloadRulesResponse, None]:  # noqa: N802
-        item, answer = ("rule", rule_pb.WorkloadRule.FromString), rule_pb.WatchWorkloadRulesResponse
-        return follow(self._backend.sources.rules, namespace=self._namespace, answer=answer, item=item)
+    def Watch(self, _request: object, _context: object) -> AsyncGenerator[bytes, None]:  # noqa: N802
+        answer = rule_pb.WatchWorkloadRulesResponse
+        return follow(self._backend.sources.rules, namespace=self._namespace, answer=answer, item="rule")
 
     @contextlib.asynccontextmanager
     async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:

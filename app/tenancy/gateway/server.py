@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,10 @@ def methods() -> dict[str, tuple[str, ...]]:
 
 
 class Gateway:
-    """`port` is known once `started` is set. Raises `UsageError` for TLS files or an address that cannot be used."""
+    """`port` is known once `started` is set. `settled` is called once, when the gateway is first ready.
+
+    Raises `UsageError` for TLS files or an address that cannot be used.
+    """
 
     def __init__(
         self,
@@ -81,8 +85,10 @@ class Gateway:
         limits: Limits | None = None,
         observer: GatewayMetrics | None = None,
         spans: Spans | None = None,
+        settled: Callable[[], object] = lambda: None,
     ) -> None:
         self._settings, self._limits = settings, limits or settings.limits
+        self._settled: Callable[[], object] | None = settled
         self._credentials = ServingCredentials(settings)
         self._sources = Sources(client)
         self._backend = backend = Backend(
@@ -170,7 +176,11 @@ class Gateway:
             self._guard.review()
             for counted in (self._backend, self._admission, self._front):
                 counted.forget_idle()
-            await self._tell_health(serving=not self.waiting())
+            ready = not self.waiting()
+            if ready and self._settled is not None:
+                self._settled()
+                self._settled = None
+            await self._tell_health(serving=ready)
             await asyncio.sleep(self._limits.tick)
 
     async def _note(self) -> None:

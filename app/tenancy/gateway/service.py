@@ -19,9 +19,9 @@ from app.kube.turns import Turns
 from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused, deleting
+from app.tenancy.gateway.slices import Slices
 from app.wire import JSON
 
-M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 _ATTEMPTS = 5
 """How often a write that met another one is tried."""
@@ -29,6 +29,8 @@ _PAGE = 25
 """Objects that are read at a time: each may have a megabyte and more."""
 _LISTS = 4
 """Lists of all tenants together; one of each."""
+_SLICE = 5
+"""Objects of a list that are encoded in one turn of the event loop."""
 
 
 class Service:
@@ -64,20 +66,29 @@ class Service:
         )
         return every_item(lambda token: self._in_turn(lambda: page(continue_token=token)))
 
-    async def _messages(
-        self, resource: Resource, make: Callable[[JSON], M], *, hint: str, selector: str = ""
-    ) -> list[M]:
-        """What `make` makes of each object. RESOURCE_EXHAUSTED with the `hint` for more than a message may have."""
-        made: list[M] = []
-        size, limit = 0, self._backend.limits.message_bytes
+    async def _listed(
+        self,
+        resource: Resource,
+        make: Callable[[JSON], Message],
+        entry: Callable[[bytes], bytes],
+        *,
+        hint: str,
+        selector: str = "",
+    ) -> bytes:
+        """The encoded list of what `make` makes of each object. `entry` makes its entry of one.
+
+        RESOURCE_EXHAUSTED with the `hint` for more than a message may have. Other work goes on between the slices.
+        """
+        made, limit, slices = bytearray(), self._backend.limits.message_bytes, Slices(_SLICE)
         async with self._lists.of(self._namespace):
             async for item in self._objects(resource, selector):
-                made.append(make(item))
-                size += made[-1].ByteSize()
-                if size > limit:
+                encoded = make(item).SerializeToString()
+                made += entry(encoded)
+                if len(made) > limit:
                     text = f"the list has more than {limit} bytes, the most that a message may have; {hint}"
                     raise Refused(Code.RESOURCE_EXHAUSTED, text)
-        return made
+                await slices.worked(len(encoded))
+        return bytes(made)
 
     async def _until_written(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` returns: it looks at what there is and writes, again where another client came between."""

@@ -95,7 +95,7 @@ class Limits:
     writes: int = 16
     """Requests to the API server under way for all tenants together; tenants take turns …"""
     writes_per_tenant: int = 4
-    """… and for one of them."""
+    """… and for one of them, of which writes of workloads that only wait for each other get two."""
     give_up: float = 60.0
     """Seconds for which the API server may fail before a workload stream is ended, so that its agent sends everything
     again."""

@@ -13,11 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.doubles import Doubles
 from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.slices import Slices
 from app.tenancy.gateway.stored_workloads import GONE, Known, StreamIds
 from app.tenancy.gateway.workload_events import Census, Unusable, checked_id, state_of
 from app.tenancy.gateway.workload_writer import WorkloadWriter
 from app.tenancy.model import Tenant
 from app.tenancy.proto import workload_pb
+
+_SLICE = 200
+"""Stored workloads that are compared in one turn of the event loop."""
 
 
 class WorkloadStream:
@@ -89,8 +93,7 @@ class WorkloadStream:
             self._writer.put(workload_id, GONE)
         else:
             self._complete = True
-            for known in self._sources.workloads_in(self._tenant.namespace):
-                self._sweep(known)
+            await self._sweep_all()
             self._doubles.look()
 
     async def _update(self, workload_id: str, workload: workload_pb.Workload) -> None:
@@ -137,6 +140,14 @@ class WorkloadStream:
         if new is None:
             return not self._writer.removed(old)
         return self._sources.workloads.in_doubt and new.before(old)
+
+    async def _sweep_all(self) -> None:
+        slices = Slices(_SLICE)
+        for known in self._sources.workloads_in(self._tenant.namespace):
+            # As it is now: it may have changed since the slice before.
+            if (shown := self._sources.workloads.get(*known.key)) is not None:
+                self._sweep(shown)
+            await slices.worked()
 
     def _sweep(self, known: Known) -> None:
         if known.stream > self._writer.stream:

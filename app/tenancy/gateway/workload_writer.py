@@ -92,7 +92,10 @@ class WorkloadWriter:
             await self._backend.storing.turn(namespace, state.size)
         try:
             async with self._backend.turns.of(namespace):
+                began = time.monotonic()
                 verb = await self._write(key, state)
+                if verb != "unchanged":
+                    self._backend.turns.took(namespace, verb, time.monotonic() - began)
         except ApiError as error:
             self._failed(workload_id, key, state, error)
             return

@@ -13,6 +13,7 @@ from app.kube.resources import CONFIG_MAPS
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
+from app.workloads.model import TENANTS
 from tests.integration.tenancy.gateway.halfsent import HalfSent
 from tests.support.gateway_calls import fails, manifest, put, resources, rules, type_of
 from tests.support.tenancy import Infra, Start
@@ -143,3 +144,20 @@ async def test_a_manifest_of_very_many_values_is_refused(infra: Infra, start: St
     error = await fails(put(door.tenant("tenant1"), document, kind="ConfigMap"))
     assert error.code() is CODE.INVALID_ARGUMENT
     assert "more than 50000 values" in (error.details() or "")
+
+
+async def test_a_tenant_that_is_suspended_while_its_calls_wait_is_refused(infra: Infra, start: Start) -> None:
+    """A call that waits was let in before; what it asks for is not done any more."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(requests_per_tenant=1, exchange=10 * PATIENCE))
+    first = await HalfSent.begin(door, "tenant1", path=UPDATE, calls=1, size=MIB)
+    await first.send_all_it_can()
+    turns = door.gateway._guard._receiving._requests
+    waiting = asyncio.create_task(fails(rules(door.tenant("tenant1")).List(pb.ListWorkloadRulesRequest())))
+    await eventually(lambda: "tenant1" in turns._waiting)
+    await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": True}}, patch_type="merge")
+    await eventually(lambda: (tenant := door.gateway._sources.tenants.get("", "tenant1")) and tenant.suspended)
+    await first.end()
+    assert (await waiting).code() is CODE.PERMISSION_DENIED
+    await eventually(lambda: not turns._inside)
+    assert not turns._waiting

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,24 @@ def test_generating_the_protos_anew_gives_what_is_there(tmp_path: Path) -> None:
             for line in text.splitlines()
         ]
         assert (source / path).read_text().splitlines() == lines, path
+
+
+async def test_what_follows_the_first_readiness_happens_once(infra: Infra, pki: Pki) -> None:
+    """Then all that stays in memory is loaded, and the caches are full."""
+    found: list[list[str]] = []
+    limits = replace(QUICK, tick=0.001)
+    gateway = Gateway(
+        infra.client,
+        settings=pki.files.settings(drain_seconds=0.0),
+        limits=limits,
+        observer=Seen(),
+        settled=lambda: found.append(gateway.waiting()),
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(gateway.run(stop))
+    await eventually(lambda: found)
+    await infra.add_tenant("tenant1")
+    await eventually(lambda: gateway._sources.tenants.get("", "tenant1"))
+    stop.set()
+    await running
+    assert found == [[]]
