@@ -41,3 +41,15 @@ def unexecuted(*names: str) -> Iterator[None]:
     finally:
         for name in made:
             del sys.modules[name]
+
+
+@contextlib.contextmanager
+def deferred_models() -> Iterator[None]:
+    """Let pydantic build what validates the models of the block when one of them is first used, if one is."""
+    from pydantic import BaseModel  # noqa: PLC0415  not every user of this module has it
+
+    BaseModel.model_config["defer_build"] = True
+    try:
+        yield
+    finally:
+        del BaseModel.model_config["defer_build"]

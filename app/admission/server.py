@@ -11,8 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.admission.answering import AnsweringProtocol
@@ -21,7 +19,12 @@ from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.memo import Memo
 from app.admission.metrics import create_series
+from app.lean import deferred_models
 from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
+
+with deferred_models():  # those of an OpenAPI document, which is never made
+    from fastapi import FastAPI, Response
+    from fastapi.responses import JSONResponse
 
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""

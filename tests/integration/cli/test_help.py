@@ -31,6 +31,7 @@ def test_the_list_of_commands_imports_no_wing(argument: str) -> None:
     assert {module for module in modules if module.startswith(folders)} == {f"{folder}wing" for folder in folders}
     assert not modules & {"app.doctor", "app.explain", "app.runtime", "app.devtools"}
     assert not modules & {"aiohttp", "cryptography", "fastapi", "grpc", "kubernetes"}
+    assert not modules & {"pydantic", "structlog", "rich.console"}
 
 
 @pytest.mark.parametrize("name", PROGRAM.commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -241,7 +242,10 @@ def workers_of(server) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Those of its main thread; none where it is gone."""
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def alive(pid: int) -> bool:
@@ -281,6 +285,29 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     assert server.wait() == 0
     assert "Fatal Python error: Aborted" in "".join(server.lines)
     assert "Traceback" not in "".join(server.lines)
+
+
+def test_a_worker_shares_what_was_imported(launch, pki) -> None:
+    server = launch(pki, "--insecure", "--workers=2").until_ready()
+    for pid in workers_of(server):
+        fields = dict(line.split(":") for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+        private = sum(int(fields[name].split()[0]) for name in ("Private_Clean", "Private_Dirty"))
+        assert private < 20 * 1024, "KiB of its own"
+
+
+def test_workers_are_replaced_when_what_forks_them_is_killed(launch, pki, review) -> None:
+    """The parent cannot follow them any more."""
+    server = launch(pki, "--insecure", "--workers=2", "--drain-seconds=0").until_ready()
+    before = set(workers_of(server))
+    for pid in children(server.process.pid):
+        if set(children(pid)) & before:
+            os.kill(pid, signal.SIGKILL)
+    server.until(lambda: len(set(workers_of(server)) - before) == 2, "other workers")
+    server.until_ready()
+    assert server.post(review("plain"))[0] == 200
+    server.until(lambda: not [pid for pid in before if alive(pid)], "the end of the old ones")
+    server.signal()
+    assert server.wait() == 0
 
 
 def test_workers_end_when_their_parent_is_killed(launch, pki) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -29,6 +30,40 @@ def loaded_by(statements: str) -> str:
 def test_the_parent_of_workers_loads_no_client() -> None:
     """It would cost memory and time, and only its workers need one."""
     assert loaded_by("import app.runtime.process, app.runtime.webhook") == ""
+
+
+def test_a_worker_of_the_webhook_loads_what_it_uses(tmp_path: Path) -> None:
+    """Wings that are off, controllers and the other parts of libraries cost each process memory and start."""
+    probe = "import app.settings.source, app.runtime.preloading, sys; print(*sys.modules)"
+    environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    loaded = set(done.stdout.split())
+    assert {"app.runtime.serving", "app.networks.webhook", "kubernetes.aio.client"} <= loaded
+    libraries = {
+        "rich",
+        "typer",
+        "grpc",
+        "google.protobuf",
+        "kubernetes",
+        "kubernetes.client",
+        "kubernetes.aio.dynamic",
+    }
+    assert not loaded & libraries
+    controllers = {f"app.{wing}.controller.controller" for wing in ("rmd", "tenancy", "workloads")}
+    off = {"app.claims.injection", "app.rmd.admission", "app.appwrappers.admission.review"}
+    assert not loaded & (controllers | off)
+
+
+def test_the_official_client_is_whole_for_others_that_import_it() -> None:
+    probe = (
+        "import app.kube.transport as ours\n"
+        "import kubernetes.aio, kubernetes\n"
+        "assert kubernetes.aio.client.ApiClient is ours.ApiClient\n"
+        "kubernetes.client.CoreV1Api, kubernetes.aio.client.CoreV1Api, kubernetes.aio.watch.Watch"
+    )
+    subprocess.run([sys.executable, "-c", probe], check=True, timeout=PATIENCE)
 
 
 def test_a_role_has_its_client_loaded_before_it_runs() -> None:
