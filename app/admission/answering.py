@@ -29,6 +29,7 @@ class AnsweringProtocol(BoundedProtocol):
     """Has the `endpoints` by path."""
 
     _held: _Held | None = None
+    _last: Head | None = None
     _answered = 0.0
 
     def __init__(self, *args: Any, endpoints: Mapping[str, ReviewEndpoint], **options: Any) -> None:
@@ -41,12 +42,13 @@ class AnsweringProtocol(BoundedProtocol):
         elif not self._is_free():
             super().data_received(data)
             return
-        found = find_head(data)
+        found = find_head(data, self._last)
         endpoint = self._endpoints.get(found[0].path) if found is not None else None
         if found is None or endpoint is None or endpoint.draining():
             self._pass_on(data)
             return
         head, begin, end = found
+        self._last = head
         if len(data) > end or end - begin > min(HIGH_WATER_LIMIT, endpoint.body_limit):
             self._pass_on(data)
         elif len(data) == end:

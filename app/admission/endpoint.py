@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from app.admission.chain import Chain, Plan, Reviewed
 from app.admission.deadlines import Deadlines
 from app.admission.heads import Headers, check_headers
-from app.admission.memo import Memo, asked_of
+from app.admission.memo import Memo
 from app.admission.review import Decision, Request, Review, decode, encode, identify
 from app.errors import BadReview, Transient
 
@@ -144,7 +144,7 @@ class ReviewEndpoint:
         try:
             review = decode(content)
             request, memo = review.request, self.memo
-            asked = None if memo is None else asked_of(request)
+            asked = None if memo is None else memo.asked(request)
             if memo is not None and asked is not None:
                 kept = memo.find(asked)
                 if kept is not None:

@@ -22,17 +22,23 @@ _LIMIT = 2048
 """Bytes of a head; a longer one is not ordinary."""
 _KNOWN = 256
 _END = b"\r\n\r\n"
-_LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]{1,7})\r\n")
+_DIGITS = 7
+_LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]{1,%d})\r\n" % _DIGITS)
 _OTHERS = frozenset({b"expect", b"transfer-encoding", b"upgrade"})
 """They ask for more than an answer, or say that the body comes in another form."""
 
 
 class Head(NamedTuple):
-    """An ordinary head: a POST of JSON in HTTP/1.1, and the connection may be used again."""
+    """An ordinary head: a POST of JSON in HTTP/1.1, and the connection may be used again.
+
+    Its bytes are those `before` the length of the body, the length and those `after` it.
+    """
 
     path: str
     query: bytes
     headers: Headers
+    before: bytes
+    after: bytes
 
 
 def check_headers(method: str, headers: Headers) -> None:
@@ -47,8 +53,18 @@ def check_headers(method: str, headers: Headers) -> None:
     raise BadReview("Content-Type: want application/json, got none", status=415)
 
 
-def find_head(data: bytes) -> tuple[Head, int, int] | None:
-    """The ordinary head that `data` begins with, where the body begins, and where it ends; None for all else."""
+def find_head(data: bytes, last: Head | None = None) -> tuple[Head, int, int] | None:
+    """The ordinary head that `data` begins with, where the body begins, and where it ends; None for all else.
+
+    `last` is the head of the request before this one, which is nearly always the same but for the length.
+    """
+    if last is not None and data.startswith(last.before):
+        start = len(last.before)
+        end = data.find(b"\r", start, start + _DIGITS + 1)
+        digits = data[start:end]
+        if digits.isdigit() and data.startswith(last.after, end):
+            begin = end + len(last.after)
+            return last, begin, begin + int(digits)
     begin = data.find(_END, 0, _LIMIT) + len(_END)
     if begin < len(_END):
         return None
@@ -69,7 +85,7 @@ def _parsed(before: bytes, after: bytes) -> Head | None:
         if reader.complete:
             return None
         reader.parser.feed_data(after[-1:])
-        return reader.head() if reader.complete else None
+        return reader.head(before, after) if reader.complete else None
     except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError, BadReview):
         return None
 
@@ -92,7 +108,7 @@ class _Reader:
     def on_headers_complete(self) -> None:
         self.complete = True
 
-    def head(self) -> Head | None:
+    def head(self, before: bytes, after: bytes) -> Head | None:
         parser, names = self.parser, [name for name, _ in self.headers]
         check_headers(parser.get_method().decode("ascii"), self.headers)
         if parser.get_http_version() != "1.1" or not parser.should_keep_alive() or parser.should_upgrade():
@@ -101,4 +117,4 @@ class _Reader:
             return None
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
-        return None if "%" in path else Head(path, url.query or b"", tuple(self.headers))
+        return None if "%" in path else Head(path, url.query or b"", tuple(self.headers), before, after)

@@ -23,9 +23,11 @@ LIMIT = 8 * 1024 * 1024
 """Bytes that one memo keeps, keys and answers with what Python needs for them."""
 LARGEST = 64 * 1024
 """Bytes of a key with its answer; larger ones are not kept, so that no Pod takes the place of many."""
-RESULTS = ("hit", "miss")
+RESULTS = ("hit", "miss", "skipped")
 _OVERHEAD, _OPERATION = 2048, 512
 """Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
+_PATIENCE, _SAMPLED = 512, 8
+"""Misses in a row after which look-ups become rare, and how rare: one of so many reviews."""
 _SLOTS = 4096
 _VOLUME = b"kube-api-access-"
 _QUOTED = b'"' + _VOLUME
@@ -49,12 +51,21 @@ class Asked(msgspec.Struct, frozen=True):
     volume: bytes
 
 
-def asked_of(request: Request) -> Asked | None:
-    """None for all that is no creation of a Pod in a namespace, and for what is large or was not taken apart."""
-    if type(request) is not PartedRequest or request.operation != "CREATE" or request.kind != _POD:
-        return None
+def _concerns(request: PartedRequest) -> bool:
+    """Whether a Pod is created in a namespace."""
+    return (
+        request.operation == "CREATE"
+        and request.kind == _POD
+        and request.resource == _PODS
+        and not request.sub_resource
+        and request.namespace != ""
+    )
+
+
+def _asked(request: PartedRequest) -> Asked | None:
+    """None where there is no object, and for what is large."""
     parts = request.parts
-    if parts is None or request.resource != _PODS or request.sub_resource or not request.namespace:
+    if parts is None:
         return None
     metadata = parts.metadata
     labels, annotations, spec = bytes(metadata.labels), bytes(metadata.annotations), bytes(parts.spec)
@@ -84,23 +95,33 @@ class Memo:
     """Answers by all inputs of their decisions.
 
     An answer is kept when its key is offered for the second time, so that Pods of which there is one each neither fill
-    the memory nor drop what is used. At `limit` bytes those go first that were not used of late.
+    the memory nor drop what is used. At `limit` bytes those go first that were not used of late. After a long row of
+    misses one review in `_SAMPLED` is looked up, until there is a hit: Pods that are all different need no look-ups.
     """
 
     def __init__(self, *, limit: int = LIMIT) -> None:
         self.bytes = 0
         self._lookups = dict.fromkeys(RESULTS, 0)
+        self._misses = 0
         self._limit = limit
         self._answers: dict[Key, Kept] = {}
         self._offered = array("q", bytes(8 * _SLOTS))
         memos.add(self)
 
+    def asked(self, request: Request) -> Asked | None:
+        """What to look for; None where the review is to be decided without a look at what is kept."""
+        if type(request) is not PartedRequest or not _concerns(request) or self._skips():
+            return None
+        return _asked(request)
+
     def find(self, asked: Asked) -> Reviewed | None:
         kept = self._answers.get(asked.key)
         if kept is None:
             self._lookups["miss"] += 1
+            self._misses += 1
             return None
         self._lookups["hit"] += 1
+        self._misses = 0
         kept.used = True
         return kept.found
 
@@ -129,6 +150,15 @@ class Memo:
         """Drop every answer; to be called at each change of what decisions read."""
         self._answers.clear()
         self.bytes = 0
+
+    def _skips(self) -> bool:
+        if self._misses < _PATIENCE:
+            return False
+        self._misses += 1
+        if self._misses % _SAMPLED == 0:
+            return False
+        self._lookups["skipped"] += 1
+        return True
 
     def _is_second(self, key: Key) -> bool:
         """A key that shares its hash with another one may be taken for it: then the first offer is enough."""

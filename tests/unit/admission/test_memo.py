@@ -369,3 +369,20 @@ def test_lookups_and_bytes_are_metrics() -> None:
     after = [value("admission_memo_lookups_total", result=one) for one in ("hit", "miss")]
     assert [now - then for now, then in zip(after, before, strict=True)] == [3, 2]
     assert value("admission_memo_bytes") >= memo.bytes > 0
+
+
+def test_look_ups_become_rare_after_a_long_row_of_misses_and_come_back_with_a_hit() -> None:
+    twins = Twins()
+    memo = twins.memo
+    memo.take_lookups()
+    for number in range(memos._PATIENCE + 8 * memos._SAMPLED):
+        twins.ask(body(pod(annotations={"number": str(number)})))
+    rare = memo.take_lookups()
+    assert rare["hit"] == 0
+    assert rare["skipped"] > rare["miss"] - memos._PATIENCE > 0
+    for number in range(4 * memos._SAMPLED):
+        twins.ask(replica(number))
+    assert memo.take_lookups()["hit"] > 0
+    for number in range(10):
+        twins.ask(replica(number))
+    assert memo.take_lookups() == {"hit": 10, "miss": 0, "skipped": 0}
