@@ -34,7 +34,7 @@ ADMISSION_PATCH_OPS = BatchHistogram(
 ADMISSION_INJECTED = Counter("admission_injected_total", "What was injected into Pods, by kind", ("kind",))
 ADMISSION_MEMO_LOOKUPS = Counter(
     "admission_memo_lookups_total",
-    "Reviews of new Pods, by what became of the look-up of an answer to a Pod alike: hit, miss, or skipped (hits are rare)",
+    "Look-ups of an answer to a Pod alike, by result: hit, miss, or skipped while hits are rare",
     ("result",),
 )
 ADMISSION_MEMO_BYTES = Gauge(
