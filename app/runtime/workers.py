@@ -15,7 +15,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterable
-from multiprocessing import resource_tracker
+from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import TYPE_CHECKING
@@ -154,6 +154,7 @@ class Workers:
         """Keep all workers running until `stop` is set, then wait until they have drained."""
         with metrics_directory() as directory:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
+            _choose_socket_directory()
             try:
                 async with asyncio.TaskGroup() as tasks:
                     for worker in self._workers:
@@ -194,6 +195,21 @@ def metrics_directory() -> tempfile.TemporaryDirectory[str]:
         except OSError:
             continue
     raise UsageError("--workers: no directory for temporary files can be written; mount one at /tmp or set TMPDIR")
+
+
+def _choose_socket_directory() -> None:
+    """Let the process that forks listen in memory where it can: the path of a socket has at most 107 bytes.
+
+    A longer TMPDIR would leave no room for one, and where the root file system is read-only, no other place may be
+    writable.
+    """
+    usual = tempfile.tempdir
+    if os.access(SHARED_MEMORY, os.W_OK | os.X_OK):
+        tempfile.tempdir = SHARED_MEMORY
+    try:
+        util.get_temp_dir()  # the first call chooses
+    finally:
+        tempfile.tempdir = usual
 
 
 def _start_without_interrupts(process: ForkServerProcess) -> None:

@@ -295,6 +295,15 @@ def test_a_worker_shares_what_was_imported(launch, pki) -> None:
         assert private < 20 * 1024, "KiB of its own"
 
 
+def test_workers_start_where_the_path_of_temporary_files_is_long(launch, pki, tmp_path) -> None:
+    """The path of a socket has at most 107 bytes."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    server = launch(pki, "--insecure", "--workers=2", env={"TMPDIR": str(folder)}).until_ready()
+    server.signal()
+    assert server.wait() == 0
+
+
 def test_workers_are_replaced_when_what_forks_them_is_killed(launch, pki, review) -> None:
     """The parent cannot follow them any more."""
     server = launch(pki, "--insecure", "--workers=2", "--drain-seconds=0").until_ready()
