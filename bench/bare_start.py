@@ -12,7 +12,10 @@ import importlib
 import json
 import sys
 import time
+from importlib.metadata import packages_distributions
 from pathlib import Path
+
+from app.lean import deferred_models, unexecuted, without
 
 PAGE = 500
 
@@ -21,6 +24,22 @@ def libraries(names: list[str]) -> list[str]:
     """Those modules that are neither of the standard library nor of this project."""
     ours = {"app", "bench", "__main__", "__mp_main__"}
     return [name for name in names if name.partition(".")[0] not in sys.stdlib_module_names | ours]
+
+
+def load(names: list[str]) -> None:
+    """Import these modules, and of their packages no more than Berth does."""
+    holders = {name[:index] for name in names for index, mark in enumerate(name) if mark == "."}
+    unused = sorted(holders - set(names))
+    absent = packages_distributions().keys() - {name.partition(".")[0] for name in names}
+    with contextlib.ExitStack() as stack:
+        for package in absent - sys.stdlib_module_names - {"app", "bench"}:
+            stack.enter_context(without(package))
+        stack.enter_context(unexecuted(*unused))
+        stack.enter_context(deferred_models())
+        for name in names:
+            # What Berth's libraries found missing, or only import in a certain order, is missing here too.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
 
 
 async def listed(url: str) -> int:
@@ -44,10 +63,7 @@ def main() -> None:
     parser.add_argument("--modules", type=Path, required=True, help="file with a JSON list of module names")
     parser.add_argument("--url", required=True, help="of the collection")
     given = parser.parse_args()
-    for name in json.loads(given.modules.read_text()):
-        # What Berth's libraries found missing, or only import in a certain order, is missing here too.
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    load(json.loads(given.modules.read_text()))
     count = asyncio.run(listed(given.url))
     used = time.process_time()
     print(json.dumps({"objects": count, "cpu": used, "modules": len(libraries(list(sys.modules)))}), flush=True)
