@@ -100,5 +100,6 @@ class _Reader:
         if names.count(b"content-length") != 1 or not _OTHERS.isdisjoint(names):
             return None
         url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        return None if "%" in path else Head(path, url.query or b"", tuple(self.headers))
+        if url.path is None or b"%" in url.path:
+            return None
+        return Head(url.path.decode("ascii"), url.query or b"", tuple(self.headers))
