@@ -31,7 +31,6 @@ class Head(NamedTuple):
     """An ordinary head: a POST of JSON in HTTP/1.1, and the connection may be used again."""
 
     path: str
-    query: bytes
     headers: Headers
 
 
@@ -99,7 +98,5 @@ class _Reader:
             return None
         if names.count(b"content-length") != 1 or not _OTHERS.isdisjoint(names):
             return None
-        url = httptools.parse_url(self.url)
-        if url.path is None or b"%" in url.path:
-            return None
-        return Head(url.path.decode("ascii"), url.query or b"", tuple(self.headers))
+        path = httptools.parse_url(self.url).path
+        return None if path is None or b"%" in path else Head(path.decode("ascii"), tuple(self.headers))
