@@ -24,8 +24,8 @@ LIMIT = 8 * 1024 * 1024
 LARGEST = 64 * 1024
 """Bytes of a key with its answer; larger ones are not kept, so that no Pod takes the place of many."""
 RESULTS = ("hit", "miss")
-_OVERHEAD, _OPERATION = 2048, 512
-"""Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
+_OVERHEAD, _OPERATION, _TEXT = 2048, 512, 64
+"""Bytes that are counted for an answer beside its texts, for each of its operations, and for each text or piece."""
 _SLOTS = 4096
 _VOLUME = b"kube-api-access-"
 _QUOTED = b'"' + _VOLUME
@@ -115,7 +115,9 @@ class Memo:
         *_, labels, annotations, spec = asked.key
         size = sum(map(len, (labels, annotations, *spec, decision.encoded)))
         if size <= LARGEST:
-            size += _OVERHEAD + _OPERATION * len(decision.operations)
+            # What is encoded is there a second time, in the plan.
+            size += _OVERHEAD + len(decision.encoded) + _OPERATION * len(decision.operations)
+            size += _TEXT * (len(spec) + len(decision.warnings))
             self.bytes += size
             self._answers[asked.key] = Kept(Reviewed(decision, plan), size)
             self._bound()
