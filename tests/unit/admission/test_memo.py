@@ -337,9 +337,7 @@ LARGE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("spec", LARGE.values(), ids=LARGE)
 def test_the_bytes_that_are_counted_are_not_less_than_those_that_are_kept(spec) -> None:
     twins = Twins()
-    contents = [
-        [replica(0, asking("foo,foo", schedulerName=f"s{one}", priority=one, **spec))] * 2 for one in range(80)
-    ]
+    contents = [[replica(0, asking("foo,foo", schedulerName=f"s{one}", priority=one, **spec))] * 2 for one in range(80)]
     for pair in contents[:5]:
         twins.hits(*pair)  # what is cached elsewhere is there already
     before, kept = twins.memo.bytes, len(twins.memo._answers)
