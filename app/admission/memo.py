@@ -27,6 +27,8 @@ RESULTS = ("hit", "miss")
 _OVERHEAD, _OPERATION, _TEXT = 2048, 512, 64
 """Bytes that are counted for an answer beside its texts, for each of its operations, and for each text or piece."""
 _SLOTS = 4096
+_NAMESPACE = 63
+"""Characters; no namespace has a longer name."""
 _VOLUME = b"kube-api-access-"
 _QUOTED = b'"' + _VOLUME
 _NAME = len(_QUOTED)
@@ -54,7 +56,9 @@ def asked_of(request: Request) -> Asked | None:
     if type(request) is not PartedRequest or request.operation != "CREATE" or request.kind != _POD:
         return None
     parts = request.parts
-    if parts is None or request.resource != _PODS or request.sub_resource or not request.namespace:
+    if parts is None or request.resource != _PODS or request.sub_resource:
+        return None
+    if not 0 < len(request.namespace) <= _NAMESPACE:
         return None
     metadata = parts.metadata
     labels, annotations, spec = bytes(metadata.labels), bytes(metadata.annotations), bytes(parts.spec)

@@ -310,6 +310,14 @@ def test_a_large_pod_is_not_looked_for() -> None:
     assert twins.memo.bytes == 0
 
 
+def test_what_names_no_namespace_is_not_looked_for() -> None:
+    """A text that no API server sends, of which the key would be as long."""
+    twins = Twins({"confine_tenants": False})
+    contents = [body(pod(), namespace="n" * length) for length in (63, 64, 1_000_000) for _ in range(3)]
+    assert twins.hits(*contents) == 1
+    assert len(twins.memo._answers) == 1
+
+
 def test_what_was_not_used_of_late_goes_first() -> None:
     twins = Twins(limit=100_000)
     templates = [[replica(number, asking(schedulerName=f"s{one}")) for number in range(4)] for one in range(30)]
