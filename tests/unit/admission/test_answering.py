@@ -308,9 +308,11 @@ def conversations(draw: st.DrawFn) -> Pieces:
         bounds = [0, *cuts, len(request)]
         parts = [request[begin:end] for begin, end in itertools.pairwise(bounds) if end > begin]
         pieces += [(part, draw(pauses)) for part in parts]
-        if draw(st.booleans()):
-            # The next request comes with the last piece of this one.
-            pieces[-1] = pieces[-1][0], 0.0
+        # The next request may come with this one, but not with the last piece of it. Otherwise uvicorn reads on while
+        # requests wait, or not, depending on how the first of them came; what is wrong with a later one is then
+        # answered before them, or after.
+        together = len(parts) == 1 and draw(st.booleans())
+        pieces[-1] = pieces[-1][0], 0.0 if together else max(0.001, pieces[-1][1])
     return Pieces(pieces[: draw(st.integers(1, len(pieces)))] if draw(st.booleans()) else pieces)
 
 
