@@ -319,6 +319,8 @@ def conversations(draw: st.DrawFn) -> Pieces:
 ALLOW, WAIT = (http(_json(make_review(name=name))) for name in ("allow", "wait"))
 TRAILER = http(b"", length="Transfer-Encoding: chunked") + b"0\r\nContent-Type: text/plain\r\n\r\n"
 NOT_OURS = http(ALLOW, line="POST /none HTTP/1.1")
+HUGE = http(b"", more=("X-Long: " + "z" * 70_000,))[:-4]
+"""A head that is too long, without its end."""
 BODY = _json(make_review(name="warn"))
 ODD = [
     *(http(BODY, line=line) for line in LINES),
@@ -344,6 +346,7 @@ ODD = [
 @example(Pieces([(NOT_OURS[: -len(ALLOW)], 1.0), (ALLOW, 1.0)]), False, False)
 @example(Pieces([(ALLOW[:200], 0.001), (ALLOW[200:] + NOT_OURS, 1.0)]), False, False)
 @example(Pieces([(ALLOW[:200], 0.001)]), True, False)
+@example(Pieces([(HUGE[:100], 0.001), (HUGE[100:], 0.1), (ALLOW, 1.0)]), False, False)
 @given(conversations(), st.booleans(), st.sampled_from([False, False, False, True]))
 def test_both_roads_give_the_same(pieces: Pieces, hang_up: Any, draining: Any) -> None:
     quick, usual = (seen(Road(quick=quick, draining=draining), pieces, hang_up=hang_up) for quick in (True, False))
