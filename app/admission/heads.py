@@ -35,7 +35,6 @@ class Head(NamedTuple):
     """
 
     path: str
-    query: bytes
     headers: Headers
     before: bytes
     after: bytes
@@ -115,6 +114,7 @@ class _Reader:
             return None
         if names.count(b"content-length") != 1 or not _OTHERS.isdisjoint(names):
             return None
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        return None if "%" in path else Head(path, url.query or b"", tuple(self.headers), before, after)
+        path = httptools.parse_url(self.url).path
+        if path is None or b"%" in path:
+            return None
+        return Head(path.decode("ascii"), tuple(self.headers), before, after)

@@ -24,11 +24,13 @@ LIMIT = 8 * 1024 * 1024
 LARGEST = 64 * 1024
 """Bytes of a key with its answer; larger ones are not kept, so that no Pod takes the place of many."""
 RESULTS = ("hit", "miss", "skipped")
-_OVERHEAD, _OPERATION = 2048, 512
-"""Bytes that are counted for an answer beside its key and its text, and for each of its operations."""
+_OVERHEAD, _OPERATION, _TEXT = 2048, 512, 64
+"""Bytes that are counted for an answer beside its texts, for each of its operations, and for each text or piece."""
 _PATIENCE, _SAMPLED = 512, 8
 """Misses in a row after which look-ups become rare, and how rare: one of so many reviews."""
 _SLOTS = 4096
+_NAMESPACE = 63
+"""Characters; no namespace has a longer name."""
 _VOLUME = b"kube-api-access-"
 _QUOTED = b'"' + _VOLUME
 _NAME = len(_QUOTED)
@@ -58,7 +60,7 @@ def _concerns(request: PartedRequest) -> bool:
         and request.kind == _POD
         and request.resource == _PODS
         and not request.sub_resource
-        and request.namespace != ""
+        and 0 < len(request.namespace) <= _NAMESPACE
     )
 
 
@@ -136,7 +138,9 @@ class Memo:
         *_, labels, annotations, spec = asked.key
         size = sum(map(len, (labels, annotations, *spec, decision.encoded)))
         if size <= LARGEST:
-            size += _OVERHEAD + _OPERATION * len(decision.operations)
+            # What is encoded is there a second time, in the plan.
+            size += _OVERHEAD + len(decision.encoded) + _OPERATION * len(decision.operations)
+            size += _TEXT * (len(spec) + len(decision.warnings))
             self.bytes += size
             self._answers[asked.key] = Kept(Reviewed(decision, plan), size)
             self._bound()

@@ -153,8 +153,13 @@ def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[tuple[str,
 
 
 def target_container(pod: Pod, annotations: Mapping[str, str]) -> int:
-    """The index of the app container that gets what networks need. Raises Denied where an annotation names none."""
+    """The index of the app container that gets what networks need.
+
+    Raises Denied where there is none, or none of the name that an annotation says.
+    """
     containers = pod.spec.containers
+    if not containers:
+        raise no_containers()
     name = annotations.get(RESOURCES_CONTAINER)
     if name is None:
         return 0
@@ -166,6 +171,11 @@ def target_container(pod: Pod, annotations: Mapping[str, str]) -> int:
         f"annotation {RESOURCES_CONTAINER}: the Pod has no container {quoted(name)}; want one of: {names}",
         reason="UnknownContainer",
     )
+
+
+def no_containers() -> Denied:
+    """What is said of a Pod that has networks and no app container."""
+    return Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
 
 
 def _holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:

@@ -16,7 +16,7 @@ from app.admission.patch import pointer
 from app.admission.pods import Pod
 from app.errors import Denied
 from app.networks import nodeselector, podnetinfo, userdefined
-from app.networks.device_requests import Need, count_needs, plan_resources, resources_shape
+from app.networks.device_requests import Need, count_needs, no_containers, plan_resources, resources_shape
 from app.networks.model import CACHED_LENGTH, Mode, Networks
 
 NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
@@ -162,7 +162,7 @@ def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: Plan) -> Demand
 def _check_containers(pod: Pod, wanted: Demand) -> None:
     count = len(pod.spec.containers)
     if not count and (wanted.needs or wanted.labels):
-        raise Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
+        raise no_containers()
     if count > _MOST_CONTAINERS and wanted.needs:
         bound = f"want at most {_MOST_CONTAINERS} in a Pod with networks, got {count}"
         raise Denied(f"spec.containers: {bound}", reason="TooManyContainers")

@@ -102,7 +102,8 @@ class Slot:
 
     def served(self) -> None:
         """It was busy and is idle again."""
-        if self in self._pool.idle:
+        # An answer that came before the whole request has left it in both.
+        if self in self._pool.idle and self not in self._pool.fresh:
             self._pool.idle.move_to_end(self)
         else:
             self.busy()

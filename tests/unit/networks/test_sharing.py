@@ -17,6 +17,7 @@ from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, RESOURCE_NAME, Attachment, project
 from app.networks.switches import Switches
+from app.networks.userdefined import Injection
 from app.networks.webhook import NetworksInjector
 from app.wire import encode_json
 from tests.support.patches import patched
@@ -82,6 +83,20 @@ async def test_an_attachment_that_changes_or_goes_counts_for_the_next_pod() -> N
     store.remove("default", "foo-network")
     with pytest.raises(Denied, match="could not find network attachment definition 'default/foo-network'"):
         await planned(injector, request_for(BARE))
+
+
+async def test_a_warning_of_switches_is_in_no_plan_after_them() -> None:
+    """Two injections set the same annotation, the last to what the Pod has: nothing changes, but there is a warning."""
+    pod = {**BARE, "metadata": {**BARE["metadata"], "labels": {"a": "true", "b": "true"}}}
+    both = Switches(
+        injections=(Injection("a", {NETWORKS: "bar-network"}), Injection("b", {NETWORKS: "foo-network"})),
+    )
+    now = [Switches()]
+    injector = NetworksInjector(lookup_for(ATTACHMENTS), switches=lambda: now[0])
+    warned = []
+    for now[0] in (Switches(), both, Switches()):
+        warned.append(len((await planned(injector, request_for(pod))).warnings))
+    assert warned == [0, 1, 0]
 
 
 async def test_a_container_that_another_injector_made_is_not_made_again() -> None:

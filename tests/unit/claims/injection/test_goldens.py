@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,16 @@ async def test_without_the_flag_annotations_about_claims_have_no_effect() -> Non
     resources = found.obj["spec"]["containers"][0]["resources"]
     assert resources["limits"]["example.com/foo"] == "4"
     assert "resourceClaims" not in found.obj["spec"]
+
+
+async def test_a_pod_with_a_claim_and_one_without_share_no_plan() -> None:
+    """Their shape is the same; what the claim asks for is not in it."""
+    claiming = written_out(load("own-claim-of-a-resource")["pod"])
+    asking = copy.deepcopy(claiming)
+    del asking["spec"]["resourceClaims"]
+    asking["spec"]["containers"][0]["resources"] = {}
+    async with Reviews(cluster()) as reviews:
+        found = [await reviews.mutate(pod) for pod in (asking, claiming, asking)]
+    assert [one.plan.injected.get("resource") for one in found] == [1, None, 1]
+    assert found[0].obj == found[2].obj
+    assert found[1].obj == claiming

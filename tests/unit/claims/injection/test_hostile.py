@@ -49,6 +49,15 @@ async def test_nulls_are_absent() -> None:
     assert len(found.obj["spec"]["resourceClaims"]) == 1
 
 
+@pytest.mark.parametrize("containers", [[], None])
+async def test_a_pod_without_containers_has_no_use_for_claims(containers: object) -> None:
+    asked = pod("vf")
+    asked["spec"]["containers"] = containers
+    async with Reviews(CLUSTER) as reviews:
+        found = await reviews.mutate(asked)
+    assert (found.decision.allowed, found.decision.reason) == (False, "NoContainers")
+
+
 @pytest.mark.parametrize("claims", [[{}], [{"name": ""}], [{"name": "a"}, {"name": "a"}], [{"name": "a" * 5000}]])
 async def test_claims_that_the_api_server_refuses_are_left_to_it(claims: list[JSON]) -> None:
     asked = pod("vf")
