@@ -100,5 +100,5 @@ class _Reader:
         if names.count(b"content-length") != 1 or not _OTHERS.isdisjoint(names):
             return None
         url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        return None if "%" in path else Head(path, url.query or b"", tuple(self.headers))
+        path = (url.path or b"").decode("ascii")  # an absolute URL may have none
+        return None if not path or "%" in path else Head(path, url.query or b"", tuple(self.headers))

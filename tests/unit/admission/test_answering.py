@@ -227,6 +227,7 @@ lines = st.sampled_from(
         "POST /mutate?timeout=1s HTTP/1.1",
         "POST /other-name HTTP/1.1",
         "POST http://berth/mutate HTTP/1.1",
+        "POST http://berth HTTP/1.1",
         "POST /mutat%65 HTTP/1.1",
         "POST /none HTTP/1.1",
         "POST /mutate HTTP/1.0",
@@ -323,6 +324,7 @@ def conversations(draw: st.DrawFn) -> Pieces:
 ALLOW, WAIT = (http(_json(make_review(name=name))) for name in ("allow", "wait"))
 TRAILER = http(b"", length="Transfer-Encoding: chunked") + b"0\r\nContent-Type: text/plain\r\n\r\n"
 NOT_OURS = http(ALLOW, line="POST /none HTTP/1.1")
+NO_PATH = http(b"{}", line="POST http://berth HTTP/1.1")
 
 
 @settings(
@@ -336,6 +338,7 @@ NOT_OURS = http(ALLOW, line="POST /none HTTP/1.1")
 @example(Pieces([(NOT_OURS[: -len(ALLOW)], 1.0), (ALLOW, 1.0)]), False, False)
 @example(Pieces([(ALLOW[:200], 0.001), (ALLOW[200:] + NOT_OURS, 1.0)]), False, False)
 @example(Pieces([(ALLOW[:200], 0.001)]), True, False)
+@example(Pieces([(NO_PATH, 1.0)]), False, False)
 @given(conversations(), st.booleans(), st.sampled_from([False, False, False, True]))
 def test_both_roads_give_the_same(pieces: Pieces, hang_up: Any, draining: Any) -> None:
     quick, usual = (seen(Road(quick=quick, draining=draining), pieces, hang_up=hang_up) for quick in (True, False))
