@@ -49,8 +49,11 @@ class Turns:
             places.popleft().set_result(None)
             if places:
                 self._waiting[name] = places
-            self._free -= 1
-            self._inside[name] = self._inside.get(name, 0) + 1
+            self._enter(name)
+
+    def _enter(self, name: str) -> None:
+        self._free -= 1
+        self._inside[name] = self._inside.get(name, 0) + 1
 
     def _next(self) -> str | None:
         for name in list(self._waiting):
@@ -74,6 +77,8 @@ _WAITED = 1.5
 """Of a request that took so many times as long as the shortest of its kind, half was waiting."""
 _AGING = 1.001
 """The shortest time grows by this factor with each request, because a server may become slower."""
+_ALONE = 1000
+"""Requests in a row after which a name counts as alone."""
 
 
 class AdaptiveTurns(Turns):
@@ -81,6 +86,9 @@ class AdaptiveTurns(Turns):
 
     A name has up to `each` places while its requests take as long as one alone does. While they take twice as long and
     more, it has fewer. As many requests are answered as before: the server has always got the next one.
+
+    At most servers some requests take longer without waiting for others. So a name has `each` places where no other
+    name has had one for long: fewer would only make it slower.
     """
 
     def __init__(self, *, total: int, each: int) -> None:
@@ -89,6 +97,7 @@ class AdaptiveTurns(Turns):
         self._shortest: dict[str, float] = {}
         # Of those names alone that have fewer than `each`.
         self._windows: dict[str, float] = {}
+        self._latest, self._in_row = "", 0
 
     def took(self, name: str, kind: str, seconds: float) -> None:
         """A request of this kind was answered after so long; requests of one kind take about as long as each other."""
@@ -103,5 +112,12 @@ class AdaptiveTurns(Turns):
         """Drop what is known of names without a request: names come and go."""
         self._windows = {name: window for name, window in self._windows.items() if name in self._inside}
 
+    def _enter(self, name: str) -> None:
+        super()._enter(name)
+        self._in_row = self._in_row + 1 if name == self._latest else 1
+        self._latest = name
+
     def _most(self, name: str) -> int:
+        if self._in_row > _ALONE and name == self._latest:
+            return self._each
         return int(self._windows.get(name, self._each))

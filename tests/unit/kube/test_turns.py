@@ -120,6 +120,35 @@ async def test_no_more_is_under_way_than_a_server_answers_at_once_and_one(at_onc
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_a_name_that_is_alone_has_all_its_places_though_its_requests_take_long() -> None:
+    """Some take five times as long as others at a server where none waits. With another name it has fewer again."""
+    turns, leave = AdaptiveTurns(total=16, each=4), asyncio.Event()
+
+    async def ask(name: str, seconds: float) -> None:
+        async with turns.of(name):
+            turns.took(name, "GET", seconds)
+
+    async def stay() -> None:
+        async with turns.of("loud"):
+            await leave.wait()
+
+    async def seen() -> int:
+        tasks = [asyncio.create_task(stay()) for _ in range(8)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        inside = turns._inside["loud"]
+        leave.set()
+        await asyncio.gather(*tasks)
+        leave.clear()
+        return inside
+
+    for number in range(2000):
+        await ask("loud", 1.0 + number % 5)
+    assert await seen() == 4
+    await ask("quiet", 1.0)
+    assert await seen() == 2
+
+
 async def test_a_quiet_name_is_answered_after_what_is_under_way() -> None:
     """100 requests of a loud name wait; no more than three of them are answered before the one of the quiet name."""
     server = Server(AdaptiveTurns(total=16, each=4), at_once=1)
