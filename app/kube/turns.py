@@ -79,8 +79,8 @@ _AGING = 1.001
 class AdaptiveTurns(Turns):
     """Turns at one server: what a name has under way beyond two there only waits, and requests of others behind it.
 
-    A name has up to `each` places while its requests take as long as one alone does. While they take more than one and a
-    half times as long, it has fewer. As many requests are answered as before: the server has always got the next one.
+    A name has up to `each` places while its requests take as long as one alone does. While they take more than one and
+    a half times as long, it has fewer. As many requests are answered as before: the server has always got the next one.
     """
 
     def __init__(self, *, total: int, each: int) -> None:
