@@ -74,7 +74,7 @@ class Turns:
 _LEAST = 2
 """With the second one a server has work as soon as it has finished the first."""
 _WAITED = 1.5
-"""Of a request that took so many times as long as the shortest of its kind, half was waiting."""
+"""A request has waited at the server that took more than so many times as long as the shortest of its kind."""
 _AGING = 1.001
 """The shortest time grows by this factor with each request, because a server may become slower."""
 _ALONE = 1000
@@ -84,8 +84,8 @@ _ALONE = 1000
 class AdaptiveTurns(Turns):
     """Turns at one server: what a name has under way beyond two there only waits, and requests of others behind it.
 
-    A name has up to `each` places while its requests take as long as one alone does. While they take twice as long and
-    more, it has fewer. As many requests are answered as before: the server has always got the next one.
+    A name has up to `each` places while its requests take as long as one alone does. While they take more than one and
+    a half times as long, it has fewer. As many requests are answered as before: the server has always got the next one.
 
     At most servers some requests take longer without waiting for others. So a name has `each` places where no other
     name has had one for long: fewer would only make it slower.

@@ -15,7 +15,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterable
-from multiprocessing import resource_tracker, util
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import TYPE_CHECKING
@@ -43,6 +43,7 @@ _log = structlog.get_logger(__name__)
 _FORK_SERVER = multiprocessing.get_context("forkserver")
 _FORK_SERVER.set_forkserver_preload(["app.runtime.preloading"])
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  the directory made in it is ours alone
+_SAFE_PATH = "PYTHONSAFEPATH"
 _RESTART_SECONDS = (0.2, 1.0, 5.0, 15.0)
 _CPU = "process_cpu_seconds"
 _COMBINE: dict[str, Callable[[list[float]], float]] = {
@@ -69,6 +70,7 @@ class Worker:
         self.waiting = [f"worker {number}: not started"]
         self.process: ForkServerProcess | None = None
         self.restarts = 0
+        self._starting: asyncio.Future[None] | None = None
         self._served = False
         self._mistake = ""
 
@@ -79,16 +81,7 @@ class Worker:
         """
         failures = 0
         while not stop.is_set():
-            receiver, sender = _FORK_SERVER.Pipe(duplex=False)
-            self.process = process = _FORK_SERVER.Process(
-                target=_worker, args=(*self._serving, sender), name=f"berth-worker-{self.number}"
-            )
-            _start_without_interrupts(process)
-            sender.close()
-            was_ready = await self._follow(receiver)
-            await asyncio.to_thread(process.join)
-            multiprocess.mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # the library has no types here
-            self.process, status = None, process.exitcode
+            was_ready, status = await self._run_once()
             if stop.is_set():
                 return
             if self._mistake and not self._served:
@@ -105,10 +98,40 @@ class Worker:
         if self.process is not None and self.process.is_alive():
             self.process.terminate()
 
+    async def started(self) -> None:
+        """Return when no start is under way."""
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+
     async def ended(self) -> None:
-        """Return when there is no process."""
-        if self.process is not None:
+        """Terminate the process, and return when there is none. One that drains ends at once."""
+        await self.started()
+        self.terminate()
+        if self.process is not None and self.process.pid is not None:
             await asyncio.to_thread(self.process.join)
+
+    async def _run_once(self) -> tuple[bool, object]:
+        """Run one process until it ends: whether it was ready at some time, and its status."""
+        receiver, sender = _FORK_SERVER.Pipe(duplex=False)
+        self.process = process = _FORK_SERVER.Process(
+            target=_worker, args=(*self._serving, sender), name=f"berth-worker-{self.number}"
+        )
+        try:
+            _ensure_fork_server()
+            # In a thread: the process that forks answers when it has imported everything.
+            self._starting = asyncio.ensure_future(asyncio.to_thread(process.start))
+            await asyncio.shield(self._starting)
+        except (OSError, EOFError) as error:  # the process that forks was killed meanwhile
+            self.process = None
+            receiver.close()
+            return False, str(error) or "not started"
+        finally:
+            sender.close()
+        was_ready = await self._follow(receiver)
+        await asyncio.to_thread(process.join)
+        multiprocess.mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # the library has no types here
+        self.process = None
+        return was_ready, process.exitcode
 
     async def _follow(self, receiver: Connection) -> bool:
         """Take the worker's reports until it ends; True if it was ready at some time."""
@@ -161,13 +184,11 @@ class Workers:
                         tasks.create_task(worker.keep_running(stop))
                     await stop.wait()
                     for worker, listener in zip(self._workers, self._listeners, strict=True):
+                        await worker.started()
                         # From now on the worker alone holds its socket: when it stops listening, nothing queues there.
                         listener.close()
                         worker.terminate()
             finally:
-                # A worker that is terminated again ends its drain.
-                for worker in self._workers:
-                    worker.terminate()
                 await asyncio.gather(*(worker.ended() for worker in self._workers))
                 self._last = self.exposition()
 
@@ -212,16 +233,24 @@ def _choose_socket_directory() -> None:
         tempfile.tempdir = usual
 
 
-def _start_without_interrupts(process: ForkServerProcess) -> None:
-    """Start a process that Ctrl-C does not reach: a terminal sends it to all processes, and the parent passes it on."""
-    # The first start would start this one too, which ends by letting SIGINT through again, for the worker as well. The
+def _ensure_fork_server() -> None:
+    """Have a process run that forks workers, which Ctrl-C does not reach; it need not have imported anything yet.
+
+    A terminal sends the signal to all processes, and the parent passes it on.
+    """
+    # The call below would start this one too, which ends by letting SIGINT through again, for the workers as well. The
     # process that forks inherits what is blocked here, and workers do from it.
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    own = os.environ.get(_SAFE_PATH)
+    # It would look for modules in the working directory first.
+    os.environ[_SAFE_PATH] = "1"
     try:
-        process.start()
+        forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        if own is None:
+            del os.environ[_SAFE_PATH]
 
 
 def _worker(serve: Serve, settings: WebhookSettings, listener: socket.socket, reports: Connection) -> None:

@@ -92,7 +92,7 @@ class Pki:
 class Webhook:
     """One running command. `lines` is what it wrote to standard error so far."""
 
-    def __init__(self, pki: Pki, *flags: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, pki: Pki, *flags: str, env: dict[str, str] | None = None, **options: Any) -> None:
         self.pki = pki
         self.lines: list[str] = []
         self._listening = threading.Event()
@@ -103,6 +103,7 @@ class Webhook:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            **options,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -282,8 +283,8 @@ def running() -> Iterator[list[Webhook]]:
 def launch(running: list[Webhook], manifests: Path) -> Callable[..., Webhook]:
     """Starts a webhook on free ports; `source` None leaves `--manifests` out. Later flags beat earlier ones."""
 
-    def start(pki: Pki, *flags: str, source: Path | None = manifests, env: dict[str, str] | None = None) -> Webhook:
-        running.append(Webhook(pki, *_flags(pki, source), *flags, env=env))
+    def start(pki: Pki, *flags: str, source: Path | None = manifests, **options: Any) -> Webhook:
+        running.append(Webhook(pki, *_flags(pki, source), *flags, **options))
         return running[-1]
 
     return start

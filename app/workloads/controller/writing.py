@@ -129,8 +129,11 @@ class WorkloadStatuses(_Statuses[bytes]):
         stored = self._caches.workloads.get(*key)
         return stored.status if stored else None
 
+    async def _reconcile(self, key: ObjectKey) -> Result:
+        self._unconfirmed.discard(key)  # if a doubt puts this look off, there is another reason for the next
+        return await super()._reconcile(key)
+
     async def _look(self, key: ObjectKey) -> Result:
-        self._unconfirmed.discard(key)
         stored = self._caches.workloads.get(*key)
         if stored is None:
             self._replacing.pop(key, None)

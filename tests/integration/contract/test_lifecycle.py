@@ -319,6 +319,45 @@ def test_workers_are_replaced_when_what_forks_them_is_killed(launch, pki, review
     assert server.wait() == 0
 
 
+def test_health_answers_while_what_forks_workers_imports_and_after_it_was_killed(launch, pki, review) -> None:
+    server = launch(pki, "--insecure", "--workers=2")
+
+    def importing() -> list[int]:
+        found = children(server.process.pid)
+        return [pid for pid in found if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    (forks,) = server.until(importing, "the process that forks")
+    os.kill(forks, signal.SIGSTOP)
+    assert server.get("/healthz")[0] == 200
+    assert server.get("/readyz")[0] == 503
+    os.kill(forks, signal.SIGKILL)
+    server.until_ready()
+    assert server.post(review("plain"))[0] == 200
+    server.signal()
+    assert server.wait() == 0
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_a_stop_while_what_forks_workers_imports(launch, pki) -> None:
+    server = launch(pki, "--insecure", "--workers=2")
+    server.until(lambda: server.get("/healthz")[0] == 200, "alive")
+    server.signal()
+    assert server.wait() == 0
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_workers_import_nothing_from_the_working_directory(launch, pki, tmp_path) -> None:
+    """Many projects have an `app` there."""
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('not this one')")
+    launch(pki, "--insecure", "--workers=2", cwd=tmp_path).until_ready()
+
+
+def test_workers_start_where_shared_memory_alone_can_be_written(launch, pki) -> None:
+    module = "tests.support.programs.without_temporary_files"
+    launch(pki, "--insecure", "--workers=2", module=module).until_ready()
+
+
 def test_workers_end_when_their_parent_is_killed(launch, pki) -> None:
     server = launch(pki, "--insecure", "--workers=2").until_ready()
     workers = workers_of(server)

@@ -14,6 +14,7 @@ from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from app.workloads.settings import DEFAULT_QUOTA
+from tests.support.counting import Counted
 from tests.support.running import running
 from tests.support.waiting import eventually
 from tests.support.workloads import T1, CountingClient, Infra
@@ -94,13 +95,13 @@ async def test_no_status_is_written_while_a_cache_is_in_doubt(infra: Infra) -> N
 class Doubtful(QuietTime):
     """A cache comes into doubt while a status waits for its turn."""
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, *, turn: int = 1) -> None:
         super().__init__(lambda _: 0)
-        self.caches, self.turns = caches, 0
+        self.caches, self.turn, self.turns = caches, turn, 0
 
     async def come(self, namespace: str) -> None:
         self.turns += 1
-        if self.turns == 1:
+        if self.turns == self.turn:
             self.caches.companions.suspect()
 
 
@@ -132,6 +133,32 @@ async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_fo
             await eventually(lambda written=written: bool(written))
         assert written[0] is False
         await client.close()
+
+
+async def test_a_look_that_a_doubt_has_put_off_is_not_dropped_when_the_watch_shows_an_earlier_write(
+    infra: Infra,
+) -> None:
+    await infra.rule("r")
+    await infra.workload("u")
+    key, caches = (T1, "workload-u"), Caches(DEFAULT_QUOTA)
+    quiet, client = Doubtful(caches, turn=2), await infra.client()
+    workloads = WorkloadStatuses(client, caches, quiet, workers=1)
+    caches.listeners = Listeners(workload_status=workloads.controller.enqueue, workload_status_shown=workloads.shown)
+    caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
+    caches.workloads.replace_all(infra.stored(WORKLOADS))
+    for store in caches.stores:
+        store.mark_synced()
+    looked = Counted("reconcile_total", "result", controller="workload-status")
+    async with running(workloads.controller.run()):
+        workloads.controller.enqueue(key)
+        await eventually(lambda: looked().total() == 1)
+        assert infra.status(WORKLOADS, "workload-u")
+        workloads.controller.enqueue(key)
+        await eventually(lambda: looked().total() == 2)
+        caches.workloads.upsert(infra.stored(WORKLOADS)[0])
+        caches.companions.mark_synced()
+        await eventually(lambda: quiet.turns == 3)
+    await client.close()
 
 
 def pod(*, spec_hash: str, version: int) -> JSON:

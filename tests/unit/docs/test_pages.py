@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
-from app.admission import connection, endpoint
+from app.admission import answering, connection, endpoint, heads, memo
 from app.doctor.checks import CHECKS
 from app.placement.model import TENANT_LABEL
 from app.registry import BY_NAME
@@ -181,6 +182,13 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "deadline of a review": f"{endpoint.DEADLINE:g} s",
         "head of a request": f"{connection.HEAD_BYTES // 1024} KiB, {connection.HEAD_SECONDS:g} s",
         "body, from its head on": f"{connection.BODY_SECONDS:g} s",
+        "a body that is waited for before uvicorn has the request, on one connection": (
+            f"{HIGH_WATER_LIMIT // 1024} KiB, {1000 * answering.HOLD_SECONDS:g} ms"
+        ),
+        "heads of requests that are kept parsed": f"{heads._KNOWN} of {heads._LIMIT // 1024} KiB",
+        "answers kept for Pods alike, in each worker": (
+            f"{memo.LIMIT // 2**20} MiB, {memo.LARGEST // 1024} KiB for one"
+        ),
         "an answer that the client does not read": f"{connection.ANSWER_SECONDS:g} s",
         "TLS handshake": f"{listener.HANDSHAKE_SECONDS:g} s",
         "connections of a port of a process": f"{listener.CONNECTIONS:,}",
