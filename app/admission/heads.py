@@ -110,7 +110,7 @@ class _Reader:
     def head(self, before: bytes, after: bytes) -> Head | None:
         parser, names = self.parser, [name for name, _ in self.headers]
         check_headers(parser.get_method().decode("ascii"), self.headers)
-        if parser.get_http_version() != "1.1" or not parser.should_keep_alive() or parser.should_upgrade():
+        if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
             return None
         if names.count(b"content-length") != 1 or not _OTHERS.isdisjoint(names):
             return None

@@ -327,6 +327,7 @@ ODD = [
     *(http(BODY, type_=type_) for type_ in TYPES),
     *(http(BODY, length=length) for length in LENGTHS),
     *(http(BODY, more=(one,)) for one in ADDITIONS),
+    http(BODY, line="POST /mutate HTTP/1.0", more=("Connection: keep-alive",)),
     http(b"", more=("X-Long: " + "z" * 70_000,)),
     http(_json(make_review(obj={"x": "y" * 70_000}))),
     http(_json(make_review(obj={"x": "y" * LIMIT}))),
