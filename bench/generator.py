@@ -114,13 +114,17 @@ class Generator:
         return head.startswith(b"HTTP/1.1 200 ") and self._expected.met_by(body)
 
 
-def requests_of(file: Path, path: str) -> list[bytes]:
-    """The whole requests, ready to be written to a connection."""
+def requests_of(file: Path, path: str, start: int) -> list[bytes]:
+    """The whole requests, ready to be written to a connection. Each time through the file the reviews are others."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kube-apiserver-admission\r\n"
         "Accept: application/json, */*\r\nContent-Type: application/json\r\nContent-Length: "
     ).encode()
-    return [b"%b%d\r\n\r\n%b" % (head, len(body), body) for body in file.read_bytes().splitlines()]
+    bodies = file.read_bytes().splitlines()
+    turn, place = divmod(start, len(bodies))
+    turns = [b".t%02d." % ((turn + (number < place)) % 100) for number in range(len(bodies))]
+    bodies = [body.replace(b".t00.", own) for body, own in zip(bodies, turns, strict=True)]
+    return [b"%b%d\r\n\r\n%b" % (head, len(body), body) for body in bodies]
 
 
 def _content_length(head: bytes) -> int:
@@ -146,7 +150,7 @@ def main() -> None:
     given = parser.parse_args()
     generator = Generator(
         int(given.url.rpartition(":")[2]),
-        requests_of(given.file, given.path),
+        requests_of(given.file, given.path, given.start),
         start=given.start,
         connections=given.c,
         expected=Expected(given.size, given.prefix, given.suffix),

@@ -2,7 +2,8 @@
 
 Two kinds of loads are made in advance, each in a file with one review a line, all of the same length:
 
-- distinct: the name, uid, token volume, container names and images differ, so that no answer can be used again;
+- distinct: the name, uid, token volume, container names and images differ, so that no answer can be used again; the
+  generator puts the number of the turn in place of `t00` in images, where it goes through the file more than once;
 - replicas: the name, uid and token volume differ, as in the Pods of one template.
 """
 
@@ -90,7 +91,7 @@ def _template(name: str, kind: Kind) -> str:
     if kind == "distinct":
         for container in containers:
             container["name"] += "-<number>"
-            container["image"] = f"r<number>.example.com/{container['image']}"
+            container["image"] = f"r<number>.t00.example.com/{container['image']}"
     text = json.dumps(review, separators=(",", ":"), ensure_ascii=False)
     for old in called if kind == "distinct" else ():
         # In managedFields the name of a container is a part of a key.

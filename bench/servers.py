@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from bench.load import SAMPLE, Expected, Report, ask, run
 from bench.processes import cores, cpu_seconds, pin, resident_mib, serving_pids
-from bench.reviews import COUNT, Load
+from bench.reviews import Load
 from bench.surroundings import Surroundings, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,7 +169,7 @@ def load(
         path,
         what,
         expected=expected,
-        start=start % COUNT,
+        start=start,
         connections=connections,
         seconds=seconds,
         pinned=pinned,

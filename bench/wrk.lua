@@ -12,8 +12,16 @@ end
 function init(args)
   local path
   place, path, size, prefix, suffix = tonumber(args[2]), args[3], tonumber(args[4]), args[5], args[6]
+  local bodies = {}
   for body in io.lines(args[1]) do
-    requests[#requests + 1] = "POST " .. path .. " HTTP/1.1\r\nHost: localhost\r\n"
+    bodies[#bodies + 1] = body
+  end
+  -- Each time through the file the reviews are others.
+  local turn = math.floor(place / #bodies)
+  place = place % #bodies
+  for number, made in ipairs(bodies) do
+    local body = made:gsub("%.t00%.", string.format(".t%02d.", (number > place and turn or turn + 1) % 100))
+    requests[number] = "POST " .. path .. " HTTP/1.1\r\nHost: localhost\r\n"
       .. "User-Agent: kube-apiserver-admission\r\nAccept: application/json, */*\r\n"
       .. "Content-Type: application/json\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
   end
