@@ -10,6 +10,8 @@ from app.admission.endpoint import Outcome, in_flight
 from app.admission.memo import RESULTS, memos
 from app.metrics import BatchHistogram, published
 
+MEMO_OF = "mutate"
+"""The webhook that keeps answers."""
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 DECISIONS = ("allowed", "denied", "error")
 INJECTED_KINDS = ("resource", "node-selector", "volume", "env", "annotation", "affinity")
@@ -38,7 +40,7 @@ ADMISSION_MEMO_LOOKUPS = Counter(
     ("result",),
 )
 ADMISSION_MEMO_BYTES = Gauge(
-    "admission_memo_bytes", "Bytes of answers that are kept for Pods alike", multiprocess_mode="livesum"
+    "admission_memo_bytes", "Bytes of answers that are kept for Pods alike", ("webhook",), multiprocess_mode="livesum"
 )
 
 
@@ -101,7 +103,8 @@ def _publish() -> None:
     for memo in memos:
         for result, count in memo.take_lookups().items():
             ADMISSION_MEMO_LOOKUPS.labels(result).inc(count)
-    ADMISSION_MEMO_BYTES.set(sum(memo.bytes for memo in memos))
+    if memos:
+        ADMISSION_MEMO_BYTES.labels(MEMO_OF).set(sum(memo.bytes for memo in memos))
 
 
 def decision_word(outcome: Outcome) -> str:

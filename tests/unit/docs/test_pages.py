@@ -143,7 +143,7 @@ def test_commands_that_pages_give_exist(page: str) -> None:
         path = next((tuple(words[:length]) for length in (3, 2) if tuple(words[:length]) in known), None)
         if path is None:
             # The program itself, or a group of commands.
-            assert words[1:2] in ([], ["--version"], ["--install-completion"]) or any(
+            assert words[1:2] in ([], ["--help"], ["--version"], ["--install-completion"]) or any(
                 group[:2] == tuple(words) for group in known
             ), line
             continue
