@@ -19,7 +19,7 @@ from app.errors import ApiError
 from app.kube.resources import LEASES
 from app.registry import CONTROLLER_LEASE as LEASE
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS
-from tests.integration.resilience.quick import QUICK
+from tests.integration.resilience.quick import FREEZE, QUICK
 from tests.integration.resilience.stage import (
     NAMESPACE,
     PATIENCE,
@@ -96,7 +96,7 @@ async def _frozen(stage: Stage) -> None:
     wanted = {f"r{n}-{mine}" for n in range(RULES)}
     await stage.side.client.create(WORKLOADS, workload(mine), namespace=NAMESPACE)
     await eventually(lambda: stage.companions() & wanted or stage.ledger.holder != leader.user, seconds=PATIENCE)
-    leader.process.send(signal.SIGSTOP)
+    leader.process.send(FREEZE)
     await stage.leader(but=leader)
     await eventually(lambda: stage.companions() >= wanted, seconds=PATIENCE)
     await _comes_back(stage, leader, lambda: leader.process.send(signal.SIGCONT))
