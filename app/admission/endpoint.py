@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from app.admission.chain import Chain, Plan, Reviewed
+from app.admission.chain import Chain, Reviewed
 from app.admission.deadlines import Deadlines
 from app.admission.heads import Headers, check_headers
 from app.admission.memo import Memo
@@ -47,7 +47,6 @@ class Answer(NamedTuple):
     payload: bytes
     decision: Decision
     request: Request | None = None
-    plan: Plan | None = None
     error: BaseException | None = None
     uid: str = ""
 
@@ -71,7 +70,6 @@ class Outcome(msgspec.Struct, frozen=True):
     decision: Decision
     seconds: float
     request: Request | None = None
-    plan: Plan | None = None
     error: BaseException | None = None
     headers: Headers = ()
     uid: str = ""
@@ -154,7 +152,7 @@ class ReviewEndpoint:
             if isinstance(found, tuple):
                 if memo is not None and asked is not None:
                     memo.offer(asked, found)
-                return _answer(review, found)
+                return _answer(review, found.decision)
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)
         return Waiting(content, request, _answer_later(review, found))
@@ -172,7 +170,6 @@ class ReviewEndpoint:
                 decision=answer.decision,
                 seconds=time.perf_counter() - since,
                 request=answer.request,
-                plan=answer.plan,
                 error=answer.error,
                 headers=headers,
                 uid=answer.uid,
@@ -190,13 +187,13 @@ class ReviewEndpoint:
         await send({"type": "http.response.body", "body": payload})
 
 
-def _answer(review: Review, found: Reviewed) -> Answer:
-    payload = encode(found.decision, api_version=review.api_version, uid=review.request.uid)
-    return Answer(200, payload, found.decision, review.request, found.plan)
+def _answer(review: Review, decision: Decision) -> Answer:
+    payload = encode(decision, api_version=review.api_version, uid=review.request.uid)
+    return Answer(200, payload, decision, review.request)
 
 
 async def _answer_later(review: Review, found: Awaitable[Reviewed]) -> Answer:
-    return _answer(review, await found)
+    return _answer(review, (await found).decision)
 
 
 def _failure(error: Exception, content: bytes, request: Request | None) -> Answer:

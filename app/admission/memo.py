@@ -19,6 +19,8 @@ from app.admission.chain import Reviewed
 from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, PartedRequest, Request, encoded
 from app.wire import decode_json, encode_json
 
+WEBHOOK = "mutate"
+"""The one that keeps answers: a check reads the whole object, so that its decision holds for that object alone."""
 LIMIT = 8 * 1024 * 1024
 """Bytes that one memo keeps, keys and answers with what Python needs for them."""
 LARGEST = 64 * 1024
@@ -86,9 +88,9 @@ def _volume_in(spec: bytes) -> bytes:
 
 
 class Kept(msgspec.Struct):
-    """A decision, encoded, with its plan; `size` are the bytes that it is counted with."""
+    """A decision, encoded; `size` are the bytes that it is counted with."""
 
-    found: Reviewed
+    decision: Decision
     size: int
     used: bool = False
 
@@ -116,7 +118,7 @@ class Memo:
             return None
         return _asked(request)
 
-    def find(self, asked: Asked) -> Reviewed | None:
+    def find(self, asked: Asked) -> Decision | None:
         kept = self._answers.get(asked.key)
         if kept is None:
             self._lookups["miss"] += 1
@@ -125,7 +127,7 @@ class Memo:
         self._lookups["hit"] += 1
         self._misses = 0
         kept.used = True
-        return kept.found
+        return kept.decision
 
     def offer(self, asked: Asked, found: Reviewed) -> None:
         """Keep what was found for this review, where it holds for Pods alike."""
@@ -138,11 +140,11 @@ class Memo:
         *_, labels, annotations, spec = asked.key
         size = sum(map(len, (labels, annotations, *spec, decision.encoded)))
         if size <= LARGEST:
-            # What is encoded is there a second time, in the plan.
+            # What is encoded is there a second time, as operations, warnings and notes.
             size += _OVERHEAD + len(decision.encoded) + _OPERATION * len(decision.operations)
             size += _TEXT * (len(spec) + len(decision.warnings))
             self.bytes += size
-            self._answers[asked.key] = Kept(Reviewed(decision, plan), size)
+            self._answers[asked.key] = Kept(decision, size)
             self._bound()
 
     def take_lookups(self) -> dict[str, int]:

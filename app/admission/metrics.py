@@ -7,11 +7,9 @@ from collections import defaultdict
 from prometheus_client import Counter, Gauge
 
 from app.admission.endpoint import Outcome, in_flight
-from app.admission.memo import RESULTS, memos
+from app.admission.memo import RESULTS, WEBHOOK, memos
 from app.metrics import BatchHistogram, published
 
-MEMO_OF = "mutate"
-"""The webhook that keeps answers."""
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 DECISIONS = ("allowed", "denied", "error")
 INJECTED_KINDS = ("resource", "node-selector", "volume", "env", "annotation", "affinity")
@@ -77,7 +75,7 @@ class Tally:
         self.reviews += 1
         self._requests[name, request.operation if request is not None else "", word] += 1
         self._seconds[name].append(outcome.seconds)
-        if outcome.plan is not None and decision.allowed:
+        if decision.allowed:
             self._operations[name].append(len(decision.operations))
             for kind, amount in decision.injected.items():
                 self._injected[kind] += amount
@@ -104,7 +102,7 @@ def _publish() -> None:
         for result, count in memo.take_lookups().items():
             ADMISSION_MEMO_LOOKUPS.labels(result).inc(count)
     if memos:
-        ADMISSION_MEMO_BYTES.labels(MEMO_OF).set(sum(memo.bytes for memo in memos))
+        ADMISSION_MEMO_BYTES.labels(WEBHOOK).set(sum(memo.bytes for memo in memos))
 
 
 def decision_word(outcome: Outcome) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.admission.memo import Memo
+from app.admission.memo import WEBHOOK, Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app
 from app.errors import UsageError
@@ -78,8 +78,7 @@ class Serving:
             review_app(
                 chains(parts, namespace=settings.namespace),
                 aliases={path: name for wing in WINGS for path, name in wing.paths.items()},
-                # A check reads the whole object, so that its decision holds for that object alone.
-                memos={"mutate": memo},
+                memos={WEBHOOK: memo},
                 finished=self._log.finished,
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,

@@ -133,14 +133,13 @@ class Twins:
 
 def shown(answer: Answer) -> object:
     """All that a client gets, and all that is reported."""
-    request, plan, decision = answer.request, answer.plan, answer.decision
+    request, decision = answer.request, answer.decision
     return (
         answer.status,
         answer.payload,
         answer.uid,
         repr(answer.error),
-        (decision.allowed, decision.reason, decision.message, len(decision.operations)),
-        (len(plan.patch.operations), plan.injected) if plan is not None else None,
+        (decision.allowed, decision.reason, decision.message, len(decision.operations), decision.injected),
         (request.uid, request.operation, request.namespace, request.names, request.dry_run)
         if request is not None
         else None,
