@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 IDLE_TIMEOUT = 90.0
 """Seconds of silence after which a watch counts as half-open; API servers send a bookmark about once a minute."""
-_PROMPT = 0.01
-"""The part of that time by which a silence may be noticed too early."""
+_SLACK = 0.01
+"""The part of the idle timeout by which a silence may be noticed too early."""
 SETTLED = 30.0
 """A watch that lived for so many seconds was sound, whether or not there was something to say."""
 _EARLY = 1.0
@@ -284,7 +284,7 @@ class Reflector:
             async for line in lines:
                 if (now := loop.time()) >= reschedule_at:  # not for each of thousands of events a second
                     idle.reschedule(now + self._idle_timeout)
-                    reschedule_at = now + self._idle_timeout * _PROMPT
+                    reschedule_at = now + self._idle_timeout * _SLACK
                 self.store.touch()
                 self._refused = self._polled = self.missing = False
                 self.reason = ""
