@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -199,21 +200,30 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory / "conformance"
 
 
-@pytest.fixture(scope="module")
-def sandboxed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandboxed]:
-    """The sandbox, for tests that look inside, or that state what only the sandbox does."""
+@contextlib.contextmanager
+def sandbox(folder: Path) -> Iterator[Sandboxed]:
+    """A cluster of the sandbox in a thread of its own; kubeconfigs are written into the folder."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     cluster = Cluster("test", bookmark_interval=0.2, window=500)
     asyncio.run_coroutine_threadsafe(cluster.start(), loop).result(20)
-    server = Sandboxed(cluster, loop, tmp_path_factory.mktemp("served"))
-    yield server
-    server.close()
-    asyncio.run_coroutine_threadsafe(cluster.stop(), loop).result(20)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-    loop.close()
+    server = Sandboxed(cluster, loop, folder)
+    try:
+        yield server
+    finally:
+        server.close()
+        asyncio.run_coroutine_threadsafe(cluster.stop(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def sandboxed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandboxed]:
+    """The sandbox, for tests that look inside, or that state what only the sandbox does."""
+    with sandbox(tmp_path_factory.mktemp("served")) as server:
+        yield server
 
 
 @pytest.fixture(

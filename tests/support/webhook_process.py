@@ -90,14 +90,16 @@ class Pki:
 
 
 class Webhook:
-    """One running command. `lines` is what it wrote to standard error so far."""
+    """One running command. `lines` is what it wrote to standard error so far; `program` starts it."""
+
+    program: Callable[..., subprocess.Popen[Any]] = BerthProcess
 
     def __init__(self, pki: Pki, *flags: str, env: dict[str, str] | None = None, **options: Any) -> None:
         self.pki = pki
         self.lines: list[str] = []
         self._listening = threading.Event()
         self._reviews = self._health = ("", 0)
-        self.process = BerthProcess(
+        self.process = type(self).program(
             *("webhook", *flags),
             env=clean_environment() | {"TMPDIR": str(pki.directory)} | (env or {}),
             stderr=subprocess.PIPE,
