@@ -17,6 +17,7 @@ from app.admission.patch import Operation, Patch, Steps
 from app.admission.pods import Pod
 from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
+from app.kube.lookup import asking_once
 from app.text import MESSAGE, cut
 
 
@@ -155,6 +156,10 @@ class Check(Protocol):
     def check(self, request: Request, plan: Plan) -> Awaitable[None] | None: ...
 
 
+MOST_LOOKUPS = 640
+"""Objects and rights that one review asks an API server about: ten for each kind that an AppWrapper may have. Nothing
+else needs so many.
+"""
 _LISTED = 50
 _Part = Callable[[Request, Plan], Awaitable[None] | None]
 
@@ -217,11 +222,12 @@ class Chain:
 async def _finish(waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan) -> Reviewed:
     """The review from where it has to wait, with the `rest` of the parts."""
     try:
-        await waiting
-        for part in rest:
-            following = part(request, plan)
-            if following is not None:
-                await following
+        with asking_once(MOST_LOOKUPS):
+            await waiting
+            for part in rest:
+                following = part(request, plan)
+                if following is not None:
+                    await following
     except Denied as denial:
         return Reviewed(_deny(denial, plan), plan)
     return Reviewed(plan.decision(), plan)

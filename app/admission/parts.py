@@ -63,19 +63,21 @@ class Caches:
 
     def namespaces(self, project: Callable[[JSON], T]) -> Namespaces[T]:
         """Namespaces by a cache of them, and by `client` where it lacks one."""
-        return Namespaces(self.lookup(NAMESPACES, project, called="namespace"))
+        return Namespaces(self.lookup(NAMESPACES, project, called="namespace", field="metadata.namespace"))
 
     def lookup(
-        self, resource: Resource, project: Callable[[JSON], T], *, called: str, volatile: bool = False
+        self, resource: Resource, project: Callable[[JSON], T], *, called: str, field: str, volatile: bool = False
     ) -> Lookup[T]:
         """Such a cache, with one GET for what it lacks; one for all who ask with the same function.
 
-        `called` names an object in messages.
+        `called` and `field` are as of a `Lookup`.
         """
         key = (resource, project)
         if key not in self._lookups:
             cache = self.cache(resource, project, volatile=volatile)
-            self._lookups[key] = Lookup(resource, cache, project, client=lambda: self.client, called=called)
+            self._lookups[key] = Lookup(
+                resource, cache, project, client=lambda: self.client, called=called, field=field
+            )
         return self._lookups[key]
 
     def on_changed(self, listener: Callable[[], object]) -> None:

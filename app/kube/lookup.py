@@ -1,12 +1,17 @@
-"""Finds one object: in a cache, else with one GET that all who wait for it share. A miss is not remembered."""
+"""Finds one object: in a cache, else with one GET that all who wait for it share.
+
+A miss is not remembered, but for one review (`asking_once`), which asks each of its questions once.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from app.errors import ApiError, Transient
+from app.errors import ApiError, Denied, Transient
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.store import Store
@@ -17,8 +22,53 @@ GET_TIMEOUT = 5.0
 T = TypeVar("T")
 
 
+class _Asked:
+    """The questions of one review at an API server, with what is or will be known of each."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.answers: dict[Hashable, asyncio.Task[Any]] = {}
+
+
+_asked: ContextVar[_Asked | None] = ContextVar("asked", default=None)
+
+
+@contextmanager
+def asking_once(most: int) -> Iterator[None]:
+    """A block in which each question to an API server is asked once, and at most so many different ones are."""
+    token = _asked.set(_Asked(most))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+async def once(question: Hashable, ask: Callable[[], Coroutine[Any, Any, T]], *, field: str, what: str) -> T:
+    """The answer to a question, which within `asking_once` is asked at most once, whatever the answer is.
+
+    `field` is that of the object which needs the answer, `what` is asked about. Raises Denied for one question too many.
+    """
+    asked = _asked.get()
+    if asked is None:
+        return await ask()
+    answer = asked.answers.get(question)
+    if answer is None:
+        if len(asked.answers) >= asked.most:
+            raise Denied(
+                f"{field}: want at most {asked.most} different objects and rights that the API server has to be asked "
+                f"about, got more: the next is {what}",
+                reason="TooManyLookups",
+            )
+        answer = asked.answers[question] = asyncio.create_task(ask())
+    found: T = await answer
+    return found
+
+
 class Lookup(Generic[T]):
-    """Objects of one kind as `project` shows them; `called` names one in messages. Callers have validated the names."""
+    """Objects of one kind as `project` shows them. Callers have validated the names.
+
+    In messages `called` names an object, and `field` is the member of the reviewed object that asks for it.
+    """
 
     def __init__(
         self,
@@ -28,10 +78,11 @@ class Lookup(Generic[T]):
         *,
         client: Callable[[], KubeClient | None],
         called: str,
+        field: str = "spec",
         timeout: float = GET_TIMEOUT,
     ) -> None:
         self.cached = cache.get
-        self._resource, self._project, self._called = resource, project, called
+        self._resource, self._project, self._called, self._field = resource, project, called, field
         self._client, self._timeout = client, timeout
         self._requests: dict[tuple[str, str], asyncio.Task[T | Transient | None]] = {}
 
@@ -41,11 +92,19 @@ class Lookup(Generic[T]):
         return self._client() is not None
 
     async def find(self, namespace: str, name: str) -> T | None:
-        """The object, or None where there is none, or no client. Raises Transient where the GET failed."""
+        """The object, or None where there is none, or no client.
+
+        Raises Transient where the GET failed, and Denied as `once` does.
+        """
         found = self.cached(namespace, name)
         client = self._client() if found is None else None
         if client is None:
             return found
+        what = self._named(namespace, name)
+        question = (self, namespace, name)
+        return await once(question, lambda: self._shared(client, namespace, name), field=self._field, what=what)
+
+    async def _shared(self, client: KubeClient, namespace: str, name: str) -> T | None:
         key = (namespace, name)
         request = self._requests.get(key)
         if request is None:
@@ -57,9 +116,12 @@ class Lookup(Generic[T]):
             raise Transient(str(outcome), delay=outcome.delay)
         return outcome
 
+    def _named(self, namespace: str, name: str) -> str:
+        return f"{self._called} '{namespace}/{name}'" if namespace else f"{self._called} {name}"
+
     async def _get(self, client: KubeClient, namespace: str, name: str) -> T | Transient | None:
         """The outcome of one GET. Faults are returned, not raised: there may be no waiter left to retrieve them."""
-        where = f"{self._called} '{namespace}/{name}'" if namespace else f"{self._called} {name}"
+        where = self._named(namespace, name)
         try:
             async with asyncio.timeout(self._timeout):
                 return self._project(await client.get(self._resource, name, namespace=namespace or None))

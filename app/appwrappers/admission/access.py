@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from app.admission.review import UserInfo
 from app.appwrappers.admission.rights import Kind, Resources, Right, review_of
 from app.errors import Transient
 from app.kube.client import KubeClient
 from app.kube.discovery import Discovery
+from app.kube.lookup import once
+from app.wire import JSON, encode_json
 
+_FIELD = "spec.components"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
@@ -26,15 +30,27 @@ class Access:
         client = self._connected()
         if self._discovery is None:
             self._discovery = Discovery(client)
-        asked = tuple(dict.fromkeys(kinds))
-        found = await asyncio.gather(*(self._discovery.resource_of(*kind) for kind in asked))
+        asked, discovery = tuple(dict.fromkeys(kinds)), self._discovery
+        found = await asyncio.gather(
+            *(
+                once(kind, partial(discovery.resource_of, *kind), field=_FIELD, what=f"{kind.api_version} {kind.kind}")
+                for kind in asked
+            )
+        )
         return dict(zip(asked, found, strict=True))
 
     async def refused(self, user: UserInfo, rights: Iterable[Right]) -> frozenset[Right]:
         """The rights that the user has not; one question for each, all at a time. Raises Transient as above."""
         client = self._connected()
         asked = tuple(dict.fromkeys(rights))
-        answers = await asyncio.gather(*(client.post(_REVIEWS, review_of(user, right)) for right in asked))
+        who = encode_json(user)
+
+        async def answer(right: Right) -> JSON:
+            return await client.post(_REVIEWS, review_of(user, right))
+
+        answers = await asyncio.gather(
+            *(once((who, right), partial(answer, right), field=_FIELD, what=right.what) for right in asked)
+        )
         return frozenset(
             right
             for right, answer in zip(asked, answers, strict=True)

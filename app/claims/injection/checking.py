@@ -9,7 +9,7 @@ from app.admission.pods import Pod
 from app.admission.review import Request, written_object
 from app.claims.definitions import CLASS_DEFINITION, DeviceClass, check_definition_name, parse_definitions
 from app.claims.injection.doubled import Asking, doubled, extended_resources
-from app.claims.injection.sources import Sources, references_of
+from app.claims.injection.sources import Sources, claims_by_reference
 from app.errors import Denied
 from app.kube.lookup import Lookup, Steps, follow
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES
@@ -38,7 +38,7 @@ class DoubleAllocationCheck:
 
     def _steps(self, pod: Pod, namespace: str, asking: list[Asking]) -> Steps:
         claims: dict[str, str] = {}
-        for claim, reference in references_of(pod).items():
+        for reference, (claim, *_) in claims_by_reference(pod).items():
             requests = yield from self._sources.requests(namespace, reference)
             claims |= {name: claim for name in requests or {} if name not in claims}
         classes: dict[str, DeviceClass | None] = {}

@@ -7,9 +7,8 @@ from typing import Any
 
 from app.admission.pods import Pod
 from app.claims.definitions import DeviceClass
-from app.claims.injection.sources import Sources, references_of
+from app.claims.injection.sources import Sources, claims_by_reference
 from app.claims.model import IMPLICIT_PREFIX
-from app.claims.requests import Requests, added
 from app.kube.lookup import Lookup
 
 
@@ -21,9 +20,11 @@ class ClaimedResources:
 
     def of(self, pod: Pod, namespace: str) -> Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]:
         """How many devices the claims of a Pod ask for, by resource."""
-        counts: Requests = {}
-        for reference in references_of(pod).values():
-            counts = added((counts, (yield from self._sources.requests(namespace, reference)) or {}))
+        counts: dict[str, int] = {}
+        for reference, claims in claims_by_reference(pod).items():
+            requests = yield from self._sources.requests(namespace, reference)
+            for name, count in (requests or {}).items():
+                counts[name] = counts.get(name, 0) + count * len(claims)
         found: dict[str, int] = {}
         for name, count in counts.items():
             found[IMPLICIT_PREFIX + name] = count

@@ -14,7 +14,7 @@ from app.admission.review import Request
 from app.claims.injection.adding import Added, add_claims
 from app.claims.injection.networks import NetworkClaim, choose, network_claims
 from app.claims.injection.pairs import asked_of, plan_pairs
-from app.claims.injection.sources import Reference, Sources, references_of
+from app.claims.injection.sources import Reference, Sources, claims_by_reference
 from app.claims.requests import Requests
 from app.kube.lookup import Lookup, Steps, follow
 from app.networks.attachments import looked_up, networks_of
@@ -78,11 +78,12 @@ class ClaimsInjector:
     ) -> Generator[tuple[Lookup[Any], str, str], Any, list[NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
         ours = {one.name for one in wanted}
-        references = {name: reference for name, reference in references_of(pod).items() if name not in ours}
-        references |= {one.name: Reference(template=one.template) for one in pairs}
         own: dict[str, Requests] = {}
-        for name, reference in references.items():
-            own[name] = (yield from self._sources.requests(namespace, reference)) or {}
+        for reference, claims in claims_by_reference(pod).items():
+            requests = (yield from self._sources.requests(namespace, reference)) or {}
+            own |= {claim: requests for claim in claims if claim not in ours}
+        for pair in pairs:
+            own[pair.name] = (yield from self._sources.requests(namespace, Reference(template=pair.template))) or {}
         needs: dict[str, Requests] = {}
         for one in wanted:
             if one.source.device_class:

@@ -64,21 +64,21 @@ class Chosen:
     warnings: list[str] = field(default_factory=list)
 
 
-def choose(wanted: Iterable[NetworkClaim], needs: Mapping[str, Requests], own: Mapping[str, Requests]) -> Chosen:
+def choose(wanted: Iterable[NetworkClaim], needs: Mapping[str, Requests], own: dict[str, Requests]) -> Chosen:
     """What of `wanted` is left to inject. `needs` is what the claims of a template ask for, by its name.
 
     `own` are the Pod's other claims. Where one of them asks for a device of a class that a network needs, its author
     has seen to these networks: nothing is injected for them, however many devices it asks for.
     """
     chosen, left = Chosen(), dict(added(own.values()))
+    claims = {name: claim for claim, requests in reversed(own.items()) for name in requests}  # the first that asks
     for one in wanted:
         classes = needs.get(one.template) or {}
         shared = next((name for name in classes if name in left), None)
         if shared is None:
             chosen.inject.append(one)
             continue
-        claim = next(name for name, requests in own.items() if shared in requests)
-        chosen.own[one.name] = f"{one.attachment.key}: claim {claim} of the Pod asks for a device of {shared}"
+        chosen.own[one.name] = f"{one.attachment.key}: claim {claims[shared]} of the Pod asks for a device of {shared}"
         left[shared] -= 1
         if left[shared] < 0:
             chosen.warnings.append(

@@ -25,25 +25,28 @@ from app.networks.model import projection
 from app.networks.settings import NetworksSettings
 from app.settings.source import settings_as
 
+_CLAIMS = "spec.resourceClaims"
+
 
 def injection(context: Context, settings: AdmissionSettings) -> Parts:
     caches, name = context.caches, settings.claim_templates
     classes = caches.cache(DEVICE_CLASSES, stored_class)
     class_lookup: Lookup[DeviceClass] = Lookup(
-        DEVICE_CLASSES, classes, stored_class, client=lambda: caches.client, called="device class"
+        DEVICE_CLASSES, classes, stored_class, client=lambda: caches.client, called="device class", field=_CLAIMS
     )
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
     known = KnownDefinitions(config_maps, classes, name=name)
     sources = Sources(
         known,
-        caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template"),
-        caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim", volatile=True),
+        caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template", field=_CLAIMS),
+        caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim", field=_CLAIMS, volatile=True),
     )
     networks = settings_as(context.settings, NetworksSettings)
     attachments = caches.lookup(
         NETWORK_ATTACHMENTS,
         projection(networks.resource_name_keys, claims=True),
         called="network attachment definition",
+        field="metadata.annotations",
     )
     injector = ClaimsInjector(attachments, sources, home=networks.default_network_namespace)
     context.pod_injectors.append(injector)

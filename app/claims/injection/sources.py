@@ -28,13 +28,14 @@ MOST_REFERENCES = 256
 """Different claims and templates of one Pod: each may have to be read from the API server."""
 
 
-def references_of(pod: Pod) -> dict[str, Reference]:
-    """What each claim of the Pod is or is made from, by its name. Raises Denied for too many."""
-    claims = pod.spec.resource_claims
-    found = {one.name: Reference(one.resource_claim_name, one.resource_claim_template_name) for one in claims}
-    different = len(set(found.values()))
-    if different > MOST_REFERENCES:
-        bound = f"want at most {MOST_REFERENCES} different claims and templates, got {different}"
+def claims_by_reference(pod: Pod) -> dict[Reference, list[str]]:
+    """The names of the claims of a Pod by what they are or are made from. Raises Denied for too many."""
+    found: dict[Reference, list[str]] = {}
+    for claim in pod.spec.resource_claims:
+        reference = Reference(claim.resource_claim_name, claim.resource_claim_template_name)
+        found.setdefault(reference, []).append(claim.name)
+    if len(found) > MOST_REFERENCES:
+        bound = f"want at most {MOST_REFERENCES} different claims and templates, got {len(found)}"
         raise Denied(f"spec.resourceClaims: {bound}", reason="TooManyClaims")
     return found
 

@@ -46,3 +46,20 @@ async def test_the_check_reads_what_its_caches_lack(cluster: ClaimCluster) -> No
         assert "both ask for a device of DeviceClass vf.example.com" in found.message
         await cluster.admin.delete(RESOURCE_CLAIM_TEMPLATES, "one-vf", namespace="default")
         assert (await reviews.validate(asked)).decision.allowed
+
+
+async def test_one_review_asks_for_one_name_once_also_where_there_is_none(cluster: ClaimCluster) -> None:
+    """Injection beside claims, and the check: a Pod with many claims of one template, and with many networks."""
+    await cluster.make(attachment("vf", resource="example.com/vf"), NETWORK_ATTACHMENTS)
+    asked = pod(",".join(["vf"] * 100), {"name": "main", "resources": {"limits": {"example.com/vf": "1"}}})
+    claims = [{"name": f"c{index}", "resourceClaimTemplateName": "missing"} for index in range(200)]
+    shared = [{"name": f"s{index}", "resourceClaimName": "absent"} for index in range(200)]
+    asked["spec"]["resourceClaims"] = claims + shared
+    async with await cluster.client() as client, Reviews(client=client) as reviews:
+        assert (await reviews.mutate(asked)).decision.allowed
+        assert client.counts["get resourceclaimtemplates"] == 1
+        assert client.counts["get resourceclaims"] == 1
+        assert client.counts["get network-attachment-definitions"] == 1
+        assert (await reviews.validate(asked)).decision.allowed
+        assert client.counts["get resourceclaimtemplates"] == 2  # another review: it may be there by now
+        assert client.counts["get resourceclaims"] == 2
