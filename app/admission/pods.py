@@ -8,6 +8,8 @@ Nothing here is ever written back: answers are JSON Patch operations, and unknow
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from app.errors import Denied
@@ -18,6 +20,10 @@ MIRROR = "kubernetes.io/config.mirror"
 INJECT = "berth.dev/inject"
 """Label or annotation on a Pod, by its author: "false" turns injection off for it. With `--claims` the annotation on an
 attachment: nothing is injected for its device, neither a resource nor a claim.
+"""
+MOST_CONTAINERS = 1000
+"""Containers and init containers of a Pod that is given something in each. The API allows more, and the reviews of
+others would have to wait for them.
 """
 _NULL = msgspec.Raw(b"null")
 _MAPS = ("labels", "annotations", "nodeSelector")
@@ -220,6 +226,14 @@ def _without_nulls(value: object) -> object:
 
 def _filled(texts: dict[str, object]) -> dict[str, object]:
     return {key: "" if text is None else text for key, text in texts.items()}
+
+
+def crowded(containers: int, init_containers: int, *, what: str) -> Iterator[str]:
+    """The problem of a Pod with so many containers, which does `what`; none where that can be looked at."""
+    count = containers + init_containers
+    if count > MOST_CONTAINERS:
+        field = "spec.containers" if containers >= init_containers else "spec.initContainers"
+        yield f"{field}: want at most {MOST_CONTAINERS} containers in a Pod that {what}, got {count}"
 
 
 def unreadable(error: Exception) -> Denied:

@@ -11,18 +11,15 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text
+from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text, refuse
 from app.admission.patch import pointer
-from app.admission.pods import Pod
-from app.errors import Denied
+from app.admission.pods import Pod, crowded
 from app.networks import nodeselector, podnetinfo, userdefined
 from app.networks.device_requests import Need, count_needs, no_containers, plan_resources, resources_shape
 from app.networks.model import CACHED_LENGTH, Mode, Networks
 
 NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
 _CACHED_NETWORKS = 16
-_MOST_CONTAINERS = 1000
-"""Each gets a mount and a variable. The API allows more, and the reviews of others would have to wait for them."""
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -163,9 +160,10 @@ def _check_containers(pod: Pod, wanted: Demand) -> None:
     count = len(pod.spec.containers)
     if not count and (wanted.needs or wanted.labels):
         raise no_containers()
-    if count > _MOST_CONTAINERS and wanted.needs:
-        bound = f"want at most {_MOST_CONTAINERS} in a Pod with networks, got {count}"
-        raise Denied(f"spec.containers: {bound}", reason="TooManyContainers")
+    if wanted.needs:
+        # Each gets a mount and a variable.
+        found = list(crowded(count, len(pod.spec.init_containers), what="has networks"))
+        refuse(found, reason="TooManyContainers")
 
 
 def _plan_annotations(pod: Pod, merged: userdefined.Merged, plan: Plan) -> None:

@@ -54,7 +54,10 @@ class ClaimsInjector:
 
     def _steps(self, pod: Pod, namespace: str, plan: Plan) -> Steps:
         asked = asked_of(pod)
-        pairs = plan_pairs(asked, self._sources.definitions.current, plan.patch) if asked else []
+        pairs: list[Added] = []
+        if asked:
+            existing = len(pod.spec.resource_claims)
+            pairs = plan_pairs(asked, self._sources.definitions.current, plan.patch, existing=existing)
         annotations = annotations_after(pod, plan)
         networks: Networks = ()
         if not pod.spec.host_network and (NETWORKS in annotations or DEFAULT_NETWORK in annotations):

@@ -57,9 +57,16 @@ def _asked(kind: Kind, index: int, container: Container, resources: Resources) -
         yield Asked(kind, index, container, resource.removeprefix(PREFIX), count, tuple(said))
 
 
-def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch) -> list[Added]:
-    """Take the requests out of the containers; the claims in their place. Raises Denied for unknown definitions."""
+def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, existing: int = 0) -> list[Added]:
+    """Take the requests out of the containers; the claims in their place. The Pod has `existing` claims already.
+
+    Raises Denied for unknown definitions, and for too many claims.
+    """
     wanted = []
+    # Looked at before names are made: of these, what the Pod has already needs no claim.
+    if (count := sum(one.count for one in asked) - existing) > MOST_CLAIMS:
+        bound = f"want at most {MOST_CLAIMS} claims for definitions in a Pod, got {count}"
+        raise Denied(f"spec.containers: {bound}; the first is for: {asked[0].reason}", reason="TooManyClaims")
     for one in asked:
         if one.definition not in definitions:
             known = ", ".join(PREFIX + name for name in sorted(definitions)[:_LISTED]) or "there is none"

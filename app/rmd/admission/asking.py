@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from app.admission.pods import crowded
 from app.kinds.requests import pod_requests
 from app.kube.names import DNS_LABEL_LIMIT
 from app.rmd.model import L3_CACHE_WAYS
-from app.rmd.pods import SETTINGS, read_pod
+from app.rmd.pods import SETTINGS, read_pod, ways_of
 from app.text import quoted
 from app.wire import JSON
 
@@ -24,6 +25,13 @@ class Found:
 
 def check_pod(pod: JSON, most_ways: int | None) -> Found:
     """What keeps a Pod from its reservations, and what of it has no effect; `most_ways` are those of one node."""
+    spec: JSON = pod.get("spec") or {}
+    asking = [
+        sum(ways_of(container) is not None for container in spec.get(kind) or ())
+        for kind in ("containers", "initContainers")
+    ]
+    if crowd := tuple(crowded(*asking, what="asks for cache ways in each")):
+        return Found(crowd)
     asks = read_pod(pod)
     problems = dict.fromkeys(line for one in asks.containers for line in one.problems)
     warnings = [line for one in asks.containers for line in one.warnings]

@@ -7,7 +7,7 @@ from operator import methodcaller
 
 from app.admission.chain import Plan, audit_text, refuse
 from app.admission.patch import pointer
-from app.admission.pods import Pod
+from app.admission.pods import Pod, crowded
 from app.admission.reading import readable
 from app.admission.review import Request, decode_object
 from app.kube.configuration import Configuration
@@ -38,6 +38,9 @@ class RdtClassInjector:
         if where := request.pod.opted_out:
             plan.skip("OptedOut", f"a {where} turns injection off: the Pod gets no RDT classes")
             return
+        spec = request.pod.spec
+        what = "asks for cache ways, or has settings of RMD"
+        refuse(list(crowded(len(spec.containers), len(spec.init_containers), what=what)), reason=REASON)
         pod = decode_object(request.object, reason=REASON)
         given = readable(lambda: give_classes(pod, self._configuration.current), reason=REASON)
         plan.warnings += given.warnings
