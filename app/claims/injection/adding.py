@@ -34,9 +34,8 @@ def add_claims(pod: Pod, wanted: list[Added], patch: Patch) -> list[Added]:
     there = {one.name for one in pod.spec.resource_claims}
     used = {name for _, _, container in containers_of(pod) for name in claims_of(container)}
     missing = [one for one in wanted if one.name not in there or one.name not in used]
-    if len(missing) > MOST_CLAIMS:
-        bound = f"want at most {MOST_CLAIMS} in a Pod, got {len(missing)}; the first is for: {missing[0].reason}"
-        raise Denied(f"claims for networks and definitions: {bound}", reason="TooManyClaims")
+    if missing:
+        check_number(len(missing), first=missing[0].reason)
     for one in missing:
         if one.name not in there:
             patch.ensure("/spec/resourceClaims", [], present=bool(pod.spec.resource_claims), reason=one.reason)
@@ -45,6 +44,13 @@ def add_claims(pod: Pod, wanted: list[Added], patch: Patch) -> list[Added]:
         if one.name not in used:
             _refer(pod, one, patch)
     return missing
+
+
+def check_number(count: int, *, first: str) -> None:
+    """Raises Denied for more claims than are added to one Pod."""
+    if count > MOST_CLAIMS:
+        bound = f"want at most {MOST_CLAIMS} in a Pod, got {count}; the first is for: {first}"
+        raise Denied(f"claims for networks and definitions: {bound}", reason="TooManyClaims")
 
 
 def _refer(pod: Pod, one: Added, patch: Patch) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from app.admission.patch import Patch, pointer
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.claims.definitions import Definitions
-from app.claims.injection.adding import Added, Kind, claims_of, containers_of
+from app.claims.injection.adding import Added, Kind, check_number, claims_of, containers_of
 from app.claims.model import MOST_CLAIMS
 from app.errors import Denied
 from app.kube import quantity
@@ -64,9 +64,7 @@ def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, ex
     """
     wanted = []
     # Looked at before names are made: of these, what the Pod has already needs no claim.
-    if (count := sum(one.count for one in asked) - existing) > MOST_CLAIMS:
-        bound = f"want at most {MOST_CLAIMS} claims for definitions in a Pod, got {count}"
-        raise Denied(f"spec.containers: {bound}; the first is for: {asked[0].reason}", reason="TooManyClaims")
+    check_number(sum(one.count for one in asked) - existing, first=asked[0].reason)
     for one in asked:
         if one.definition not in definitions:
             known = ", ".join(PREFIX + name for name in sorted(definitions)[:_LISTED]) or "there is none"
