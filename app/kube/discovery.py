@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.names import check_dns_label, check_dns_subdomain
 from app.kube.resources import Resource
 from app.kube.retry import if_there
 from app.wire import JSON
@@ -84,9 +85,15 @@ class Discovery:
 
 
 def _path(api_version: str) -> str | None:
-    """Where the list is, None for what cannot be a group and version."""
+    """Where the list is, None for what cannot be a group and version: users name them."""
     group, slash, version = api_version.rpartition("/")
-    if not version or "/" in group or bool(slash) != bool(group) or {".", ".."} & {group, version}:
+    if bool(slash) != bool(group):
+        return None
+    try:
+        check_dns_label(version)
+        if group:
+            check_dns_subdomain(group)
+    except ValueError:
         return None
     return f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if group else f"/api/{quote(version, safe='')}"
 

@@ -80,7 +80,7 @@ class Counted(Webhook):
         except ValueError:
             self.faults.append(line)
             return True
-        if event.get("level") == "error" or "traceback" in event or "error" in event:
+        if event.get("level") == "error" or "traceback" in event:
             self.faults.append(line)
         return event.get("msg") != "review"
 
