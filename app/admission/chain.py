@@ -8,7 +8,7 @@ without waiting costs no coroutine and no iteration of the event loop.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -18,6 +18,7 @@ from app.admission.pods import Pod
 from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
 from app.kube.lookup import asking_once
+from app.pace import Pace
 from app.text import MESSAGE, cut
 
 
@@ -105,7 +106,7 @@ class Plan:
             reason=self.reason or "Allowed",
             message=self.message,
             operations=self.patch.operations,
-            warnings=self.warnings,
+            warnings=self.warnings and shown(self.warnings, called="warnings"),
             audit_annotations=self.audit or _audit_of(self.reason),
             injected=self.injected,
         )
@@ -118,7 +119,7 @@ class Plan:
         decision = msgspec.structs.replace(
             self.decision(),
             operations=list(steps.operations),
-            warnings=list(self.warnings),
+            warnings=shown(self.warnings, called="warnings"),
             audit_annotations=dict(self.audit) or _audit_of(self.reason),
             injected=dict(self.injected),
         )
@@ -161,6 +162,10 @@ MOST_LOOKUPS = 640
 else needs so many.
 """
 _LISTED = 50
+_MOST = 64 * 1024
+"""Characters of a whole denial."""
+_LINE = 1024
+"""Characters of one problem or warning; what it quotes was cut before."""
 _Part = Callable[[Request, Plan], Awaitable[None] | None]
 
 
@@ -198,10 +203,11 @@ class Chain:
         self._parts = (*(injector.inject for injector in injectors), *(check.check for check in checks))
         self._exempt = exempt_namespaces
 
-    def review(self, request: Request) -> Reviewed | Coroutine[Any, Any, Reviewed]:
+    def review(self, request: Request, pace: Pace | None = None) -> Reviewed | Coroutine[Any, Any, Reviewed]:
         """Decide one request: the result itself, or a coroutine where something must be waited for.
 
-        Raises Transient (and only that) where no decision can be made.
+        Each injector and check does its work before it waits. With a `pace` those behind one that waits do it in
+        slices. Raises Transient (and only that) where no decision can be made.
         """
         plan = Plan()
         if request.namespace in self._exempt:
@@ -212,20 +218,22 @@ class Chain:
             for part in parts:
                 waiting = part(request, plan)
                 if waiting is not None:
-                    return _finish(waiting, parts, request, plan)
+                    return _finish(waiting, parts, request, plan, pace)
         except Denied as denial:
             return Reviewed(_deny(denial, plan), plan)
         finished = plan.finished
         return Reviewed(plan.decision() if finished is None else finished.decision, plan)
 
 
-async def _finish(waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan) -> Reviewed:
+async def _finish(
+    waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan, pace: Pace | None
+) -> Reviewed:
     """The review from where it has to wait, with the `rest` of the parts."""
     try:
         with asking_once(MOST_LOOKUPS):
             await waiting
             for part in rest:
-                following = part(request, plan)
+                following = part(request, plan) if pace is None else await pace.in_slices(partial(part, request, plan))
                 if following is not None:
                     await following
     except Denied as denial:
@@ -255,23 +263,24 @@ def _deny(denial: Denied, plan: Plan) -> Decision:
     return Decision(
         allowed=False,
         reason=denial.reason,
-        message=str(denial),
+        message=cut(str(denial), _MOST),
         code=denial.code,
-        warnings=plan.warnings,
+        warnings=shown(plan.warnings, called="warnings"),
         audit_annotations={"decision": denial.reason, "message": audit_text([str(denial)])},
     )
 
 
 def refuse(problems: Sequence[str], *, reason: str, what: str = "") -> None:
-    """Raise Denied with `what` and the first fifty problems, and how many more there are; nothing without any."""
+    """Raise Denied with `what` and the first problems, as `shown` has them; nothing without any."""
     if problems:
         raise Denied(what + "; ".join(shown(problems)), reason=reason)
 
 
-def shown(problems: Sequence[str]) -> list[str]:
-    """The first fifty, and how many more there are."""
+def shown(problems: Sequence[str], *, called: str = "problems") -> list[str]:
+    """The first fifty, each cut, and how many more there are."""
     rest = len(problems) - _LISTED
-    return [*problems[:_LISTED], *([f"and {rest} more problems"] if rest > 0 else [])]
+    lines = [cut(problem, _LINE) for problem in problems[:_LISTED]]
+    return [*lines, f"and {rest} more {called}"] if rest > 0 else lines
 
 
 def audit_text(parts: Iterable[str]) -> str:

@@ -23,12 +23,16 @@ from app.admission.heads import Headers, check_headers
 from app.admission.memo import Memo
 from app.admission.review import Decision, Request, Review, decode, encode, identify
 from app.errors import BadReview, Transient
+from app.pace import Pace
 
 BODY_LIMIT = 7 * 1024 * 1024
 """Bytes. An object is at most 3 MiB in a request; an update carries it twice, and JSON escapes make it grow."""
 
 DEADLINE = 8.0
 """Seconds for one decision; the API server waits 10 unless the webhook configuration says otherwise."""
+
+SLICED = 64 * 1024
+"""Bytes of a body from which on its review is decided in slices: it is none of those that are ordinary."""
 
 _CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended before there was an answer", code=500)
 """What is reported where the server ends and waits no longer: there is no answer, but still a line."""
@@ -95,6 +99,7 @@ class ReviewEndpoint:
     body_limit: int = BODY_LIMIT
     draining: Callable[[], bool] = lambda: False
     memo: Memo | None = None
+    pace: Pace = field(default_factory=Pace, init=False)
     _deadlines: Deadlines = field(default_factory=Deadlines, init=False)
 
     def __post_init__(self) -> None:
@@ -134,10 +139,15 @@ class ReviewEndpoint:
         # before it reads would find the connection reset instead of the answer.
         content = await body.read(receive, limit=self.body_limit)
         check_headers(scope["method"], scope["headers"])
-        return self.decide(content)
+        if len(content) <= SLICED:
+            return self.decide(content)
+        return await self.pace.in_slices(lambda: self.decide(content, self.pace))
 
-    def decide(self, content: bytes) -> Answer | Waiting:
-        """The answer to a whole body. What goes wrong is an answer too, with the status and the error."""
+    def decide(self, content: bytes, pace: Pace | None = None) -> Answer | Waiting:
+        """The answer to a whole body. What goes wrong is an answer too, with the status and the error.
+
+        With a `pace` what is left to do after it had to wait is done in slices too.
+        """
         request = None
         try:
             review = decode(content)
@@ -147,7 +157,7 @@ class ReviewEndpoint:
                 kept = memo.find(asked)
                 if kept is not None:
                     return _answer(review, kept)
-            found = self.chain.review(request)
+            found = self.chain.review(request, pace)
             # Most reviews are decided from the caches, without waiting for anything.
             if isinstance(found, tuple):
                 if memo is not None and asked is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from app.errors import Denied
+from app.pace import step
 from app.wire import decode_json, encode_json
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -214,12 +215,14 @@ def pod_from(obj: object) -> Pod:
 def _without_nulls(value: object) -> object:
     """Null as the API server reads it: a member is absent, a value of a map is empty; in a list it is refused."""
     if isinstance(value, dict):
+        step(1 + len(value))
         return {
             key: _filled(member) if key in _MAPS and isinstance(member, dict) else _without_nulls(member)
             for key, member in value.items()
             if member is not None
         }
     if isinstance(value, list):
+        step(1 + len(value))
         return [_without_nulls(item) for item in value]
     return value
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from app.appwrappers.config import FaultTolerance, seconds_of
 from app.appwrappers.model import ANNOTATIONS
-from app.text import quoted
+from app.text import cut, quoted
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -124,7 +124,9 @@ class _Said:
         items = [item for item in self._annotations.get(name, "").split(",") if item]
         found = frozenset(int(item) for item in items if _INTEGER.fullmatch(item))
         if any(not _INTEGER.fullmatch(item) for item in items):
-            self._problem(name, "want integers with commas and no spaces", ",".join(map(str, sorted(found))) or "none")
+            self._problem(
+                name, "want integers with commas and no spaces", cut(",".join(map(str, sorted(found)))) or "none"
+            )
         return found
 
     def _cut(self, seconds: float) -> float:

@@ -6,10 +6,11 @@ Their variables are in `sources`, their security contexts in `security`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from app.kinds.fielderrors import Field, invalid, supported
 from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
-from app.kinds.resource_claims import check_container_claims
+from app.kinds.resource_claims import check_container_claims, claim_names
 from app.kinds.security import check_container_security
 from app.kinds.sources import PULL_POLICIES, check_environment
 from app.kube.quantity import parse
@@ -34,6 +35,8 @@ _PORT_ALPHABET_TEXT = "must contain only alpha-numeric characters (a-z, 0-9), an
 def check_containers(pod: Field) -> None:
     """All containers and init containers; names are unique over both."""
     seen: set[str] = set()
+    volumes = {volume.get("name"): volume for volume in pod.value.get("volumes") or []}
+    claims = claim_names(pod.value)
     pod.required("containers")
     for kind in ("containers", "initContainers"):
         for container in pod.each(kind):
@@ -42,21 +45,22 @@ def check_containers(pod: Field) -> None:
                 _refuse_handlers(container)
             else:
                 _check_handlers(container, grace=pod.value.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
-            _check_container(container, pod.value)
+            _check_container(container, host_network=bool(pod.value.get("hostNetwork")))
+            _check_mounts(container, volumes)
+            check_container_claims(container.below("resources"), claims)
         taken: set[str] = set()
         for port in (port for container in pod.each(kind) for port in container.each("ports")):
             if outer := port.value.get("hostPort"):
                 port.unique("hostPort", f"{port.value.get('protocol')}/{port.text('hostIP')}/{outer}", taken)
 
 
-def _check_container(container: Field, spec: JSON) -> None:
+def _check_container(container: Field, *, host_network: bool) -> None:
     if container.required("image") and container.text("image").strip() != container.text("image"):
         container.fault("image", "Invalid", "must not have leading or trailing whitespace")
     names: set[str] = set()
     for port in container.each("ports"):
-        _check_port(port, names, host_network=bool(spec.get("hostNetwork")))
+        _check_port(port, names, host_network=host_network)
     check_environment(container)
-    _check_mounts(container, spec.get("volumes") or [])
     container.one_of("imagePullPolicy", PULL_POLICIES)
     container.one_of("terminationMessagePolicy", ("File", "FallbackToLogsOnError"), optional=True)
     check_container_security(container.below("securityContext"))
@@ -66,7 +70,6 @@ def _check_container(container: Field, spec: JSON) -> None:
         where = container.at("resizePolicy")
         container.errors += supported(where, entry.get("resourceName"), ("cpu", "memory"))
         container.errors += supported(where, entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
-    check_container_claims(resources, spec)
 
 
 def _check_port(port: Field, names: set[str], *, host_network: bool) -> None:
@@ -87,9 +90,9 @@ def _check_port(port: Field, names: set[str], *, host_network: bool) -> None:
     port.one_of("protocol", ("SCTP", "TCP", "UDP"))
 
 
-def _check_mounts(container: Field, volumes: list[JSON]) -> None:
+def _check_mounts(container: Field, known: Mapping[str | None, JSON]) -> None:
+    """`known` are the volumes of the Pod by name."""
     places: set[str] = set()
-    known = {volume.get("name"): volume for volume in volumes}
     privileged = bool((container.value.get("securityContext") or {}).get("privileged"))
     for mount in container.each("volumeMounts"):
         if mount.required("name") and mount.text("name") not in known:

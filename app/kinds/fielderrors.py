@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from app.pace import step
 from app.wire import JSON, encode_json
 
 _WORDS = {
@@ -80,6 +81,7 @@ class Field:
     def entries(self, name: str) -> Iterator[tuple[str, Any]]:
         """The entries of a list, each with its name here: `name[0]`."""
         for index, entry in enumerate(self.value.get(name) or []):
+            step(4)
             yield f"{name}[{index}]", entry
 
     def each(self, name: str) -> Iterator[Field]:

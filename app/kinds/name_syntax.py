@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.kinds.fielderrors import Field, FieldError, invalid
+from app.pace import step
 from app.wire import JSON
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -128,6 +129,7 @@ def check_labels(labels: Any, path: str) -> list[FieldError]:
     """Keys and values of a label map; the key is what a faulty value is reported under, as the server does."""
     errors: list[FieldError] = []
     for key, value in (labels or {}).items():
+        step()
         errors += invalid(path, key, qualified_faults(key)) + invalid(path, value, label_value_faults(value))
     return errors
 

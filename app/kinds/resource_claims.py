@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from app.kinds.fielderrors import Field, FieldError
 from app.kinds.name_syntax import check_element_name, label_faults, subdomain_faults
 from app.wire import JSON
 
 _SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
+_NAMED = 256
+"""Claims that a fault names."""
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -35,14 +39,18 @@ def mirror_faults(pod: JSON) -> list[FieldError]:
     return [FieldError("[]", "Forbidden", "static pods do not support resource claims")]  # without a path, as there
 
 
-def check_container_claims(resources: Field, spec: JSON) -> None:
-    """The claims that one container uses: of its Pod, and no claim or request twice.
+def claim_names(spec: JSON) -> dict[str, None]:
+    """The names of a Pod's claims, in their order."""
+    return dict.fromkeys(sorted({claim["name"] for claim in spec.get("resourceClaims") or [] if claim.get("name")}))
+
+
+def check_container_claims(resources: Field, known: dict[str, None]) -> None:
+    """The claims that one container uses: those `known` of its Pod, and no claim or request twice.
 
     A whole claim has all of its requests in it.
     """
-    known = sorted({claim["name"] for claim in spec.get("resourceClaims") or [] if claim.get("name")})
     text = "must be one of the names in pod.spec.resourceClaims" + (
-        f": {', '.join(known)}" if known else " which is empty"
+        f": {', '.join(islice(known, _NAMED))}{', …' if len(known) > _NAMED else ''}" if known else " which is empty"
     )
     whole: set[str] = set()
     parts: dict[str, set[str]] = {}

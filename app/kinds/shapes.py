@@ -14,6 +14,7 @@ from typing import Any
 
 from app.kinds.tables import Shape, fields_of
 from app.kube.quantity import QuantityError, canonical
+from app.pace import step
 from app.text import stamp
 from app.wire import JSON
 
@@ -105,6 +106,7 @@ class _Decoder:
         if isinstance(shape, list):
             if not isinstance(value, list):
                 raise self._wrong_type(value, shape, path, holder)
+            step(1 + len(value))
             return [
                 _zero(shape[0]) if item is None else self.value(item, shape[0], f"{path}[{index}]", holder)
                 for index, item in enumerate(value)
@@ -118,6 +120,7 @@ class _Decoder:
 
     def fields(self, value: JSON, fields: dict[str, Shape], path: str, holder: str) -> JSON:
         decoded: JSON = {}
+        step(1 + len(value))
         rest = fields.get("*")
         for name, item in value.items():
             shape = fields.get(name, rest)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, refuse
 from app.admission.review import Request, written_object
-from app.errors import Denied
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import attachment_problems, mapping
 
@@ -32,7 +31,6 @@ class AttachmentCheck:
         if obj is None:
             return
         problems = attachment_problems(obj, self._keys, claims=self._claims)
-        if problems:
-            raise Denied("; ".join(problems), reason="BrokenAttachment")
+        refuse(problems, reason="BrokenAttachment")
         if "." in str(mapping(obj.get("metadata")).get("name") or ""):
             plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")

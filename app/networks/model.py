@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value, check_qualified_name
 from app.networks.claim_sources import ClaimSource, claim_source, opted_out, source_problems
+from app.pace import step
 from app.text import quoted
 from app.wire import JSON, decode_json
 
@@ -139,6 +140,7 @@ def parse_node_selector(text: str) -> tuple[tuple[str, str], ...]:
 def _labels(text: str) -> tuple[tuple[str, str], ...]:
     labels: dict[str, str] = {}
     for index, item in enumerate(text.split(",") if text.strip() else (), start=1):
+        step()
         key, _, value = (part.strip() for part in item.partition("="))
         if not key:
             raise ValueError(f"label {index} ({quoted(item)}) has no key: use key=value[,key=value…]")
@@ -223,6 +225,7 @@ def _network_problems(network: dict[str, Any]) -> Iterator[str]:
         yield "spec.config.plugins: want a list of at least one plugin"
     else:
         for index, plugin in enumerate(plugins):
+            step()
             where = f"spec.config.plugins[{index}]"
             if isinstance(plugin, dict):
                 yield from _type_problems(plugin, where)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from app.pace import step
 from app.text import quoted
 
 MOST_CORES = 8192
 """The most CPUs that Linux runs on x86: the number of a core is below it."""
+MOST_RANGES = MOST_CORES
+"""Numbers and ranges of one list of texts: more cannot be different cores."""
 _PART = re.compile(r"(\^?) *([0-9]{1,5})(?: *- *([0-9]{1,5}))?")
 SYNTAX = 'a core ("4"), a range ("0-3"), or a list of these ("0-3,6")'
 
@@ -26,6 +29,7 @@ def parse_mask(text: str) -> int:
     """
     found = without = 0
     for part in text.split(",") if text.strip() else ():
+        step()
         match = _PART.fullmatch(part.strip())
         if match is None:
             raise ValueError(f"want {SYNTAX}, got {quoted(part.strip())}")
@@ -41,6 +45,11 @@ def parse_mask(text: str) -> int:
         else:
             found |= given
     return found & ~without
+
+
+def count_ranges(texts: Iterable[str]) -> int:
+    """How many numbers and ranges these texts have, before one of them is read."""
+    return sum(text.count(",") + 1 for text in texts)
 
 
 def cores_in(mask: int) -> frozenset[int]:

@@ -7,16 +7,19 @@ that a daemon would refuse on every machine is a problem. What may work on some 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from app.rmd.cores import cores_in, parse_mask
+from app.rmd.cores import MOST_RANGES, cores_in, count_ranges, parse_mask
 from app.text import quoted
 from app.wire import JSON
 
+T = TypeVar("T", bound=Sized)
 MOST_MBPS = 4294967290
 _UNSIGNED = 2**32 - 1
+MOST_NODES, MOST_LABELS = 16384, 256
+"""Nodes that one RmdWorkload may name, more than a cluster has; labels of its selector."""
 MONITORING = ("on", "off")
 _LARGEST_RATIO = 255.0
 """A ratio of core clock to bus clock is a byte in the register of the CPU."""
@@ -81,8 +84,8 @@ def read_spec(spec: JSON) -> Read:
         all_cores=bool(spec.get("allCores")),
         cores=_cores(spec, "coreIds", found),
         reserved=_cores(spec, "reservedCoreIds", found),
-        nodes=tuple(dict.fromkeys(spec.get("nodes") or ())),
-        node_selector=dict(spec.get("nodeSelector") or {}),
+        nodes=tuple(dict.fromkeys(_bounded(spec.get("nodes") or (), "nodes", MOST_NODES, found))),
+        node_selector=dict(_bounded(spec.get("nodeSelector") or {}, "nodeSelector", MOST_LABELS, found)),
     )
     _check_cores(spec, request, found)
     if request.node_selector and request.nodes:
@@ -92,9 +95,20 @@ def read_spec(spec: JSON) -> Read:
     return Read(request, tuple(found.problems), tuple(found.warnings))
 
 
+def _bounded(value: T, name: str, most: int, found: _Findings) -> T:
+    """The value, with a problem where there is more in it than it may have; then nothing of it is used."""
+    if len(value) <= most:
+        return value
+    found.problems.append(f"spec.{name}: want at most {most}, got {len(value)}")
+    return type(value)()
+
+
 def _cores(spec: JSON, name: str, found: _Findings) -> frozenset[int]:
-    mask = 0
-    for index, text in enumerate(spec.get(name) or ()):
+    mask, texts = 0, spec.get(name) or ()
+    if (count := count_ranges(texts)) > MOST_RANGES:
+        found.problems.append(f"spec.{name}: want at most {MOST_RANGES} cores and ranges, got {count}")
+        return frozenset()
+    for index, text in enumerate(texts):
         try:
             mask |= parse_mask(text)
         except ValueError as error:
@@ -109,7 +123,9 @@ def _check_cores(spec: JSON, request: Request, found: _Findings) -> None:
         return
     if spec.get("reservedCoreIds"):
         found.warnings.append("spec.reservedCoreIds: has no effect without spec.allCores")
-    if not request.cores and not any(problem.startswith("spec.coreIds[") for problem in found.problems):
+    if not request.cores and not any(
+        problem.startswith(("spec.coreIds[", "spec.coreIds:")) for problem in found.problems
+    ):
         found.problems.append('spec.coreIds: required: the cores to reserve for (["0-3", "6"]), or spec.allCores: true')
 
 

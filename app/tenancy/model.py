@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
+from app.pace import step
 from app.tenancy.link import Link
 from app.text import moment, stamp
 from app.wire import JSON
@@ -42,6 +43,8 @@ SUSPENDED = "Suspended"
 NAME_LIMIT = DNS_LABEL_LIMIT - len(TENANT_NAMESPACE_PREFIX)
 """So that the tenant's namespace is a DNS label."""
 CERTIFICATE_NAME_LIMIT = 253
+MOST_NAMES, MOST_CERTIFICATES, MOST_HOSTS = 32, 32, 4096
+"""Of one tenant, as the CustomResourceDefinition has it: an object may be stored from before that."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -125,7 +128,7 @@ def tenant_problems(obj: JSON) -> list[str]:
     problems += _identity_problems(spec.get("identity"))
     hosts = spec.get("hosts")
     if hosts is not None:
-        problems += _list_problems("spec.hosts", hosts, "want a list of names of hosts", _host_problem)
+        problems += _list_problems("spec.hosts", hosts, MOST_HOSTS, "want a list of names of hosts", _host_problem)
     if not isinstance(spec.get("suspended", False), bool | None):
         problems.append("spec.suspended: want true or false")
     return problems
@@ -164,12 +167,16 @@ def _identity_problems(identity: object) -> Iterator[str]:
         yield "spec.identity: want an object with the names of the tenant's certificates"
         return
     want = "want at least one name: the common name or a DNS name of the tenant's certificates"
-    yield from _list_problems("spec.identity.names", identity.get("names") or None, want, _certificate_name_problem)
+    names = identity.get("names") or None
+    yield from _list_problems("spec.identity.names", names, MOST_NAMES, want, _certificate_name_problem)
     certificates = identity.get("certificates")
     if certificates is None:
         return
     if not isinstance(certificates, list):
         yield "spec.identity.certificates: want a list"
+        return
+    if len(certificates) > MOST_CERTIFICATES:
+        yield f"spec.identity.certificates: want at most {MOST_CERTIFICATES}, got {len(certificates)}"
         return
     seen = set[str]()
     for index, pin in enumerate(certificates):
@@ -188,15 +195,25 @@ def _identity_problems(identity: object) -> Iterator[str]:
             yield f"{where}.until: {problem}"
 
 
-def _list_problems(where: str, values: object, want: str, problem_of: Callable[[object], str]) -> Iterator[str]:
+def _list_problems(
+    where: str, values: object, most: int, want: str, problem_of: Callable[[object], str]
+) -> Iterator[str]:
+    """In a list with more than `most` entries none is looked at."""
     if not isinstance(values, list):
         yield f"{where}: {want}"
         return
+    if len(values) > most:
+        yield f"{where}: want at most {most}, got {len(values)}"
+        return
+    seen = set[object]()
     for index, value in enumerate(values):
+        step()
         if problem := problem_of(value):
             yield f"{where}[{index}]: {problem}"
-        elif value in values[:index]:
+        elif value in seen:
             yield f"{where}[{index}]: {value!r} stands twice"
+        else:
+            seen.add(value)
 
 
 def _certificate_name_problem(name: object) -> str:

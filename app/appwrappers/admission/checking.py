@@ -5,8 +5,8 @@ Facts: the rules, and what may not change, are those of AppWrapper v1.2. `strict
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
 
 from app.admission.chain import Plan, refuse
 from app.admission.review import Request, UserInfo, old_object, written_object
@@ -18,11 +18,20 @@ from app.appwrappers.admission.templates import uncounted, unknown_fields
 from app.appwrappers.admission.updates import same, update_problems
 from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
-from app.appwrappers.podsets.inference import pod_sets_of
+from app.appwrappers.podsets.inference import counted
 from app.kube.configuration import Configuration
 from app.wire import JSON
 
 _REASON = "InvalidAppWrapper"
+
+
+class _Found(NamedTuple):
+    """What an AppWrapper itself says: `admitting` are the changed fields that decide whether it runs."""
+
+    problems: list[str]
+    warnings: list[str]
+    admitting: list[str]
+    components: Sequence[JSON] = ()
 
 
 class AppWrapperCheck:
@@ -53,44 +62,58 @@ class AppWrapperCheck:
         old = old_object(request, reason=_REASON)
         return self._created(request, obj, plan) if old is None else self._changed(request, obj, old, plan)
 
-    async def _created(self, request: Request, obj: JSON, plan: Plan) -> None:
+    def _created(self, request: Request, obj: JSON, plan: Plan) -> Awaitable[None]:
+        """What the object itself says; the rest has to be asked."""
         metadata, spec = mapping(obj, "metadata"), obj.get("spec")
         name = str(metadata.get("name") or request.name or "")
         problems = list(component_problems(spec, name=name, namespace=request.namespace, most=self._most()))
         readable = not problems
-        problems += name_problems(metadata, _pod_sets(spec))
+        problems += name_problems(metadata, sum(map(counted, _components(spec))))
         problems += label_problems(mapping(metadata, "labels"))
-        problems += await self._unentitled(request.user_info, spec, request.namespace)
-        problems += await self._unadmitted(request, obj, {})
         creator = mapping(metadata, "annotations").get(CREATOR)
         wanted = self._strict and request.namespace not in self._without_defaults
         if (wanted or creator is not None) and creator != creators.text_of(request.user_info):
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
-        refuse(problems, reason=_REASON)
-        plan.warnings += annotation_warnings(
-            mapping(metadata, "annotations"), self._configuration.current.fault_tolerance
-        )
+        warnings = self._annotation_warnings(metadata)
         if readable and isinstance(spec, dict):
-            plan.warnings += [*uncounted(spec), *unknown_fields(spec)]
-            plan.warnings += await self._entitlement.warnings(_components(spec), request.namespace)
+            warnings += [*uncounted(spec), *unknown_fields(spec)]
+        found = _Found(problems, warnings, self._admitting(obj, {}), _components(spec) if readable else [])
+        return self._ask_created(request, obj, found, plan)
 
-    async def _changed(self, request: Request, obj: JSON, old: JSON, plan: Plan) -> None:
+    async def _ask_created(self, request: Request, obj: JSON, found: _Found, plan: Plan) -> None:
+        problems = [*found.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]
+        problems += await self._unadmitted(request, obj, {}, found.admitting)
+        refuse(problems, reason=_REASON)
+        plan.warnings += found.warnings
+        if found.components:
+            plan.warnings += await self._entitlement.warnings(found.components, request.namespace)
+
+    def _changed(self, request: Request, obj: JSON, old: JSON, plan: Plan) -> Awaitable[None]:
         metadata = mapping(obj, "metadata")
         # What was wrong before must not keep the controller, or its user, from changing anything else.
         known = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
         problems = list(update_problems(obj, old))
         problems += [one for one in label_problems(mapping(metadata, "labels")) if one not in known]
-        problems += await self._unadmitted(request, obj, old)
+        before = mapping(mapping(old, "metadata"), "annotations")
+        warnings = [] if same(mapping(metadata, "annotations"), before) else self._annotation_warnings(metadata)
+        return self._ask_changed(request, obj, old, _Found(problems, warnings, self._admitting(obj, old)), plan)
+
+    async def _ask_changed(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: Plan) -> None:
+        problems = [*found.problems, *await self._unadmitted(request, obj, old, found.admitting)]
         spec, before = mapping(obj, "spec"), mapping(old, "spec")
         if self._strict and before.get("suspend") is True and spec.get("suspend") is not True:
             problems += await self._unentitled_creator(obj, request.namespace)
-            if CREATOR not in mapping(metadata, "annotations"):
+            if CREATOR not in mapping(mapping(obj, "metadata"), "annotations"):
                 plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")
         refuse(problems, reason=_REASON)
-        if not same(mapping(metadata, "annotations"), mapping(mapping(old, "metadata"), "annotations")):
-            plan.warnings += annotation_warnings(
-                mapping(metadata, "annotations"), self._configuration.current.fault_tolerance
-            )
+        plan.warnings += found.warnings
+
+    def _annotation_warnings(self, metadata: JSON) -> list[str]:
+        defaults = self._configuration.current.fault_tolerance
+        return list(annotation_warnings(mapping(metadata, "annotations"), defaults))
+
+    def _admitting(self, obj: JSON, old: JSON) -> list[str]:
+        return _admitting(obj, old) if self._strict else []
 
     async def _unentitled(self, user: UserInfo, spec: Any, namespace: str) -> list[str]:
         if not self._configuration.current.user_rbac_admission_check:
@@ -108,11 +131,8 @@ class AppWrapperCheck:
             return [f"metadata.annotations[{CREATOR}]: {error}"]
         return await self._unentitled(user, obj.get("spec"), namespace)
 
-    async def _unadmitted(self, request: Request, obj: JSON, old: JSON) -> list[str]:
-        """Fields that decide whether one with a queue runs, where who changes them may not admit AppWrappers."""
-        if not self._strict:
-            return []
-        changed = _admitting(obj, old)
+    async def _unadmitted(self, request: Request, obj: JSON, old: JSON, changed: list[str]) -> list[str]:
+        """The changed fields, which decide whether one with a queue runs, where the user may not admit AppWrappers."""
         if not changed:
             return []
         name = request.name or str(mapping(obj, "metadata").get("name") or "")
@@ -148,14 +168,3 @@ def _queue(obj: JSON) -> str:
 def _components(spec: Any) -> list[JSON]:
     found = spec.get("components") if isinstance(spec, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _pod_sets(spec: Any) -> int:
-    """How many there are, as far as can be seen."""
-    total = 0
-    for component in _components(spec):
-        try:
-            total += len(pod_sets_of(component))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue  # the component's own problem says what is wrong
-    return total

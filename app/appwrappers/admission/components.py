@@ -11,8 +11,9 @@ from typing import Any
 
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
-from app.appwrappers.podsets.inference import PodSet, inferred, read_pod_set
+from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set
 from app.kube.owners import controller_of
+from app.pace import step
 from app.text import quoted
 from app.wire import JSON
 
@@ -25,9 +26,15 @@ def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> It
     if not isinstance(components, list) or not all(isinstance(one, dict) for one in components):
         yield f"{PATH}: want a list of components, each with a template"
         return
+    # Before any template is decoded: each of them may be as large as the whole object.
+    seen = sum(map(counted, components))
+    if seen > most:
+        yield _too_many(seen, most)
+        return
     problems: list[str] = []
     total, pods = 0, 0
     for index, component in enumerate(components):
+        step()
         path = f"{PATH}[{index}]"
         found = list(_object_problems(component.get("template"), f"{path}.template", namespace))
         if not found:
@@ -38,11 +45,15 @@ def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> It
         problems += found
     yield from problems
     if total > most:
-        yield f"{PATH}: components contains {total} podspecs; at most {most} are allowed, as a Workload has no more"
+        yield _too_many(total, most)
     if not problems and not total:
         yield f"{PATH}: components contains no podspecs: want at least one podSet"
     elif not problems and not pods:
         yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
+
+
+def _too_many(pod_sets: int, most: int) -> str:
+    return f"{PATH}: components contains {pod_sets} podspecs; at most {most} are allowed, as a Workload has no more"
 
 
 def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
@@ -73,13 +84,18 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
         yield f"{path}.podSets: want a list"
         return
     declared: list[PodSet] = []
+    decoded = set[str]()
     for index, one in enumerate(said):
+        step()
         problem = _declared_problem(one)
         if problem:
             yield f"{path}.podSets[{index}]{problem}"
             continue
         declared.append(read_pod_set(one))
-        yield from template_problems(template, declared[-1].path, f"{path}.podSets[{index}].path", name)
+        where = declared[-1].path
+        if where not in decoded:
+            decoded.add(where)
+            yield from template_problems(template, where, f"{path}.podSets[{index}].path", name)
     if len(declared) != len(said):
         return
     try:

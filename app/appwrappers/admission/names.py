@@ -10,13 +10,17 @@ from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import ANNOTATIONS, QUEUE_NAME
 from app.appwrappers.options import KNOWN, read_options
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain
-from app.text import closest, quoted
+from app.text import closest, cut, quoted, several
 from app.wire import JSON
 
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 _GENERATED = 5
 """Characters that an API server puts behind `generateName`."""
+_KEY = 317
+"""Characters that the key of an annotation may have."""
+_NEAR = 16
+"""Keys that mean nothing for which the nearest one is looked for: each is compared with all that mean something."""
 _KNOWN = {name.removeprefix(ANNOTATIONS): name for name in KNOWN}
 _SECONDS = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
@@ -65,10 +69,14 @@ def label_problems(labels: JSON) -> Iterator[str]:
 def annotation_warnings(annotations: JSON, defaults: FaultTolerance) -> Iterator[str]:
     """Annotations that mean nothing, with the nearest one that does, and values that are not used as they are."""
     texts = {key: value for key, value in annotations.items() if isinstance(value, str)}
-    for key in texts:
-        if key.startswith(ANNOTATIONS) and key not in KNOWN:
-            meant = closest(key.removeprefix(ANNOTATIONS), _KNOWN)
-            yield f"metadata.annotations[{key}]: has no meaning" + (f"; is {_KNOWN[meant]} meant?" if meant else "")
+    unknown = [key for key in texts if key.startswith(ANNOTATIONS) and key not in KNOWN]
+    for key in unknown[:_NEAR]:
+        meant = closest(key.removeprefix(ANNOTATIONS), _KNOWN)
+        hint = f"; is {_KNOWN[meant]} meant?" if meant else ""
+        yield f"metadata.annotations[{cut(key, _KEY)}]: has no meaning{hint}"
+    rest = len(unknown) - _NEAR
+    if rest > 0:
+        yield f"metadata.annotations: {several(rest, 'more key')} below {ANNOTATIONS} without a meaning"
     yield from read_options(texts, defaults).problems
 
 

@@ -9,6 +9,7 @@ from app.appwrappers.model import APP_WRAPPER
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.appwrappers.podsets.paths import PathError, pod_template_at
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.pace import step
 from app.wire import JSON
 
 _NESTING = 64
@@ -66,6 +67,7 @@ def _decoded(template: JSON) -> tuple[JSON, list[str]]:
 
 def templates_in(value: Any, path: str, depth: int = 0) -> Iterator[str]:
     """The paths of what looks like Pod templates."""
+    step()
     if depth > _NESTING:
         return
     if isinstance(value, dict):

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.appwrappers.admission.names import MAX_EXEC_TIME, PREBUILT, mapping
 from app.appwrappers.model import CREATOR, QUEUE_NAME, USER, USER_ID
+from app.pace import step
 from app.wire import JSON, encode_json, encode_sorted
 
 _IMMUTABLE = "attempt to change immutable field"
@@ -27,6 +28,7 @@ def update_problems(new: JSON, old: JSON) -> Iterator[str]:
         yield f"spec.components: {_IMMUTABLE}: want {len(earlier)} components, got {len(components)}"
         return
     for index, (one, was) in enumerate(zip(components, earlier, strict=True)):
+        step()
         yield from _component(one, was, f"spec.components[{index}]")
 
 
@@ -49,6 +51,7 @@ def _component(new: JSON, old: JSON, path: str) -> Iterator[str]:
         yield f"{path}.podSets: {_IMMUTABLE}: want {len(before)} podSets, got {len(after)}"
         return
     for index, (one, was) in enumerate(zip(after, before, strict=True)):
+        step()
         if _replicas(one) != _replicas(was):
             yield f"{path}.podSets[{index}].replicas: {_IMMUTABLE}: want {_replicas(was)}, got {_replicas(one)}"
         if one.get("path") != was.get("path"):
@@ -78,7 +81,9 @@ def same(new: Any, old: Any) -> bool:
 def _plain(value: Any) -> Any:
     """The value without members that are null, and with 1 for 1.0."""
     if isinstance(value, dict):
+        step(1 + len(value))
         return {key: _plain(below) for key, below in value.items() if below is not None}
     if isinstance(value, list):
+        step(1 + len(value))
         return [_plain(one) for one in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

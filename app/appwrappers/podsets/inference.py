@@ -11,6 +11,7 @@ from typing import Any
 
 from app.appwrappers.model import ANNOTATIONS
 from app.appwrappers.podsets.paths import PathError, pod_template_at, value_at
+from app.pace import step
 from app.wire import JSON
 
 POD_INDEX_LABEL = f"{ANNOTATIONS}tas-pod-index-label"
@@ -47,6 +48,17 @@ def pod_sets_of(component: JSON) -> list[PodSet]:
     return [read_pod_set(one) for one in declared] or inferred(component["template"])
 
 
+def counted(component: JSON) -> int:
+    """How many podSets a component of any form has, as far as can be seen. No template is looked into."""
+    declared = component.get("podSets")
+    if isinstance(declared, list) and declared:
+        return len(declared)
+    try:
+        return len(inferred(component["template"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return 0  # the component's own problem says what is wrong
+
+
 def inferred(template: JSON) -> list[PodSet]:
     """The podSets of a wrapped object, none for a kind that is not known.
 
@@ -55,6 +67,7 @@ def inferred(template: JSON) -> list[PodSet]:
     infer = _KINDS.get((template.get("apiVersion"), template.get("kind")))
     found = list(infer(template)) if infer else []
     for one in found:
+        step()
         pod_template_at(template, one.path)
     return found
 
@@ -77,6 +90,7 @@ def _job(template: JSON) -> Iterator[PodSet]:
 
 def _job_set(template: JSON) -> Iterator[PodSet]:
     for prefix in _elements(template, "template.spec.replicatedJobs"):
+        step()
         if _found(template, f"{prefix}.template") is None:
             continue
         replicas = _integer(template, f"{prefix}.replicas", otherwise=1)
@@ -101,6 +115,7 @@ def _ray(spec: str) -> Callable[[JSON], Iterator[PodSet]]:
     def infer(template: JSON) -> Iterator[PodSet]:
         yield PodSet(f"{spec}.headGroupSpec.template")
         for prefix in _elements(template, f"{spec}.workerGroupSpecs"):
+            step()
             if _found(template, f"{prefix}.template") is not None:
                 yield PodSet(f"{prefix}.template", _count(template, f"{prefix}.replicas"))
 

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.admission.chain import Plan, refuse, shown
+from app.admission.chain import Plan, refuse
 from app.admission.reading import readable
 from app.admission.review import Request, decode_object
 from app.claims.admission.status import entry_problems
 from app.claims.admission.stored import held_claim
 from app.claims.admission.views import Scene, Views
-from app.claims.changes import changed_entries
+from app.claims.changes import changed_entries, entries_of
 from app.claims.model import device_key
+from app.pace import step
 from app.wire import JSON
 
 REASON = "InvalidNetworkData"
 _KIND = ("resource.k8s.io", "ResourceClaim", "status", "UPDATE")
+
+
+MOST_DEVICES = 256
+"""In the status of one claim: an API server lets it have those of its allocation alone, which are 32."""
 
 
 class ClaimStatusCheck:
@@ -34,15 +39,16 @@ class ClaimStatusCheck:
         self._views, self._denied, self._exempt = views, denied, exempt
 
     def check(self, request: Request, plan: Plan) -> None:
-        """Raises Denied with every problem of devices of the denied drivers."""
+        """Raises Denied with every problem of devices of the denied drivers, and for more than `MOST_DEVICES`."""
         kind = (request.kind.group, request.kind.kind, request.sub_resource, request.operation)
         if kind != _KIND or request.namespace in self._exempt:
             return
         obj = decode_object(request.object, reason=REASON)
         old = decode_object(request.old_object, reason=REASON)
+        refuse(readable(lambda: _too_many(obj), reason=REASON), reason=REASON)
         found = readable(lambda: list(self._findings(request, obj, old)), reason=REASON)
         refuse([line for denied, line in found if denied], reason=REASON)
-        plan.warnings += shown([line for denied, line in found if not denied])
+        plan.warnings += [line for denied, line in found if not denied]
 
     def _findings(self, request: Request, obj: JSON, old: JSON) -> Iterator[tuple[bool, str]]:
         """Whether it denies, and what is wrong; nothing for a claim that is being deleted."""
@@ -54,7 +60,13 @@ class ClaimStatusCheck:
         claim = held_claim((request.namespace, request.name), obj)
         scene, entries = Scene(self._views, claim), {one.device: one for one in claim.entries}
         for index, one in changed:
+            step(32)
             key = device_key(one)
             path = f"status.devices[{index}].networkData"
             for line in entry_problems(entries[key], scene.around(entries[key]), path):
                 yield key.driver.lower() in self._denied, line
+
+
+def _too_many(obj: JSON) -> list[str]:
+    count = len(entries_of(obj))
+    return [f"status.devices: want at most {MOST_DEVICES}, got {count}"] if count > MOST_DEVICES else []

@@ -14,6 +14,8 @@ from app.claims.network_status import attached_to, status_in
 from app.kube.store import Key, key_of
 from app.wire import JSON
 
+MOST_IPS = 16
+"""Addresses of one device, as an API server bounds them."""
 Address = IPv4Address | IPv6Address
 
 
@@ -40,8 +42,9 @@ class HeldClaim(NamedTuple):
     entries: tuple[HeldEntry, ...]
 
     def addresses(self) -> Iterator[Address]:
-        """Those by which a cache finds it."""
-        return (address for one in self.entries for address in one.addresses if address is not None)
+        """Those by which a cache finds it; none where no Pod says on which network they are."""
+        entries = self.entries if self.pod is not None else ()
+        return (address for one in entries for address in one.addresses if address is not None)
 
 
 class PodInterface(NamedTuple):
@@ -93,7 +96,7 @@ def _text(value: object) -> str:
 
 
 def _addresses(data: JSON) -> tuple[Address | None, ...]:
-    return tuple(_in_cidr(text) for text in data.get(IPS) or ())
+    return tuple(_in_cidr(text) for text in (data.get(IPS) or ())[:MOST_IPS])
 
 
 def _in_cidr(text: object) -> Address | None:

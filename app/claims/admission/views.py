@@ -12,6 +12,7 @@ from app.claims.admission.status import Surroundings
 from app.claims.admission.stored import Address, HeldClaim, HeldEntry, NetworkPod
 from app.claims.publishing.model import Attachment
 from app.kube.store import Key, Store
+from app.pace import step
 
 BY_ADDRESS, BY_POD = "address", "pod"
 """Indices: of claims by address and by the UID of their Pod, of Pods by network and address."""
@@ -46,6 +47,7 @@ class Scene:
             return
         others = [one for one in views.claims.by_index(BY_POD, claim.pod.uid) if one.key != claim.key]
         for held in (claim, *others):
+            step()
             for entry in held.entries:
                 named = self._names.setdefault(entry.interface, [])
                 if len(named) < 2:  # itself, and another one
@@ -89,6 +91,7 @@ class Scene:
             if name != interface:
                 yield _device(self._claim.key, entry)
         for claim in self._views.claims.by_index(BY_ADDRESS, address):
+            step()
             its = self._views.pod_of(claim) if claim.key != self._claim.key else None
             if its is None:
                 continue

@@ -6,14 +6,16 @@ nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from app.admission.chain import Plan, PodInjector, audit_text
 from app.admission.patch import pointer
-from app.admission.pods import pod_from
+from app.admission.pods import Pod, pod_from
 from app.admission.review import Request, written_object
 from app.appwrappers.model import APP_WRAPPERS
-from app.appwrappers.podsets.inference import pod_sets_of
+from app.appwrappers.podsets.inference import counted, pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at, steps
 from app.errors import Denied
 from app.kube.resources import JOBS
@@ -23,6 +25,9 @@ INJECT_TEMPLATE = "berth.dev/inject-template"
 """Label or annotation on a Job or an AppWrapper, by its author: "true" has its Pod templates injected into when it is
 created, as Pods are. With `--claims`.
 """
+MOST_TEMPLATES = 64
+"""Of one AppWrapper; a Workload of Kueue has fewer podSets."""
+_READ = ("metadata", "spec")
 _REASON = "UnreadablePodTemplate"
 _KINDS = {(one.group, one.kind): one for one in (JOBS, APP_WRAPPERS)}
 
@@ -43,28 +48,51 @@ class TemplateInjector:
         if "true" not in (metadata.labels.get(INJECT_TEMPLATE), metadata.annotations.get(INJECT_TEMPLATE)):
             return None
         obj = written_object(request, reason=_REASON)
-        return None if obj is None else self._inject(obj, request.namespace, plan)
-
-    async def _inject(self, obj: JSON, namespace: str, plan: Plan) -> None:
+        if obj is None:
+            return None
+        pods: dict[str, Pod] = {}
         for where, template in templates_of(obj).items():
-            planned = Plan()
-            try:
-                await self._plan(template, namespace, planned)
-            except Denied as denial:
-                text = f"{where.removeprefix('/').replace('/', '.')}: {denial}"
-                raise Denied(text, reason=denial.reason, code=denial.code) from denial
-            _take_over(planned, where, plan)
+            with _named(where):
+                pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})
+        return self._inject(pods, request.namespace, plan)
 
-    async def _plan(self, template: JSON, namespace: str, plan: Plan) -> None:
-        pod = pod_from({key: template[key] for key in ("metadata", "spec") if template.get(key) is not None})
+    async def _inject(self, pods: Mapping[str, Pod], namespace: str, plan: Plan) -> None:
+        for where, pod in pods.items():
+            planned = Plan()
+            with _named(where):
+                await self._plan(pod, namespace, planned)
+            _take_over(planned, where, plan)
+            await asyncio.sleep(0)  # each may be as large as a whole review
+
+    async def _plan(self, pod: Pod, namespace: str, plan: Plan) -> None:
         for injector in self._injectors:
             waiting = injector.inject_pod(pod, namespace=namespace, plan=plan)
             if waiting is not None:
                 await waiting
 
 
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Has a denial name the template."""
+    try:
+        yield
+    except Denied as denial:
+        text = f"{where.removeprefix('/').replace('/', '.')}: {denial}"
+        raise Denied(text, reason=denial.reason, code=denial.code) from denial
+
+
 def templates_of(obj: JSON) -> dict[str, JSON]:
-    """The Pod templates by JSON Pointer. Where there is none, other checks refuse the object."""
+    """The Pod templates by JSON Pointer. Where there is none, other checks refuse the object.
+
+    Raises Denied for more than `MOST_TEMPLATES`.
+    """
+    spec = obj.get("spec")
+    components = spec.get("components") if isinstance(spec, dict) else None
+    if isinstance(components, list):
+        several = sum(counted(component) for component in components if isinstance(component, dict))
+        if several > MOST_TEMPLATES:
+            bound = f"want at most {MOST_TEMPLATES} Pod templates to inject into, got {several}"
+            raise Denied(f"spec.components: {bound}", reason="TooManyTemplates")
     return dict(_templates_of(obj))
 
 

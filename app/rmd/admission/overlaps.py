@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from app.kube.store import Key, key_of
+from app.pace import step
 from app.rmd.admission.hosts import Hosts
 from app.rmd.cores import ranges_of
 from app.rmd.requests import Request, read_spec
@@ -32,17 +33,20 @@ def overlaps(one: Held, others: Iterable[Held], hosts: Hosts) -> Iterator[str]:
     mine = hosts.selected(one.request.node_selector) if one.request.node_selector else set(one.request.nodes)
     found = []
     for other in sorted(others, key=lambda held: held.key):
+        step()
         if other.key == one.key or not _share(one.request, other.request):
             continue
-        if nodes := sorted(node for node in mine if _is_on(node, other.request, hosts)):
+        if nodes := sorted(_shared_nodes(mine, other.request, hosts)):
             found.append(f"{_cores(one.request, other.request)} of {_list(nodes)} for {'/'.join(other.key)}")
     if found:
         field = "spec.allCores" if one.request.all_cores else "spec.coreIds"
         yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {_list(found, '; ')}"
 
 
-def _is_on(node: str, request: Request, hosts: Hosts) -> bool:
-    return hosts.matches(node, request.node_selector) if request.node_selector else node in request.nodes
+def _shared_nodes(nodes: set[str], request: Request, hosts: Hosts) -> set[str]:
+    if request.node_selector:
+        return {node for node in nodes if hosts.matches(node, request.node_selector)}
+    return nodes.intersection(request.nodes)
 
 
 def _share(one: Request, other: Request) -> bool:

@@ -6,24 +6,31 @@ from collections.abc import Callable, Iterator, Mapping
 
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
 from app.kube.owners import controller_of
+from app.pace import step
 from app.rmd.admission.hosts import Hosts
 from app.rmd.pods import INFIX
-from app.rmd.requests import Request
+from app.rmd.requests import MOST_LABELS, Request
+from app.text import quoted
 from app.wire import JSON
 
 
 def workload_problems(request: Request) -> Iterator[str]:
     """Names of nodes, and labels, that no node can have."""
     for index, node in enumerate(request.nodes):
+        step()
         yield from _fault(f"spec.nodes[{index}]", check_dns_subdomain, node)
     yield from _selector_problems("spec.nodeSelector", request.node_selector)
 
 
 def config_problems(spec: JSON) -> Iterator[str]:
-    yield from _selector_problems("spec.rmdNodeSelector", spec.get("rmdNodeSelector") or {})
+    selector: Mapping[str, str] = spec.get("rmdNodeSelector") or {}
+    if len(selector) > MOST_LABELS:
+        yield f"spec.rmdNodeSelector: want at most {MOST_LABELS}, got {len(selector)}"
+    else:
+        yield from _selector_problems("spec.rmdNodeSelector", selector)
     image = str(spec.get("rmdImage") or "")
     if image != image.strip() or " " in image:
-        yield f"spec.rmdImage: want the name of an image without spaces, got {image!r}"
+        yield f"spec.rmdImage: want the name of an image without spaces, got {quoted(image)}"
 
 
 def unknown_nodes(request: Request, hosts: Hosts) -> Iterator[str]:
@@ -35,6 +42,7 @@ def unknown_nodes(request: Request, hosts: Hosts) -> Iterator[str]:
             yield "spec.nodeSelector: no node has these labels"
         return
     for index, node in enumerate(request.nodes):
+        step()
         if node not in hosts:
             yield f"spec.nodes[{index}]: there is no node {node}"
 

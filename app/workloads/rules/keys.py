@@ -18,7 +18,7 @@ from typing import Any
 from app.wire import decode_json, encode_sorted
 from app.workloads.model import Expression, Term
 from app.workloads.rules.key_budget import interpret
-from app.workloads.rules.key_syntax import parse, plain_path
+from app.workloads.rules.key_syntax import parse, plain_names, plain_path
 
 Found = str | bool | None
 """Under a key: the text to compare, None where there is nothing, False where there is something without a text."""
@@ -55,6 +55,9 @@ class Key:
 @lru_cache(maxsize=16_384)
 def compile_key(text: str) -> Key:
     """Raises ValueError, whose message shows the key and says where and why it cannot be used."""
+    names = plain_names(text)
+    if names is not None:
+        return Key(text, names, None)
     tree = parse(text)
     path = plain_path(tree)
     return Key(text, path, tree if path is None else None)

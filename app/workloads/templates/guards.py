@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from app.pace import step
 from app.placement.policy import DEFAULT_SCHEDULER, OWN_VOLUMES, SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.text import cut
 from app.wire import JSON
@@ -83,6 +84,7 @@ def findings(value: Any, shape: Shape, path: str, policy: TenantPolicy) -> Itera
         yield from shape(value, path, policy)
     elif isinstance(shape, list):
         for index, item in enumerate(value if isinstance(value, list) else ()):
+            step(8)
             yield from findings(item, shape[0], f"{path}[{index}]", policy)
     elif isinstance(value, dict):
         for field, below in shape.items():
@@ -127,6 +129,7 @@ def _grace(seconds: Any, path: str, _policy: TenantPolicy) -> Iterable[str]:
 def _device_classes(wanted: Any, path: str, policy: TenantPolicy) -> Iterable[str]:
     """Devices that are asked for as an extended resource, without a claim of one's own."""
     for key in wanted if isinstance(wanted, dict) else ():
+        step()
         name = key.removeprefix(_DEVICE_CLASS)
         if name != key and not policy.allows("deviceClass", name):
             advice = policy.advice("deviceClass", whole="the resource")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.kube.names import domain_above
+from app.pace import step
 from app.text import cut
 from app.wire import JSON, encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
@@ -37,6 +38,7 @@ def reserved_marks(metadata: Any, path: str) -> Iterator[str]:
     """Labels and annotations that only Berth may write; the admin's templates may not have them either."""
     for field in ("labels", "annotations"):
         for key in _keys(member(metadata, field)):
+            step()
             if is_reserved(key):
                 yield f"{path}.{field}[{cut(key)}]: the domain is reserved for Berth; use another one"
 
@@ -46,6 +48,7 @@ def foreign_metadata(metadata: Any, path: str) -> Iterator[str]:
     yield from reserved_marks(metadata, path)
     for field in ("labels", "annotations"):
         for key in _keys(member(metadata, field)):
+            step()
             if _STATIC_POD.fullmatch(key):
                 yield f"{path}.{field}[{key}]: the kubelet marks its own Pods with it; leave it out"
     for field in ("ownerReferences", "finalizers"):
@@ -53,6 +56,7 @@ def foreign_metadata(metadata: Any, path: str) -> Iterator[str]:
             yield f"{path}.{field}: not allowed in a tenant's manifest; leave it out"
     annotations, where = member(metadata, "annotations"), f"{path}.annotations"
     for key in _keys(annotations):
+        step()
         value = str(annotations[key])
         for prefix, fine in _PROFILES.items():
             if key.startswith(prefix) and value not in fine and not value.startswith("localhost/"):
@@ -84,6 +88,7 @@ def each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
     """The objects in the list at a path of fields, each with its path; other entries are for the check of shapes."""
     items = at(holder, field)
     for index, item in enumerate(items if isinstance(items, list) else []):
+        step()
         if isinstance(item, dict):
             yield f"{path}.{field}[{index}]", item
 

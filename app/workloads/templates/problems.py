@@ -7,6 +7,7 @@ the field's path. Never changes its input, never raises, looks nothing up.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import msgspec
 
 from app.kinds.objects import check_written
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.pace import step
 from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.templates.guards import forbidden_fields
@@ -26,6 +28,10 @@ _PODS = {"Pod": "spec", "DaemonSet": "spec.template.spec"}
 """Where the spec of a Pod stands."""
 _STRICT: Final = TenantPolicy()
 MOST_ITEMS = 1000
+MOST_VALUES = 20_000
+"""Fields and items of one manifest, at all levels together. A Pod with ten containers has some hundreds."""
+_ENDS = re.compile(r"[.\[]")
+"""What follows the path of a field in those of the fields below it."""
 _LISTS = ("initContainers", "containers", "ephemeralContainers", "volumes", "tolerations", "imagePullSecrets")
 _TEMPLATE_METADATA = ("labels", "annotations")
 _MANIFEST_METADATA = ("name", *_TEMPLATE_METADATA)
@@ -86,13 +92,28 @@ def unknown_fields(manifest: Any, *, kind: str, path: str) -> list[str]:
 
 
 def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:
-    """Lists that are too long: every item is checked, and other requests wait meanwhile."""
+    """Too many values, and lists that are too long: every item is checked, and other requests wait meanwhile."""
+    if (values := _count(manifest)) > MOST_VALUES:
+        return [f"{path}: want at most {MOST_VALUES} fields and items at all levels together, got {values}"]
     where = _PODS.get(kind, _PODS["DaemonSet"])
     spec = at(manifest, where)
     lengths = {field: len(found) for field in _LISTS if isinstance(found := member(spec, field), list)}
     return [
         f"{path}.{where}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS
     ]
+
+
+def _count(manifest: JSON) -> int:
+    """The fields and items at all levels."""
+    waiting: list[Any] = [manifest]
+    count = 0
+    while waiting:
+        value = waiting.pop()
+        step()
+        count += len(value)
+        inner = value.values() if isinstance(value, dict) else value
+        waiting += [below for below in inner if below and isinstance(below, dict | list)]
+    return count
 
 
 def _guarded(manifest: JSON, kind: str, path: str, policy: TenantPolicy) -> Iterator[str]:
@@ -120,11 +141,8 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     except ShapeError as error:
         return [*problems, f"{path}.{error.field}: {error.fault}"]
     # A value may be valid because of what Berth does not know in it: a new kind of probe, or of source.
-    sure = [
-        error
-        for error in errors
-        if not any(field.startswith((f"{error.field}.", f"{error.field}[")) for field in unknown)
-    ]
+    above = {field[: end.start()] for field in unknown for end in _ENDS.finditer(field)}
+    sure = [error for error in errors if error.field not in above]
     return [*problems, *(f"{path}.{error}" for error in sure)]
 
 

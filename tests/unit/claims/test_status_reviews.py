@@ -229,10 +229,10 @@ async def test_odd_members_of_network_data_are_passed_over() -> None:
 
 
 async def test_many_entries_give_few_lines() -> None:
-    devices = (entry(f"d{n}", interfaceName="net1", ips=["10.9.9.9/24"] * 16) for n in range(2000))
+    devices = (entry(f"d{n}", interfaceName="net1", ips=["10.9.9.9/24"] * 16) for n in range(200))
     found = await warnings(claim("c", *devices, pods=P), LAN, NET1)
     assert len(found) == 51
-    assert found[-1] == f"and {2000 * 17 - 50} more problems"
+    assert found[-1] == f"and {200 * 17 - 50} more warnings"
 
 
 def test_caches_keep_nothing_of_objects_without_networks() -> None:

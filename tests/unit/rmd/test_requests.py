@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.rmd import requests
 from app.rmd.requests import MOST_MBPS, Settings, read_spec
 
 CORES = {"coreIds": ["0-3"], "nodes": ["a"]}
@@ -100,9 +101,25 @@ def test_what_may_work_is_a_warning(given: dict[str, Any], warning: str) -> None
 
 @pytest.mark.timeout(60)
 def test_many_ranges_are_read_at_once() -> None:
-    """As a request of megabytes has them. As sets of cores they would take minutes."""
-    found = read_spec(spec(**rdt((2, 2)), coreIds=["0-8191"] * 200_000 + [",".join(["0-8190"] * 200_000)]))
+    """As many as there may be. As sets of cores they would take minutes."""
+    found = read_spec(spec(**rdt((2, 2)), coreIds=["0-8191"] * 4096 + [",".join(["0-8190"] * 4096)]))
     assert (len(found.request.cores), found.problems) == (8192, ())
+
+
+@pytest.mark.parametrize("field", ["coreIds", "reservedCoreIds"])
+def test_no_range_is_read_of_more_than_there_may_be(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "parse_mask", None)  # a call would raise TypeError
+    texts = {"coreIds": [], field: ["1", ",".join(["0-8190"] * 200_000)]}
+    asked = spec(**rdt((2, 2)), allCores=field != "coreIds", **texts)
+    assert read_spec(asked).problems == (f"spec.{field}: want at most 8192 cores and ranges, got 200001",)
+
+
+def test_nodes_and_labels_are_bounded() -> None:
+    many = spec(**rdt((2, 2)), nodes=[f"n{n}" for n in range(16_385)], nodeSelector={f"k{n}": "" for n in range(257)})
+    assert read_spec(many).problems == (
+        "spec.nodes: want at most 16384, got 16385",
+        "spec.nodeSelector: want at most 256, got 257",
+    )
 
 
 def test_values_of_version_0_1_count() -> None:
