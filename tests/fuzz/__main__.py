@@ -38,9 +38,8 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="write the worst of each kind into docs/scaling.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, webhooks(Path(folder)) as started:
-        medians = {name: measure(webhook) for name, webhook in started.items()}
-        for name, found in medians.items():
-            _say(f"{name}: an ordinary review takes {', '.join(f'{steps:.0f}' for steps in found.steps.values())} steps")
+        medians = measure(next(iter(started.values())))
+        _say(f"steps of an ordinary review by size class: {', '.join(f'{one:.0f}' for one in medians.steps.values())}")
         faults: list[str] = []
         if not options.no_worst:
             rows = list(_worst(started, medians, options, faults))
@@ -56,7 +55,7 @@ def main() -> int:
 
 
 def _worst(
-    started: dict[str, Counted], medians: dict[str, Medians], options: argparse.Namespace, faults: list[str]
+    started: dict[str, Counted], medians: Medians, options: argparse.Namespace, faults: list[str]
 ) -> Iterator[Row]:
     """The worst review of each kind."""
     for kind in kinds():
@@ -69,8 +68,8 @@ def _worst(
                 for case in worst_cases(kind, size, pairs=options.pairs, singles=options.singles):
                     body = case.body()
                     answer = webhook.ask(body, kind.path)
-                    ratio = medians[settings].ratio(body, answer.steps)
-                    faults += [f"{case} ({settings}): {one}" for one in problems(body, answer, medians[settings])]
+                    ratio = medians.ratio(body, answer.steps)
+                    faults += [f"{case} ({settings}): {one}" for one in problems(body, answer, medians)]
                     count += 1
                     if worst is None or ratio > worst.ratio:
                         worst = Row(case, settings, ratio)
@@ -79,7 +78,7 @@ def _worst(
             yield worst
 
 
-def _random(started: dict[str, Counted], medians: dict[str, Medians], options: argparse.Namespace) -> list[str]:
+def _random(started: dict[str, Counted], medians: Medians, options: argparse.Namespace) -> list[str]:
     faults: list[str] = []
     begin, names = time.monotonic(), [*started]
     worst = 0.0
@@ -87,8 +86,8 @@ def _random(started: dict[str, Counted], medians: dict[str, Medians], options: a
         settings = names[number % len(names)]
         path, body, what = input_of(options.seed, number)
         answer = started[settings].ask(body, path)
-        worst = max(worst, medians[settings].ratio(body, answer.steps))
-        faults += [f"{number} ({settings}) {what}: {one}" for one in problems(body, answer, medians[settings])]
+        worst = max(worst, medians.ratio(body, answer.steps))
+        faults += [f"{number} ({settings}) {what}: {one}" for one in problems(body, answer, medians)]
         if number % _HEALTH == 0:
             healthy = [webhook.get("/healthz")[0] for webhook in started.values()]
             faults += [] if healthy == [200] * len(started) else [f"{number}: /healthz answers {healthy}"]

@@ -57,7 +57,7 @@ class Counted(Webhook):
     @staticmethod
     def program(*arguments: str, **options: Any) -> subprocess.Popen[Any]:  # type: ignore[override]
         command = [sys.executable, "-m", "tests.fuzz.webhook", *arguments[1:]]
-        return subprocess.Popen(command, cwd=ROOT, **options)
+        return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, **options)  # it ends when its input does
 
     def __init__(self, pki: Pki, *flags: str) -> None:
         self._figures: queue.Queue[JSON] = queue.Queue()
@@ -94,6 +94,8 @@ class Counted(Webhook):
     def stop(self) -> None:
         self._connection.close()
         super().stop()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
 
 class _Lines(list[str]):
