@@ -17,7 +17,7 @@ from app.admission.patch import Operation, Patch, Steps
 from app.admission.pods import Pod
 from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
-from app.kube.lookup import asking_once
+from app.kube.asking import asking_once
 from app.pace import Pace
 from app.text import MESSAGE, cut
 

@@ -1,17 +1,16 @@
 """Finds one object: in a cache, else with one GET that all who wait for it share.
 
-A miss is not remembered, but for one review (`asking_once`), which asks each of its questions once.
+A miss is not remembered, but for one review (`app.kube.asking`), which asks each of its questions once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
-from app.errors import ApiError, Denied, Transient
+from app.errors import ApiError, Transient
+from app.kube.asking import once
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.store import Store
@@ -20,48 +19,6 @@ from app.wire import JSON
 GET_TIMEOUT = 5.0
 """Seconds for one GET; below the deadline of a review, so that the answer can still say what was missing."""
 T = TypeVar("T")
-
-
-class _Asked:
-    """The questions of one review at an API server, with what is or will be known of each."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.answers: dict[Hashable, asyncio.Task[Any]] = {}
-
-
-_asked: ContextVar[_Asked | None] = ContextVar("asked", default=None)
-
-
-@contextmanager
-def asking_once(most: int) -> Iterator[None]:
-    """A block in which each question to an API server is asked once, and at most so many different ones are."""
-    token = _asked.set(_Asked(most))
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
-async def once(question: Hashable, ask: Callable[[], Coroutine[Any, Any, T]], *, field: str, what: str) -> T:
-    """The answer to a question, which within `asking_once` is asked at most once, whatever the answer is.
-
-    `field` is that of the object which needs the answer, `what` is asked about. Raises Denied for one question too many.
-    """
-    asked = _asked.get()
-    if asked is None:
-        return await ask()
-    answer = asked.answers.get(question)
-    if answer is None:
-        if len(asked.answers) >= asked.most:
-            raise Denied(
-                f"{field}: want at most {asked.most} different objects and rights that the API server has to be asked "
-                f"about, got more: the next is {what}",
-                reason="TooManyLookups",
-            )
-        answer = asked.answers[question] = asyncio.create_task(ask())
-    found: T = await answer
-    return found
 
 
 class Lookup(Generic[T]):

@@ -16,7 +16,9 @@ def review(context: Context) -> Parts:
     keys, claims = settings.resource_name_keys, claims_on(context)
     # With the same function the wing of claims gets the same cache.
     project = model.projection(keys, claims=claims)
-    attachments = caches.lookup(NETWORK_ATTACHMENTS, project, called="network attachment definition", field="metadata.annotations")
+    attachments = caches.lookup(
+        NETWORK_ATTACHMENTS, project, called="network attachment definition", field="metadata.annotations"
+    )
     switches = ControlSwitches(
         caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),
         namespace=context.namespace,

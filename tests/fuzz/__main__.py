@@ -22,7 +22,6 @@ from tests.fuzz.table import Row, write
 
 _HEALTH = 500
 """Inputs between two looks at the health of the process."""
-_SIZES = (16 * 1024, 256 * 1024, 1024 * 1024)
 _SHOWN = 50
 
 
@@ -34,6 +33,7 @@ def main() -> int:
     parser.add_argument("--no-worst", action="store_true", help="send the random reviews alone")
     parser.add_argument("--pairs", type=int, default=20, help="pairs of members that grow, for each kind (default: 20)")
     parser.add_argument("--singles", type=int, help="members that grow, for each kind (default: all)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[16, 256, 1024], help="KiB by which objects grow")
     parser.add_argument("--kinds", default="", help="measure kinds with this in their name alone")
     parser.add_argument("--table", action="store_true", help="write the worst of each kind into docs/scaling.md")
     options = parser.parse_args()
@@ -64,8 +64,8 @@ def _worst(
         worst: Row | None = None
         count = 0
         for settings, webhook in started.items():
-            for size in _SIZES:
-                for case in worst_cases(kind, size, pairs=options.pairs, singles=options.singles):
+            for size in options.sizes:
+                for case in worst_cases(kind, size * 1024, pairs=options.pairs, singles=options.singles):
                     body = case.body()
                     answer = webhook.ask(body, kind.path)
                     ratio = medians.ratio(body, answer.steps)

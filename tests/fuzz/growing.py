@@ -10,13 +10,48 @@ from typing import Any, NamedTuple
 JSON = dict[str, Any]
 Steps = tuple[str | int, ...]
 _OWN_NAMES = frozenset(
-    "name key path mountPath devicePath device driver pool ip topologyKey conditionType resourceClaimTemplateName "
-    "resourceClaimName sha256 type manager uid request fieldPath containerPort workloadKey secretName".split()
+    [
+        "name",
+        "key",
+        "path",
+        "mountPath",
+        "devicePath",
+        "device",
+        "driver",
+        "pool",
+        "ip",
+        "topologyKey",
+        "conditionType",
+        "resourceClaimTemplateName",
+        "resourceClaimName",
+        "sha256",
+        "type",
+        "manager",
+        "uid",
+        "request",
+        "fieldPath",
+        "containerPort",
+        "workloadKey",
+        "secretName",
+    ]
 )
 """Members that tell the items of a list apart."""
 _MAPS = frozenset(
-    "labels annotations nodeSelector limits requests matchLabels data binaryData stringData parameters overhead "
-    "rmdNodeSelector selector".split()
+    [
+        "labels",
+        "annotations",
+        "nodeSelector",
+        "limits",
+        "requests",
+        "matchLabels",
+        "data",
+        "binaryData",
+        "stringData",
+        "parameters",
+        "overhead",
+        "rmdNodeSelector",
+        "selector",
+    ]
 )
 _LEVELS = 400
 """Fewer than a decoder refuses."""
@@ -79,18 +114,8 @@ def grown(obj: JSON, growth: Growth, size: int) -> JSON:
             value["deep"] = [levels] * max(1, size // (_LEVELS * 6))
         case "unknown members":
             value.update((f"unknown{index}", "x") for index in range(size // 16))
-        case "text":
-            holder[last] = value + "x" * size
-        case "digits":
-            holder[last] = "9" * size
-        case "repeated":
-            holder[last] = value * (size // max(1, len(value)) + 1)
-        case "parts":
-            holder[last] = ",".join(f"{value}{index}" for index in range(_count(value, size)))
-        case "brackets":
-            holder[last] = "[" * size
         case _:
-            raise ValueError(growth.how)
+            holder[last] = _text(value, growth.how, size)
     return found
 
 
@@ -109,6 +134,16 @@ def _items(items: list[Any], how: str, size: int) -> list[Any]:
         case "wrong types":
             return [*items, *([None, 1, [], {}, "x"] * (size // 12))]
     return [*items, *(_item(items[0], index, wrong=how == "wrong items") for index in range(count))]
+
+
+def _text(text: str, how: str, size: int) -> str:
+    return {
+        "text": lambda: text + "x" * size,
+        "digits": lambda: "9" * size,
+        "repeated": lambda: text * (size // max(1, len(text)) + 1),
+        "parts": lambda: ",".join(f"{text}{index}" for index in range(_count(text, size))),
+        "brackets": lambda: "[" * size,
+    }[how]()
 
 
 def _item(item: Any, index: int, *, wrong: bool) -> Any:

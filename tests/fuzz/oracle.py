@@ -83,7 +83,9 @@ def _ordinary(largest: int) -> Iterator[Case]:
     for kind in kinds():
         base = object_of(kind)
         smallest = len(body_of(kind, kind.operations[0], base))
-        usual = [growth for growth in growths(base) if growth.how in ORDINARY and growth.path[0] in ("metadata", "spec")]
+        usual = [
+            growth for growth in growths(base) if growth.how in ORDINARY and growth.path[0] in ("metadata", "spec")
+        ]
         for growth in random.Random(kind.name).sample(usual, min(_SAMPLED, len(usual))):
             yield Case(kind, kind.operations[0], (growth,), max(0, largest * 3 // 4 - smallest))
 

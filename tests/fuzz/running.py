@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import queue
 import subprocess
@@ -85,11 +86,19 @@ class Counted(Webhook):
         return event.get("msg") != "review"
 
     def ask(self, body: bytes, path: str) -> Answer:
-        self._connection.request("POST", path, body, {"Content-Type": "application/json"})
-        answer = self._connection.getresponse()
+        try:
+            answer = self._send(body, path)
+        except (ConnectionError, http.client.BadStatusLine):
+            # The server closes a connection that was idle for long.
+            self._connection.close()
+            answer = self._send(body, path)
         review = json.loads(answer.read())
         figures = self._figures.get(timeout=PATIENCE)
         return Answer(answer.status, review, figures["steps"], figures["cpu"], figures["reason"])
+
+    def _send(self, body: bytes, path: str) -> http.client.HTTPResponse:
+        self._connection.request("POST", path, body, {"Content-Type": "application/json"})
+        return self._connection.getresponse()
 
     def stop(self) -> None:
         self._connection.close()

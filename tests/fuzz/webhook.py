@@ -1,6 +1,6 @@
 """`berth webhook` in a process that counts its steps, and writes a line for each review with what it took.
 
-    python -m tests.fuzz.webhook FLAGS
+python -m tests.fuzz.webhook FLAGS
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def main() -> None:
         return decide(self, content, *more, **named)
 
     def reported(self: Any, outcome: Any) -> None:
-        figures = {"steps": steps() - begun[0], "cpu": time.process_time() - begun[1], "reason": outcome.decision.reason}
+        figures = {
+            "steps": steps() - begun[0],
+            "cpu": time.process_time() - begun[1],
+            "reason": outcome.decision.reason,
+        }
         finished(self, outcome)
         sys.stderr.write(LINE + json.dumps(figures)[1:] + "\n")
         sys.stderr.flush()

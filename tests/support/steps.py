@@ -29,14 +29,76 @@ _LISTS = (list, tuple, deque)
 _SIZED = (list, tuple, set, frozenset, dict, deque, type({}.keys()), type({}.values()), type({}.items()))
 _VALUES = (tuple, frozenset, str, bytes, int)
 _CONSTANT = frozenset(
-    "len isinstance issubclass type id getattr hasattr setattr iter next callable append appendleft add get setdefault"
-    " discard pop popitem popleft keys values items bool".split()
+    [
+        "len",
+        "isinstance",
+        "issubclass",
+        "type",
+        "id",
+        "getattr",
+        "hasattr",
+        "setattr",
+        "iter",
+        "next",
+        "callable",
+        "append",
+        "appendleft",
+        "add",
+        "get",
+        "setdefault",
+        "discard",
+        "pop",
+        "popitem",
+        "popleft",
+        "keys",
+        "values",
+        "items",
+        "bool",
+    ]
 )
 """Functions whose cost does not depend on how large their arguments are."""
 _OWN = frozenset(
-    "sort index count remove insert copy reverse split rsplit splitlines strip lstrip rstrip replace find rfind encode"
-    " decode translate lower upper casefold isdigit isascii isalnum isalpha isdecimal rpartition partition title"
-    " union intersection difference symmetric_difference isdisjoint issubset hex format format_map".split()
+    [
+        "sort",
+        "index",
+        "count",
+        "remove",
+        "insert",
+        "copy",
+        "reverse",
+        "split",
+        "rsplit",
+        "splitlines",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "replace",
+        "find",
+        "rfind",
+        "encode",
+        "decode",
+        "translate",
+        "lower",
+        "upper",
+        "casefold",
+        "isdigit",
+        "isascii",
+        "isalnum",
+        "isalpha",
+        "isdecimal",
+        "rpartition",
+        "partition",
+        "title",
+        "union",
+        "intersection",
+        "difference",
+        "symmetric_difference",
+        "isdisjoint",
+        "issubset",
+        "hex",
+        "format",
+        "format_map",
+    ]
 )
 """Methods that go through their own object."""
 _FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
@@ -67,7 +129,7 @@ def counting(source: str, filename: str = "<counted>") -> types.CodeType:
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if fullname.split(".")[0] not in _counted:
+        if fullname.split(".", maxsplit=1)[0] not in _counted:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
@@ -199,7 +261,7 @@ class _Counter(ast.NodeTransformer):
         self._inside -= 1
         return node
 
-    visit_FunctionDef = visit_AsyncFunctionDef = _function
+    visit_FunctionDef = visit_AsyncFunctionDef = _function  # noqa: N815  as ast names them
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self._inside += 1
@@ -218,7 +280,7 @@ class _Counter(ast.NodeTransformer):
             node.body.insert(0, ast.Expr(_helper("one")))
         return node  # type: ignore[no-any-return]
 
-    visit_For = visit_AsyncFor = visit_While = _loop
+    visit_For = visit_AsyncFor = visit_While = _loop  # noqa: N815  as ast names them
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
@@ -249,7 +311,7 @@ class _Counter(ast.NodeTransformer):
         self.generic_visit(node)
         return _helper("sized", node) if self._inside else node
 
-    visit_BinOp = visit_JoinedStr = _made
+    visit_BinOp = visit_JoinedStr = _made  # noqa: N815  as ast names them
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         node.value = self.visit(node.value)
@@ -262,7 +324,7 @@ class _Counter(ast.NodeTransformer):
         stored = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
         return _helper("sized", node) if self._inside and unpacks and not stored else node
 
-    visit_Dict = visit_List = visit_Tuple = visit_Set = _display
+    visit_Dict = visit_List = visit_Tuple = visit_Set = _display  # noqa: N815  as ast names them
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)

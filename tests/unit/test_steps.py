@@ -55,7 +55,9 @@ def test_what_goes_through_all_for_each_costs_the_square(what: str) -> None:
     assert cost(QUADRATIC[what], 4000) / cost(QUADRATIC[what], 400) > 50
 
 
-@pytest.mark.parametrize("line", ["len(values)", "values.append(1)", "values[3]", "'x' in {}", "isinstance(values, list)"])
+@pytest.mark.parametrize(
+    "line", ["len(values)", "values.append(1)", "values[3]", "'x' in {}", "isinstance(values, list)"]
+)
 def test_what_does_not_depend_on_a_length_costs_the_same(line: str) -> None:
     assert cost(line, 400) == cost(line, 4000) <= 10
 

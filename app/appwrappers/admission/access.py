@@ -9,9 +9,9 @@ from functools import partial
 from app.admission.review import UserInfo
 from app.appwrappers.admission.rights import Kind, Resources, Right, review_of
 from app.errors import Transient
+from app.kube.asking import once
 from app.kube.client import KubeClient
 from app.kube.discovery import Discovery
-from app.kube.lookup import once
 from app.wire import JSON, encode_json
 
 _FIELD = "spec.components"

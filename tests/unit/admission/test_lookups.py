@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from app.admission.chain import MOST_LOOKUPS, Chain, Plan, Reviewed
 from app.admission.review import Request
-from app.kube.lookup import once
+from app.kube.asking import once
 from tests.support.pod_requests import request_for
 
 
@@ -22,7 +22,9 @@ class Asking:
 
     async def _ask(self) -> None:
         for name in [*range(self._names)] * 2:
-            assert await once(name, lambda name=name: self._answer(name), field="spec.items", what=f"item {name}") is None
+            assert (
+                await once(name, lambda name=name: self._answer(name), field="spec.items", what=f"item {name}") is None
+            )
 
     async def _answer(self, name: int) -> None:
         """Nothing is there."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fuzz.growing import growths, grown
+from tests.fuzz.growing import grown, growths
 from tests.fuzz.kinds import Kind, body_of, kinds, object_of
 
 KINDS = kinds()
@@ -26,5 +26,5 @@ def test_each_kind_has_an_object_whose_members_grow(kind: Kind) -> None:
 
 
 def test_a_kind_without_an_object_is_an_error() -> None:
-    with pytest.raises(LookupError, match="want an object of example.com/widgets, which pods reviews"):
+    with pytest.raises(LookupError, match=r"want an object of example\.com/widgets, which pods reviews"):
         object_of(replace(KINDS[0], group="example.com", resource="widgets"))
