@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from app.kinds.fielderrors import Field, invalid, supported
-from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
+from app.kinds.name_syntax import MOST_FAULTS, check_element_name, inner_path_faults, qualified_faults
 from app.kinds.resource_claims import check_container_claims, claim_names
 from app.kinds.security import check_container_security
 from app.kinds.sources import PULL_POLICIES, check_environment
@@ -128,6 +128,8 @@ def _check_resources(resources: Field) -> None:
     limits, requests = resources.value.get("limits") or {}, resources.value.get("requests") or {}
     check_amounts(resources, limits)
     for name, value in requests.items():
+        if len(resources.errors) >= MOST_FAULTS:
+            return
         _check_amount(resources, f"requests[{name}]", name, value)
         _check_against_limit(resources, name, value, limits.get(name))
     names = {*limits, *requests}
@@ -138,6 +140,8 @@ def _check_resources(resources: Field) -> None:
 def check_amounts(holder: Field, limits: JSON) -> None:
     """Amounts of resources by their names; the server calls those of `overhead` limits too."""
     for name, value in limits.items():
+        if len(holder.errors) >= MOST_FAULTS:
+            return
         _check_amount(holder, f"limits[{name}]", name, value)
 
 
