@@ -8,6 +8,7 @@ controllers of the cluster write them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from app.admission.chain import Plan, refuse
@@ -33,6 +34,8 @@ CLAIMS: Final[Mapping[tuple[str, str], str]] = {
     ("resource.k8s.io", "ResourceClaim"): "spec",
     ("resource.k8s.io", "ResourceClaimTemplate"): "spec.spec",
 }
+_MOST_PROBLEMS = 256
+"""Of one object; more than a message shows."""
 _SUBRESOURCES = ("", "ephemeralcontainers")
 _POD = ("", "Pod")
 
@@ -81,7 +84,8 @@ class TenantPodCheck:
         part, before = at(obj, path), at(old_object(request, reason="UnreadableObject"), path)
         if part != before:
             what = "not allowed in the namespace of a tenant: "
-            refuse(list(self._problems(kind, path, part, before)), reason="TenantIsolation", what=what)
+            found = islice(self._problems(kind, path, part, before), _MOST_PROBLEMS)
+            refuse(list(found), reason="TenantIsolation", what=what)
 
     def _problems(self, kind: tuple[str, str], path: str, part: Any, before: Any) -> Iterator[str]:
         if kind in CLAIMS:
