@@ -34,8 +34,8 @@ CLAIMS: Final[Mapping[tuple[str, str], str]] = {
     ("resource.k8s.io", "ResourceClaim"): "spec",
     ("resource.k8s.io", "ResourceClaimTemplate"): "spec.spec",
 }
-_MOST_PROBLEMS = 256
-"""Of one object; more than a message shows."""
+_MOST_PROBLEMS = 4096
+"""Of one object, that are counted; a message shows fewer."""
 _SUBRESOURCES = ("", "ephemeralcontainers")
 _POD = ("", "Pod")
 
