@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from app.pace import step
 from app.text import quoted
@@ -47,9 +47,9 @@ def parse_mask(text: str) -> int:
     return found & ~without
 
 
-def count_ranges(texts: Iterable[str]) -> int:
-    """How many numbers and ranges these texts have, before one of them is read."""
-    return sum(text.count(",") + 1 for text in texts)
+def count_ranges(texts: Sequence[str]) -> int:
+    """How many numbers and ranges these texts have, before one of them is read; of too many texts, one for each."""
+    return len(texts) if len(texts) > MOST_RANGES else sum(text.count(",") + 1 for text in texts)
 
 
 def cores_in(mask: int) -> frozenset[int]:

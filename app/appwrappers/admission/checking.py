@@ -14,7 +14,7 @@ from app.appwrappers.admission import creators
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
-from app.appwrappers.admission.templates import uncounted, unknown_fields
+from app.appwrappers.admission.templates import uncounted
 from app.appwrappers.admission.updates import same, update_problems
 from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
@@ -66,7 +66,9 @@ class AppWrapperCheck:
         """What the object itself says; the rest has to be asked."""
         metadata, spec = mapping(obj, "metadata"), obj.get("spec")
         name = str(metadata.get("name") or request.name or "")
-        problems = list(component_problems(spec, name=name, namespace=request.namespace, most=self._most()))
+        fields: list[str] = []
+        found = component_problems(spec, name=name, namespace=request.namespace, most=self._most(), warnings=fields)
+        problems = list(found)
         readable = not problems
         problems += name_problems(metadata, sum(map(counted, _components(spec))))
         problems += label_problems(mapping(metadata, "labels"))
@@ -76,9 +78,9 @@ class AppWrapperCheck:
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
         warnings = self._annotation_warnings(metadata)
         if readable and isinstance(spec, dict):
-            warnings += [*uncounted(spec), *unknown_fields(spec)]
-        found = _Found(problems, warnings, self._admitting(obj, {}), _components(spec) if readable else [])
-        return self._ask_created(request, obj, found, plan)
+            warnings += [*uncounted(spec), *fields]
+        components = _components(spec) if readable else []
+        return self._ask_created(request, obj, _Found(problems, warnings, self._admitting(obj, {}), components), plan)
 
     async def _ask_created(self, request: Request, obj: JSON, found: _Found, plan: Plan) -> None:
         problems = [*found.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]

@@ -20,8 +20,14 @@ from app.wire import JSON
 PATH = "spec.components"
 
 
-def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> Iterator[str]:
-    """All problems of the components; `most` podSets fit into a Workload."""
+def component_problems(
+    spec: Any, *, name: str, namespace: str, most: int, warnings: list[str] | None = None
+) -> Iterator[str]:
+    """All problems of the components; `most` podSets fit into a Workload.
+
+    A warning for each field of a Pod's spec that is not known goes to `warnings`: a newer API server may have it.
+    """
+    warnings = [] if warnings is None else warnings
     components = spec.get("components") if isinstance(spec, dict) else None
     if not isinstance(components, list) or not all(isinstance(one, dict) for one in components):
         yield f"{PATH}: want a list of components, each with a template"
@@ -39,7 +45,9 @@ def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> It
         found = list(_object_problems(component.get("template"), f"{path}.template", namespace))
         if not found:
             pod_sets: list[PodSet] = []
-            found = list(_pod_set_problems(component, path, name, pod_sets))
+            unknown: list[str] = []
+            found = list(_pod_set_problems(component, path, name, pod_sets, unknown))
+            warnings += [f"{path}.{field}: unknown to Berth; the API server decides about it" for field in unknown]
             total += len(pod_sets)
             pods += sum(max(one.replicas, 0) for one in pod_sets)
         problems += found
@@ -77,8 +85,8 @@ def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
         yield f"{path}.metadata.ownerReferences: the AppWrapper is the controller of its objects: leave out any other"
 
 
-def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]) -> Iterator[str]:
-    """Problems of the podSets of a component; those that count are put into `found`."""
+def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet], unknown: list[str]) -> Iterator[str]:
+    """Problems of the podSets of a component; those that count are put into `found`, unknown fields into `unknown`."""
     template, said = component["template"], component.get("podSets") or []
     if not isinstance(said, list):
         yield f"{path}.podSets: want a list"
@@ -95,7 +103,7 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
         where = declared[-1].path
         if where not in decoded:
             decoded.add(where)
-            yield from template_problems(template, where, f"{path}.podSets[{index}].path", name)
+            yield from template_problems(template, where, f"{path}.podSets[{index}].path", name, unknown)
     if len(declared) != len(said):
         return
     try:
@@ -104,7 +112,7 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
         yield f"{path}.template: error inferring PodSets: {error}"
         return
     for one in known if not declared else ():
-        yield from template_problems(template, one.path, f"{path}.{one.path}", name)
+        yield from template_problems(template, one.path, f"{path}.{one.path}", name, unknown)
     for one in known:
         if one.replicas < 0:
             yield f"{path}.{one.path}: want 0 replicas or more, got {one.replicas}"

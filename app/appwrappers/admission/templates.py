@@ -16,16 +16,17 @@ _NESTING = 64
 NO_TEMPLATE = "path does not refer to a v1.PodSpecTemplate"
 
 
-def template_problems(template: JSON, path: str, field: str, name: str) -> Iterator[str]:
-    """What is wrong with the Pod template at a path."""
+def template_problems(template: JSON, path: str, field: str, name: str, unknown: list[str]) -> Iterator[str]:
+    """What is wrong with the Pod template at a path. The fields of a Pod's spec that are not known go to `unknown`."""
     try:
-        decoded, _ = _decoded(pod_template_at(template, path))
+        decoded, fields = _decoded(pod_template_at(template, path))
     except PathError as error:
         yield f"{field}: {NO_TEMPLATE}: {error}"
         return
     except ShapeError as error:
         yield f"{field}: {NO_TEMPLATE}: {path}.{error.field}: {error.fault}"
         return
+    unknown += [f"{path}.{below}" for below in fields]
     if not decoded["spec"].get("containers"):
         yield f"{field}: {NO_TEMPLATE}: '{path}.spec' has no containers"
         return
@@ -47,15 +48,6 @@ def uncounted(spec: JSON) -> Iterator[str]:
                 f"spec.components[{index}].podSets: {component['template']['kind']} is not known, so its Pods are not "
                 f"counted: declare podSets, such as path {paths[0]}"
             )
-
-
-def unknown_fields(spec: JSON) -> Iterator[str]:
-    """A warning for each field of a Pod's spec that is not known: a newer API server may have it."""
-    for index, component in enumerate(spec["components"]):
-        for one in pod_sets_of(component):
-            _, unknown = _decoded(pod_template_at(component["template"], one.path))
-            for field in unknown:
-                yield f"spec.components[{index}].{one.path}.{field}: unknown to Berth; the API server decides about it"
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:

@@ -24,7 +24,7 @@ REASON = "InvalidNetworkData"
 _KIND = ("resource.k8s.io", "ResourceClaim", "status", "UPDATE")
 
 
-MOST_DEVICES = 256
+MOST_DEVICES = 128
 """In the status of one claim: an API server lets it have those of its allocation alone, which are 32."""
 
 

@@ -12,6 +12,7 @@ from app.claims.format import INTERFACE_NAME, IPS
 from app.claims.model import DeviceKey, device_key
 from app.claims.network_status import attached_to, status_in
 from app.kube.store import Key, key_of
+from app.pace import step
 from app.wire import JSON
 
 MOST_IPS = 16
@@ -96,6 +97,7 @@ def _text(value: object) -> str:
 
 
 def _addresses(data: JSON) -> tuple[Address | None, ...]:
+    step(4 * MOST_IPS)
     return tuple(_in_cidr(text) for text in (data.get(IPS) or ())[:MOST_IPS])
 
 

@@ -57,9 +57,10 @@ def claim_status() -> JSON:
             "device": f"d{n}",
             "networkData": {"interfaceName": f"i{n}", "ips": ["10.0.0.1/24"] * 16},
         }
-        for n in range(256)
+        for n in range(128)
     ]
     claim = custom("resource.k8s.io", "v1", "ResourceClaim", {}, operation="UPDATE", status={"devices": devices})
+    claim["request"]["object"]["metadata"]["annotations"] = {"padding": "x" * SLICED}
     claim["request"] |= {"subResource": "status", "oldObject": {"metadata": {"name": "a", "namespace": "team"}}}
     return claim
 

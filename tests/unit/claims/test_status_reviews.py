@@ -229,10 +229,16 @@ async def test_odd_members_of_network_data_are_passed_over() -> None:
 
 
 async def test_many_entries_give_few_lines() -> None:
-    devices = (entry(f"d{n}", interfaceName="net1", ips=["10.9.9.9/24"] * 16) for n in range(200))
+    devices = (entry(f"d{n}", interfaceName="net1", ips=["10.9.9.9/24"] * 16) for n in range(120))
     found = await warnings(claim("c", *devices, pods=P), LAN, NET1)
     assert len(found) == 51
-    assert found[-1] == f"and {200 * 17 - 50} more warnings"
+    assert found[-1] == f"and {120 * 17 - 50} more warnings"
+
+
+async def test_no_device_of_too_many_is_looked_at() -> None:
+    obj = claim("c", *(entry(f"d{n}", interfaceName="net1", ips=["10.9.9.9/24"] * 16) for n in range(129)), pods=P)
+    decision = await reviewed(obj, LAN, NET1)
+    assert (decision.allowed, decision.message) == (False, "status.devices: want at most 128, got 129")
 
 
 def test_caches_keep_nothing_of_objects_without_networks() -> None:
