@@ -15,9 +15,9 @@ from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
 from app.appwrappers.admission.templates import uncounted, unknown_fields
-from app.appwrappers.admission.updates import same, update_problems
+from app.appwrappers.admission.updates import decided_by_queue, decides_what_runs, same, update_problems
 from app.appwrappers.config import OperatorConfig
-from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
+from app.appwrappers.model import APP_WRAPPERS, CREATOR, queue_of
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.kube.configuration import Configuration
 from app.wire import JSON
@@ -61,7 +61,8 @@ class AppWrapperCheck:
         problems += name_problems(metadata, _pod_sets(spec))
         problems += label_problems(mapping(metadata, "labels"))
         problems += await self._unentitled(request.user_info, spec, request.namespace)
-        problems += await self._unadmitted(request, obj, {})
+        if self._strict and (passing := _unadmitted(request.user_info, obj, {})):
+            problems += [] if await self._may_admit(request, obj) else passing
         creator = mapping(metadata, "annotations").get(CREATOR)
         wanted = self._strict and request.namespace not in self._without_defaults
         if (wanted or creator is not None) and creator != creators.text_of(request.user_info):
@@ -80,69 +81,63 @@ class AppWrapperCheck:
         known = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
         problems = list(update_problems(obj, old))
         problems += [one for one in label_problems(mapping(metadata, "labels")) if one not in known]
-        problems += await self._unadmitted(request, obj, old)
-        spec, before = mapping(obj, "spec"), mapping(old, "spec")
-        if self._strict and before.get("suspend") is True and spec.get("suspend") is not True:
-            problems += await self._unentitled_creator(obj, request.namespace)
-            if CREATOR not in mapping(metadata, "annotations"):
-                plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")
-        refuse(problems, reason=_REASON)
+        if self._strict:
+            problems += await self._unentitled_change(request, obj, old, plan)
+        refuse(list(dict.fromkeys(problems)), reason=_REASON)
         if not same(mapping(metadata, "annotations"), mapping(mapping(old, "metadata"), "annotations")):
             plan.warnings += annotation_warnings(
                 mapping(metadata, "annotations"), self._configuration.current.fault_tolerance
             )
+
+    async def _unentitled_change(self, request: Request, obj: JSON, old: JSON, plan: Plan) -> list[str]:
+        """What the rights of those lack whose will is done: who changes what runs, and who created what is to run."""
+        fields = list(decides_what_runs(obj, old))
+        if not fields:
+            return []
+        user, admits = request.user_info, await self._may_admit(request, obj)
+        problems = [] if admits else _unadmitted(user, obj, old)
+        if not admits and (missing := await self._unentitled(user, obj.get("spec"), request.namespace)):
+            problems += [*missing, f"{', '.join(fields)}: takes these rights, since it decides what runs"]
+        if mapping(old, "spec").get("suspend") is True and mapping(obj, "spec").get("suspend") is not True:
+            if CREATOR not in mapping(mapping(obj, "metadata"), "annotations"):
+                plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")
+            problems += await self._unentitled_creator(user, obj, request.namespace, asked=not admits)
+        return problems
 
     async def _unentitled(self, user: UserInfo, spec: Any, namespace: str) -> list[str]:
         if not self._configuration.current.user_rbac_admission_check:
             return []
         return await self._entitlement.problems(user, _components(spec), namespace)
 
-    async def _unentitled_creator(self, obj: JSON, namespace: str) -> list[str]:
-        """Ask again for who created it, as far as that is known: it may be one from before admission was strict."""
+    async def _unentitled_creator(self, user: UserInfo, obj: JSON, namespace: str, *, asked: bool) -> list[str]:
+        """Ask again for who created it, as far as that is known: it may be one from before admission was strict.
+
+        A `user` who created it is in the groups that the request says, and need not be asked twice. For all others the
+        groups of the creation count: an API server knows the groups of no user but the one who asks.
+        """
         text = mapping(mapping(obj, "metadata"), "annotations").get(CREATOR)
         if not isinstance(text, str):
             return []
         try:
-            user = creators.read(text)
+            creator = creators.read(text)
         except ValueError as error:
             return [f"metadata.annotations[{CREATOR}]: {error}"]
-        return await self._unentitled(user, obj.get("spec"), namespace)
+        if (creator.username, creator.uid) != (user.username, user.uid):
+            return await self._unentitled(creator, obj.get("spec"), namespace)
+        return [] if asked else await self._unentitled(user, obj.get("spec"), namespace)
 
-    async def _unadmitted(self, request: Request, obj: JSON, old: JSON) -> list[str]:
-        """Fields that decide whether one with a queue runs, where who changes them may not admit AppWrappers."""
-        if not self._strict:
-            return []
-        changed = _admitting(obj, old)
-        if not changed:
-            return []
+    async def _may_admit(self, request: Request, obj: JSON) -> bool:
         name = request.name or str(mapping(obj, "metadata").get("name") or "")
-        if await self._entitlement.may_admit(request.user_info, request.namespace, name):
-            return []
-        queue = _queue(obj) or _queue(old)
-        return [
-            f"{field}: want the verb admit on {APP_WRAPPERS.plural}.{APP_WRAPPERS.group}, "
-            f"which user {request.user_info.username} has not: the queue {queue} decides it"
-            for field in changed
-        ]
+        return await self._entitlement.may_admit(request.user_info, request.namespace, name)
 
 
-def _admitting(obj: JSON, old: JSON) -> list[str]:
-    """The fields that are said otherwise than before, or than one says that waits; none without a queue."""
-    if not (_queue(obj) or _queue(old)):
-        return []
-    spec, before = mapping(obj, "spec"), mapping(old, "spec")
-    found = ["spec.suspend"] if bool(spec.get("suspend")) != (bool(before.get("suspend")) if old else True) else []
-    infos = [one.get("podSetInfos") or None for one in _components(spec)]
-    earlier = [one.get("podSetInfos") or None for one in _components(before)] if old else [None] * len(infos)
-    if not same(infos, earlier):
-        found.append("spec.components[].podSetInfos")
-    if _queue(old) and not _queue(obj):
-        found.append(f"metadata.labels[{QUEUE_NAME}]")
-    return found
-
-
-def _queue(obj: JSON) -> str:
-    return str(mapping(mapping(obj, "metadata"), "labels").get(QUEUE_NAME) or "")
+def _unadmitted(user: UserInfo, obj: JSON, old: JSON) -> list[str]:
+    """A problem for each field by which one with a queue passes by it, for a user who may not admit AppWrappers."""
+    return [
+        f"{field}: want the verb admit on {APP_WRAPPERS.plural}.{APP_WRAPPERS.group}, "
+        f"which user {user.username} has not: the queue {queue_of(obj) or queue_of(old)} decides it"
+        for field in decided_by_queue(obj, old)
+    ]
 
 
 def _components(spec: Any) -> list[JSON]:
