@@ -8,6 +8,7 @@ from app.appwrappers.kueue.controller import WorkloadsOfAppWrappers
 from app.appwrappers.settings import WrappedKindsSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
+from app.wiring import OFF
 
 
 def controller(context: ControllerContext) -> AppWrappersController:
@@ -18,6 +19,7 @@ def controller(context: ControllerContext) -> AppWrappersController:
         namespace=context.settings.namespace,
         workers=context.settings.max_concurrent_reconciles,
         resync=context.settings.resync_seconds,
+        impersonate=settings.appwrapper_impersonation != OFF,
     )
     return AppWrappersController(context.client, options=options, events=context.events)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from app.cel.patterns import parse_duration
 from app.kube.configuration import yaml_in
+from app.kube.names import check_dns_subdomain
 from app.text import wanted
 from app.wire import JSON
 
@@ -117,14 +118,24 @@ class FaultTolerance(_Part):
         return self
 
 
+def _queue(value: str) -> str:
+    """Raises ValueError for what no LocalQueue is called; an empty text names none."""
+    return check_dns_subdomain(value) if value else value
+
+
 class OperatorConfig(_Part):
-    """The part `appwrapper` of the configuration."""
+    """The part `appwrapper` of the configuration.
+
+    Of Berth's own: `manage_jobs_without_queue_name` is what Kueue's configuration says, for AppWrappers that belong to
+    an object without a queue.
+    """
 
     autopilot: Autopilot = Autopilot()
     user_rbac_admission_check: bool = Field(default=True, alias="userRBACAdmissionCheck")
     fault_tolerance: FaultTolerance = FaultTolerance()
     scheduler_name: str = ""
-    default_queue_name: str = ""
+    default_queue_name: Annotated[str, AfterValidator(_queue)] = ""
+    manage_jobs_without_queue_name: bool = False
 
 
 class _Whole(BaseModel):

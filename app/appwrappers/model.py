@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app.kube.resources import Resource
+from app.wire import JSON
 
 APP_WRAPPERS = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
 
@@ -20,15 +21,14 @@ POD_SET = "berth.dev/appwrapper-pod-set"
 USER, USER_ID = "workload.codeflare.dev/user", "workload.codeflare.dev/userid"
 """Labels on an AppWrapper, by the webhook: who created it, as label values."""
 CREATOR = "berth.dev/appwrapper-creator"
-"""Annotation on an AppWrapper, by the webhook where admission is strict: who created it, JSON of the review's userInfo.
-
-Only the webhook can write it.
+"""Annotation on an AppWrapper, by the webhook where admission is strict: who created it, JSON of the review's userInfo
+without the id of the credential. Only the webhook can write it.
 """
 ANNOTATIONS = "workload.codeflare.dev.appwrapper/"
 """Prefix of the annotations of an AppWrapper, and of those of a podSet."""
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-"""Label on an AppWrapper: the LocalQueue, in its namespace, through which Kueue admits it."""
+"""Label on an AppWrapper: the LocalQueue, in its namespace, through which Kueue admits it. An empty one names none."""
 
 Phase = Literal["", "Suspended", "Resuming", "Running", "Resetting", "Suspending", "Succeeded", "Failed", "Terminating"]
 PHASES: tuple[Phase, ...] = (
@@ -50,11 +50,23 @@ DELETING_RESOURCES = "DeletingResources"
 """The types of conditions. `ResourcesDeployed` is also the one type that the status of a component has."""
 PREEMPTED, REQUEUED, RESETTING, DELETION_PAUSED = "Preempted", "Requeued", "Resetting", "DeletionPaused"
 """Types of conditions of Berth's own: Kueue has taken the quota, it waits again; two times that timers start from."""
+NO_AUTHOR = "AuthorUnknown"
+"""The reason of `Unhealthy` where components are created by impersonation, and it is not known of whom."""
 DELETED = "CompononetDeleted"
 """The reason of a component that is gone, as AppWrapper v1.2 spells it."""
 
 MOST_POD_SETS = 18
 """How many podSets a Workload of Kueue may have, where its definition does not say it."""
+
+
+def queue_of(obj: JSON) -> str:
+    """The LocalQueue that an object names by its label, "" where it names none; the object may be unchecked JSON.
+
+    All that asks for the queue of an AppWrapper asks here, so that one which waits for some does not run for others.
+    """
+    metadata = obj.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return str(labels.get(QUEUE_NAME) or "") if isinstance(labels, dict) else ""
 
 
 def pod_set_name(app_wrapper: str, number: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from app.appwrappers.ancestors import followed
 from app.appwrappers.model import APP_WRAPPERS
 from app.wiring import READ, Permission, Permissions, ReviewRule, Webhook
 
@@ -17,6 +20,32 @@ WEBHOOKS = (
 )
 _KUEUE = "kueue.x-k8s.io"
 _GROUP, _PLURAL = APP_WRAPPERS.group, APP_WRAPPERS.plural
+_OWNERS = tuple(Permission("cluster", group, plurals, ("get",)) for group, plurals in followed())
+"""What an AppWrapper may belong to, up to an object that Kueue manages."""
+_AUTHENTICATION = "authentication.k8s.io"
+_EXTRA = tuple(
+    f"userextras/authentication.kubernetes.io/{key}" for key in ("node-name", "node-uid", "pod-name", "pod-uid")
+)
+_AUTHORS = (
+    # See https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/ and KEP-5284: no group
+    # system:masters, and for nothing but these creations.
+    *(
+        Permission("cluster", group, resources, verbs, when="appwrapper_impersonation=constrained")
+        for group, resources, verbs in (
+            (_AUTHENTICATION, ("users", "groups", "uids", *_EXTRA), ("impersonate:user-info",)),
+            (_AUTHENTICATION, ("serviceaccounts",), ("impersonate:serviceaccount",)),
+            ("", ("{wrapped_kinds}",), ("impersonate-on:user-info:create", "impersonate-on:serviceaccount:create")),
+        )
+    ),
+    *(
+        Permission("cluster", group, resources, ("impersonate",), when="appwrapper_impersonation=legacy")
+        for group, resources in (
+            ("", ("users", "groups", "serviceaccounts")),
+            (_AUTHENTICATION, ("uids", *_EXTRA)),
+        )
+    ),
+)
+"""To create components as the users who created the AppWrappers."""
 PERMISSIONS: Permissions = {
     "webhook": (
         Permission("cluster", "authorization.k8s.io", ("subjectaccessreviews",), ("create",), when="appwrappers"),
@@ -29,6 +58,7 @@ PERMISSIONS: Permissions = {
             names=(f"workloads.{_KUEUE}",),
             when="appwrappers",
         ),
+        *(replace(one, when="appwrappers") for one in _OWNERS),
     ),
     "appwrappers": (
         Permission("cluster", _GROUP, (_PLURAL,), (*READ, "patch")),
@@ -41,6 +71,7 @@ PERMISSIONS: Permissions = {
         Permission("cluster", "", ("nodes",), ("list", "watch")),
         Permission("release", "", ("configmaps",), READ, names=("{appwrapper_config}",)),
         Permission("cluster", _KUEUE, ("workloads",), ("list",)),
+        *_AUTHORS,
     ),
     "appwrapper-workloads": (
         Permission("cluster", _GROUP, (_PLURAL,), ("list", "watch", "patch")),
@@ -51,5 +82,6 @@ PERMISSIONS: Permissions = {
         Permission("cluster", _KUEUE, ("workloads/status",), ("patch",)),
         Permission("cluster", _KUEUE, ("resourceflavors", "workloadpriorityclasses"), ("list", "watch")),
         Permission("cluster", "scheduling.k8s.io", ("priorityclasses",), ("get", "list")),
+        *_OWNERS,
     ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import field_validator
 
@@ -44,8 +44,8 @@ class AdmissionSettings(ConfigSettings):
         bool,
         Flag(
             "Require more rights of the creator of an AppWrapper (delete, and create pods), check them again when it "
-            "is resumed, and let only users with the verb admit change spec.suspend and podSetInfos of one with a "
-            "queue",
+            "is resumed, require the same of who changes what runs, and let only users with the verb admit change "
+            "spec.suspend and podSetInfos of one with a queue",
             _PANEL,
         ),
     ] = False
@@ -78,6 +78,16 @@ class WrappedKindsSettings(ConfigSettings):
             default=f"{WRAPPED_KINDS[0]} and {len(WRAPPED_KINDS) - 1} others",
         ),
     ] = WRAPPED_KINDS
+
+    appwrapper_impersonation: Annotated[
+        Literal["off", "constrained", "legacy"],
+        Flag(
+            "Create the objects of AppWrappers as the user who created the AppWrapper, so that admission and audit see "
+            "this user: off, constrained (rights to impersonate for nothing but the creation of wrapped kinds; "
+            "Kubernetes 1.36 or newer) or legacy (rights to impersonate anybody for anything); wants strict admission",
+            _PANEL,
+        ),
+    ] = "off"
 
     @field_validator("wrapped_kinds")
     @classmethod

@@ -52,6 +52,7 @@ WING = Wing(
         ),
         "controller": (
             Argument("wrapped_kinds", when=_RUNS),
+            Argument("appwrapper_impersonation", when=_RUNS),
             Argument("appwrapper_config", source=_CONFIG, when=_RUNS),
         ),
     },

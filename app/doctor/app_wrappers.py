@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
-from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
-from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
+from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, queue_of
+from app.appwrappers.settings import WRAPPED_KINDS, AdmissionSettings, WrappedKindsSettings
 from app.definitions import definition_name
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed
@@ -14,6 +14,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, of_each, or_default, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
 from app.wire import JSON
+from app.wiring import OFF
 
 PATIENCE = 900.0
 """Seconds in which objects are deleted: longer than the grace after which Pods are deleted by force."""
@@ -35,6 +36,9 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
         yield finding
     if "appwrappers" in ours and not await _is_checked(cluster):
         yield error("BERTH4002", "", command=await commands.helm(cluster, "webhook.args.appwrappers=true"))
+    if "appwrappers" in ours and await _trusts_records(cluster) and not await _writes_records(cluster):
+        values = ("webhook.args.appwrappers=true", "webhook.args.appwrapperStrict=true")
+        yield error("BERTH4008", "", command=await commands.helm(cluster, *values))
     kueues = await _kueue_acts(cluster)
     if "appwrapper-workloads" in ours and kueues:
         fix = await acting.choose(cluster, without=["appwrapper-workloads"])
@@ -52,6 +56,18 @@ async def _is_checked(cluster: Cluster) -> bool:
     names = {str(hook.get("name")) for one in found for hook in one.get("webhooks") or ()}
     configurations = {one["metadata"]["name"] for one in found}
     return _WEBHOOK in names or _PEERS_WEBHOOK in configurations
+
+
+async def _trusts_records(cluster: Cluster) -> bool:
+    """Whether the controller creates as the users whom admission has recorded."""
+    return (await cluster.settings(WrappedKindsSettings, role="controller")).appwrapper_impersonation != OFF
+
+
+async def _writes_records(cluster: Cluster) -> bool:
+    """Whether Berth's webhook is called, and records who creates an AppWrapper."""
+    found = await or_default(cluster.listed(VALIDATING_WEBHOOKS), [])
+    called = any(hook.get("name") == _WEBHOOK for one in found for hook in one.get("webhooks") or ())
+    return called and (await cluster.settings(AdmissionSettings)).appwrapper_strict
 
 
 async def _kueue_acts(cluster: Cluster) -> bool | None:
@@ -97,7 +113,7 @@ def _judged(
             if objects.condition({"status": one}, "ResourcesDeployed").get("status") == "True"
         ]
         yield error("BERTH4005", it, took=took, left=f"left: {listed(left)}" if left else "Pods are left")
-    queue, waits = objects.labels(it.json).get(QUEUE_NAME), objects.age(it.json, now)
+    queue, waits = queue_of(it.json), objects.age(it.json, now)
     orphan = owners is not None and it.json["metadata"]["uid"] not in owners
     if queue and spec.get("suspend") and orphan and waits > _QUEUED and status.get("phase") in (None, "", "Suspended"):
         yield error("BERTH4006", it, queue=queue, waits=waits)

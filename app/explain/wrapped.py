@@ -11,7 +11,7 @@ from app.appwrappers.admission.names import annotation_warnings, label_problems,
 from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted
 from app.appwrappers.config import FaultTolerance
-from app.appwrappers.model import MOST_POD_SETS, QUEUE_NAME, pod_set_name
+from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at
 from app.explain.model import Manifest
@@ -59,7 +59,7 @@ def explained(manifest: Manifest) -> Wrapped:
         asked = added(asked, {name: amount * one.replicas for name, amount in pod_requests(template).items()})
     return Wrapped(
         manifest,
-        str(labels.get(QUEUE_NAME) or ""),
+        queue_of(obj),
         tuple(problems),
         (
             *annotation_warnings(mapping(metadata, "annotations"), FaultTolerance()),

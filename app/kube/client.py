@@ -18,6 +18,7 @@ from app.kube.resources import Resource
 from app.wire import JSON, decode_list
 
 if TYPE_CHECKING:  # both load the official client
+    from app.kube.credentials import Impersonation
     from app.kube.fencing import Fence
     from app.kube.transport import Session
 
@@ -44,13 +45,17 @@ class Page(NamedTuple):
 
 
 class Request(NamedTuple):
-    """`verb` is the HTTP method, or WATCH for a GET whose answer is a stream. Empty values of `query` are left out."""
+    """`verb` is the HTTP method, or WATCH for a GET whose answer is a stream. Empty values of `query` are left out.
+
+    `acting_as` is the user whose request it is to be; None for our own.
+    """
 
     verb: str
     path: str
     query: Mapping[str, str] = MappingProxyType({})
     body: JSON | list[JSON] | None = None
     content_type: str = "application/json"
+    acting_as: Impersonation | None = None
 
     @property
     def what(self) -> str:
@@ -147,8 +152,17 @@ class KubeClient:
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
         return await self.get_path(resource.path(namespace=namespace, name=name))
 
-    async def create(self, resource: Resource, body: JSON, *, namespace: str | None = None) -> JSON:
-        return await self.post(resource.path(namespace=namespace), body)
+    async def create(
+        self,
+        resource: Resource,
+        body: JSON,
+        *,
+        namespace: str | None = None,
+        acting_as: Impersonation | None = None,
+    ) -> JSON:
+        """With `acting_as` the API server takes it for a request of that user, if we may impersonate this one."""
+        request = Request("POST", resource.path(namespace=namespace), body=body, acting_as=acting_as)
+        return await self._write(request)
 
     async def replace(
         self, resource: Resource, name: str, body: JSON, *, namespace: str | None = None, subresource: str | None = None

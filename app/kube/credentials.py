@@ -24,7 +24,7 @@ import yaml
 from app.errors import UsageError
 from app.kube.answers import MESSAGE_LIMIT
 from app.kube.official import Configuration, OpenIDRequestor, config
-from app.text import one_line
+from app.text import one_line, quoted
 
 log = structlog.get_logger(__name__)
 
@@ -59,12 +59,22 @@ class Impersonation:
 
     The API server wants a user with anything else, and adds a service account's groups itself. See
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation.
+
+    Raises ValueError for what headers do not say as it is: they lose spaces at both ends, and so may name another.
     """
 
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.user, *self.groups, *(one for values in (self.extra or {}).values() for one in values)):
+            _check_header(text)
+        if self.uid:
+            _check_header(self.uid)
+        for key in self.extra or {}:
+            _check_header(key)
 
     @classmethod
     def of_kubeconfig(cls, user: Mapping[str, Any]) -> Impersonation | None:
@@ -202,6 +212,13 @@ def stamps(paths: Iterable[str | None]) -> tuple[tuple[int, int], ...]:
             if stat.S_ISREG(status.st_mode):
                 found.append((status.st_mtime_ns, status.st_size))
     return tuple(found)
+
+
+def _check_header(text: str) -> None:
+    if not text or text != text.strip() or not text.isprintable():
+        raise ValueError(
+            f"{quoted(text)} cannot be impersonated: want printable characters, with no space at either end"
+        )
 
 
 def _check_server(url: object) -> None:

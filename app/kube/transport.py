@@ -62,9 +62,10 @@ async def connect(
 
 @dataclass(slots=True)
 class _Sending:
-    """What the request of the current task sends, and the connection that it has got."""
+    """What the request of the current task sends, for whom, and the connection that it has got."""
 
     body: bytes | None
+    acting_as: Impersonation | None = None
     transport: asyncio.Transport | None = None
 
 
@@ -73,7 +74,12 @@ _SENDING: ContextVar[_Sending] = ContextVar("sending")
 
 class _Request(FencedRequest):
     def __init__(self, *args: Any, data: Any = None, **options: Any) -> None:
-        super().__init__(*args, data=data and _SENDING.get().body, **options)
+        sending = _SENDING.get()
+        super().__init__(*args, data=data and sending.body, **options)
+        if sending.acting_as is not None:
+            for name in [name for name in self.headers if name.lower().startswith("impersonate-")]:
+                self.headers.popall(name, None)
+            self.headers.extend(sending.acting_as.headers)
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         _SENDING.get().transport = conn.transport
@@ -195,7 +201,7 @@ class Session:
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def _once(self, request: Request) -> aiohttp.ClientResponse:
-        verb, path, query, body, content_type = request
+        verb, path, query, body, content_type, acting_as = request
         method = "GET" if verb == "WATCH" else verb
         headers = {"Accept": "application/json", "User-Agent": "berth", "Content-Type": content_type}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
@@ -206,7 +212,7 @@ class Session:
         url = str(self._api.configuration.host) + path + ("?" + urlencode(given) if given else "")
         # The client reads a falsy timeout as five minutes in total; ours is set around each call instead.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadline)
-        sending = _Sending(None if body is None else encode_as_go(body))
+        sending = _Sending(None if body is None else encode_as_go(body), acting_as)
         _SENDING.set(sending)
         # The library writes JSON in another form. An empty body of the same type stands for ours until it is sent.
         empty = None if body is None else type(body)()

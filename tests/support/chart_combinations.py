@@ -21,6 +21,21 @@ WRAPPERS: dict[str, Any] = {
         "args": {"controllers": ["appwrappers", "appwrapper-workloads"], "wrappedKinds": ["pods", "jobs.batch"]},
     },
 }
+AUTHORS: dict[str, Any] = {
+    mode: WRAPPERS
+    | {
+        "controller": {
+            "enabled": True,
+            "args": {
+                "controllers": ["appwrappers"],
+                "wrappedKinds": ["pods", "jobs.batch"],
+                "appwrapperImpersonation": mode,
+            },
+        }
+    }
+    for mode in ("constrained", "legacy")
+}
+"""App wrappers whose components are created as their authors, by the way in which that is permitted."""
 RMD: dict[str, Any] = {"controller": {"enabled": True, "args": {"controllers": ["rmd"]}}}
 REVIEWED: dict[str, Any] = {"webhook": {"args": {"rmdBackend": "auto", "rmdUnreserved": "warn"}}}
 INJECTED_CLAIMS: dict[str, Any] = {
@@ -111,6 +126,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "tenant": NOTHING | AGENT,
     "tenant with webhook": AGENT,
     "all": ALL,
+    **{f"app wrappers as their authors, {mode}": values for mode, values in AUTHORS.items()},
     "claims injected": INJECTED_CLAIMS,
     "rmd": NOTHING | RMD,
     "rmd reviewed": REVIEWED,

@@ -1,4 +1,7 @@
-"""Asks the API server which resources serve kinds, and who may do what. Faults are raised, never taken for a denial."""
+"""Asks the API server which resources serve kinds, who may do what, and what objects belong to.
+
+Faults are raised, and never taken for a denial.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ from functools import partial
 
 from app.admission.review import UserInfo
 from app.appwrappers.admission.rights import Kind, Resources, Right, review_of
+from app.appwrappers.ancestors import Ancestor, stored_ancestor
 from app.errors import Transient
 from app.kube.asking import once
 from app.kube.client import KubeClient
 from app.kube.discovery import Discovery
+from app.kube.lookup import Lookup
+from app.kube.resources import Resource
+from app.kube.store import Store
 from app.wire import JSON, encode_json
 
 _FIELD = "spec.components"
@@ -56,6 +63,13 @@ class Access:
             for right, answer in zip(asked, answers, strict=True)
             if (answer.get("status") or {}).get("allowed") is not True
         )
+
+    async def ancestor(self, resource: Resource, namespace: str, name: str) -> Ancestor | None:
+        """What is to be known of the owner of an object; None where there is none. Raises Transient as above."""
+        client = self._connected()
+        nothing: Store[Ancestor] = Store(stored_ancestor)
+        lookup = Lookup(resource, nothing, stored_ancestor, client=lambda: client, called=resource.kind)
+        return await lookup.find(namespace, name)
 
     def _connected(self) -> KubeClient:
         client = self._client()

@@ -15,9 +15,9 @@ from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
 from app.appwrappers.admission.templates import uncounted
-from app.appwrappers.admission.updates import same, update_problems
+from app.appwrappers.admission.updates import decided_by_queue, decides_what_runs, same, update_problems
 from app.appwrappers.config import OperatorConfig
-from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
+from app.appwrappers.model import APP_WRAPPERS, CREATOR, queue_of
 from app.appwrappers.podsets.inference import counted
 from app.kube.configuration import Configuration
 from app.wire import JSON
@@ -26,11 +26,16 @@ _REASON = "InvalidAppWrapper"
 
 
 class _Found(NamedTuple):
-    """What an AppWrapper itself says: `admitting` are the changed fields that decide whether it runs."""
+    """What an AppWrapper itself says.
+
+    `passing` are the problems of a user who may not admit AppWrappers, `deciding` the changed fields that decide what
+    runs.
+    """
 
     problems: list[str]
     warnings: list[str]
-    admitting: list[str]
+    passing: list[str]
+    deciding: Sequence[str] = ()
     components: Sequence[JSON] = ()
 
 
@@ -80,11 +85,13 @@ class AppWrapperCheck:
         if readable and isinstance(spec, dict):
             warnings += [*uncounted(spec), *fields]
         components = _components(spec) if readable else []
-        return self._ask_created(request, obj, _Found(problems, warnings, self._admitting(obj, {}), components), plan)
+        passing = _unadmitted(request.user_info, obj, {}) if self._strict else []
+        return self._ask_created(request, obj, _Found(problems, warnings, passing, (), components), plan)
 
     async def _ask_created(self, request: Request, obj: JSON, found: _Found, plan: Plan) -> None:
         problems = [*found.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]
-        problems += await self._unadmitted(request, obj, {}, found.admitting)
+        if found.passing:
+            problems += [] if await self._may_admit(request, obj) else found.passing
         refuse(problems, reason=_REASON)
         plan.warnings += found.warnings
         if found.components:
@@ -98,73 +105,67 @@ class AppWrapperCheck:
         problems += [one for one in label_problems(mapping(metadata, "labels")) if one not in known]
         before = mapping(mapping(old, "metadata"), "annotations")
         warnings = [] if same(mapping(metadata, "annotations"), before) else self._annotation_warnings(metadata)
-        return self._ask_changed(request, obj, old, _Found(problems, warnings, self._admitting(obj, old)), plan)
+        deciding = list(decides_what_runs(obj, old)) if self._strict else []
+        passing = _unadmitted(request.user_info, obj, old) if deciding else []
+        return self._ask_changed(request, obj, old, _Found(problems, warnings, passing, deciding), plan)
 
     async def _ask_changed(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: Plan) -> None:
-        problems = [*found.problems, *await self._unadmitted(request, obj, old, found.admitting)]
-        spec, before = mapping(obj, "spec"), mapping(old, "spec")
-        if self._strict and before.get("suspend") is True and spec.get("suspend") is not True:
-            problems += await self._unentitled_creator(obj, request.namespace)
-            if CREATOR not in mapping(mapping(obj, "metadata"), "annotations"):
-                plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")
-        refuse(problems, reason=_REASON)
+        problems = list(found.problems)
+        if found.deciding:
+            problems += await self._unentitled_change(request, obj, old, found, plan)
+        refuse(list(dict.fromkeys(problems)), reason=_REASON)
         plan.warnings += found.warnings
 
     def _annotation_warnings(self, metadata: JSON) -> list[str]:
         defaults = self._configuration.current.fault_tolerance
         return list(annotation_warnings(mapping(metadata, "annotations"), defaults))
 
-    def _admitting(self, obj: JSON, old: JSON) -> list[str]:
-        return _admitting(obj, old) if self._strict else []
+    async def _unentitled_change(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: Plan) -> list[str]:
+        """The rights that are missing to the user who changes what runs, and to the creator of what is to run."""
+        user, admits = request.user_info, await self._may_admit(request, obj)
+        problems = [] if admits else list(found.passing)
+        if not admits and (missing := await self._unentitled(user, obj.get("spec"), request.namespace)):
+            problems += [*missing, f"{', '.join(found.deciding)}: takes these rights, since it decides what runs"]
+        if mapping(old, "spec").get("suspend") is True and mapping(obj, "spec").get("suspend") is not True:
+            if CREATOR not in mapping(mapping(obj, "metadata"), "annotations"):
+                plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")
+            problems += await self._unentitled_creator(user, obj, request.namespace, asked=not admits)
+        return problems
 
     async def _unentitled(self, user: UserInfo, spec: Any, namespace: str) -> list[str]:
         if not self._configuration.current.user_rbac_admission_check:
             return []
         return await self._entitlement.problems(user, _components(spec), namespace)
 
-    async def _unentitled_creator(self, obj: JSON, namespace: str) -> list[str]:
-        """Ask again for who created it, as far as that is known: it may be one from before admission was strict."""
+    async def _unentitled_creator(self, user: UserInfo, obj: JSON, namespace: str, *, asked: bool) -> list[str]:
+        """Ask again for who created it, as far as that is known: it may be one from before admission was strict.
+
+        A `user` who created it is in the groups that the request says, and need not be asked twice. For all others the
+        groups of the creation count: an API server knows the groups of no user but the one who asks.
+        """
         text = mapping(mapping(obj, "metadata"), "annotations").get(CREATOR)
         if not isinstance(text, str):
             return []
         try:
-            user = creators.read(text)
+            creator = creators.read(text)
         except ValueError as error:
             return [f"metadata.annotations[{CREATOR}]: {error}"]
-        return await self._unentitled(user, obj.get("spec"), namespace)
+        if (creator.username, creator.uid) != (user.username, user.uid):
+            return await self._unentitled(creator, obj.get("spec"), namespace)
+        return [] if asked else await self._unentitled(user, obj.get("spec"), namespace)
 
-    async def _unadmitted(self, request: Request, obj: JSON, old: JSON, changed: list[str]) -> list[str]:
-        """The changed fields, which decide whether one with a queue runs, where the user may not admit AppWrappers."""
-        if not changed:
-            return []
+    async def _may_admit(self, request: Request, obj: JSON) -> bool:
         name = request.name or str(mapping(obj, "metadata").get("name") or "")
-        if await self._entitlement.may_admit(request.user_info, request.namespace, name):
-            return []
-        queue = _queue(obj) or _queue(old)
-        return [
-            f"{field}: want the verb admit on {APP_WRAPPERS.plural}.{APP_WRAPPERS.group}, "
-            f"which user {request.user_info.username} has not: the queue {queue} decides it"
-            for field in changed
-        ]
+        return await self._entitlement.may_admit(request.user_info, request.namespace, name)
 
 
-def _admitting(obj: JSON, old: JSON) -> list[str]:
-    """The fields that are said otherwise than before, or than one says that waits; none without a queue."""
-    if not (_queue(obj) or _queue(old)):
-        return []
-    spec, before = mapping(obj, "spec"), mapping(old, "spec")
-    found = ["spec.suspend"] if bool(spec.get("suspend")) != (bool(before.get("suspend")) if old else True) else []
-    infos = [one.get("podSetInfos") or None for one in _components(spec)]
-    earlier = [one.get("podSetInfos") or None for one in _components(before)] if old else [None] * len(infos)
-    if not same(infos, earlier):
-        found.append("spec.components[].podSetInfos")
-    if _queue(old) and not _queue(obj):
-        found.append(f"metadata.labels[{QUEUE_NAME}]")
-    return found
-
-
-def _queue(obj: JSON) -> str:
-    return str(mapping(mapping(obj, "metadata"), "labels").get(QUEUE_NAME) or "")
+def _unadmitted(user: UserInfo, obj: JSON, old: JSON) -> list[str]:
+    """A problem for each field by which one with a queue passes by it, for a user who may not admit AppWrappers."""
+    return [
+        f"{field}: want the verb admit on {APP_WRAPPERS.plural}.{APP_WRAPPERS.group}, "
+        f"which user {user.username} has not: the queue {queue_of(obj) or queue_of(old)} decides it"
+        for field in decided_by_queue(obj, old)
+    ]
 
 
 def _components(spec: Any) -> list[JSON]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from app.admission.chain import Plan
 from app.admission.patch import pointer
 from app.admission.review import Request, written_object
+from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.creators import text_of
-from app.appwrappers.admission.defaults import defaults
+from app.appwrappers.admission.defaults import defaults, has_to_wait
 from app.appwrappers.admission.names import mapping
+from app.appwrappers.ancestors import managed_ancestor, resource_of
 from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR
 from app.kube.configuration import Configuration
+from app.kube.owners import controller_of
 from app.wire import JSON
 
 
@@ -19,16 +24,34 @@ class Defaulting:
 
     name = "appwrapper-defaults"
 
-    def __init__(self, configuration: Configuration[OperatorConfig], *, strict: bool) -> None:
-        self._configuration, self._strict = configuration, strict
+    def __init__(self, configuration: Configuration[OperatorConfig], access: Access, *, strict: bool) -> None:
+        self._configuration, self._access, self._strict = configuration, access, strict
 
-    def inject(self, request: Request, plan: Plan) -> None:
-        """Raises Denied where the object cannot be read; what is wrong in it is found by the check."""
+    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+        """Raises Denied where the object cannot be read; what is wrong in it is found by the check.
+
+        Raises Transient where it has to be known what the object belongs to, and the API server cannot be asked.
+        """
         if (request.kind.group, request.kind.kind) != (APP_WRAPPERS.group, APP_WRAPPERS.kind):
-            return
+            return None
         obj = written_object(request, reason="InvalidAppWrapper")
         if obj is None or request.operation != "CREATE":
-            return
+            return None
+        owner = controller_of(mapping(obj, "metadata"))
+        queue = self._configuration.current.default_queue_name
+        if resource_of(owner) is not None and has_to_wait(obj, queue=queue):
+            return self._follow(request, obj, owner, plan)
+        self._inject(request, obj, plan, child=False)
+        return None
+
+    async def _follow(self, request: Request, obj: JSON, owner: JSON, plan: Plan) -> None:
+        unqueued = self._configuration.current.manage_jobs_without_queue_name
+        ancestor = await managed_ancestor(
+            owner, request.namespace, self._access.ancestor, managed=lambda one: bool(one.queue) or unqueued
+        )
+        self._inject(request, obj, plan, child=ancestor is not None)
+
+    def _inject(self, request: Request, obj: JSON, plan: Plan, *, child: bool) -> None:
         user = request.user_info
         found = defaults(
             obj,
@@ -37,6 +60,7 @@ class Defaulting:
             # An annotation that another client has written is replaced: strict admission would trust it later.
             creator=text_of(user) if self._strict or _has_creator(obj) else "",
             queue=self._configuration.current.default_queue_name,
+            child=child,
         )
         for one in found:
             where, holder = pointer(*one.section), obj

@@ -10,31 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.appwrappers.admission.names import mapping
-from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
-from app.kube.owners import controller_of
+from app.appwrappers.model import CREATOR, QUEUE_NAME, USER, USER_ID, queue_of
 from app.wire import JSON
 
 _LABEL_BYTES = 63
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]")
-_OF_KUBEFLOW = ("JAXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob", "MPIJob")
-KUEUE_KINDS = frozenset(
-    {
-        (APP_WRAPPERS.group, APP_WRAPPERS.kind),
-        ("", "Pod"),
-        ("apps", "Deployment"),
-        ("apps", "StatefulSet"),
-        ("batch", "Job"),
-        ("jobset.x-k8s.io", "JobSet"),
-        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-        ("ray.io", "RayCluster"),
-        ("ray.io", "RayJob"),
-        ("ray.io", "RayService"),
-        ("sparkoperator.k8s.io", "SparkApplication"),
-        ("trainer.kubeflow.org", "TrainJob"),
-        *(("kubeflow.org", kind) for kind in _OF_KUBEFLOW),
-    }
-)
-"""The kinds that Kueue manages: objects that belong to one of these do not wait for a queue of their own."""
 
 
 class Default(NamedTuple):
@@ -46,8 +26,11 @@ class Default(NamedTuple):
     reason: str
 
 
-def defaults(obj: JSON, *, user: str, uid: str, creator: str, queue: str) -> Iterator[Default]:
-    """What differs from what the object has. `creator` is who created it, as an annotation; "" for none of these."""
+def defaults(obj: JSON, *, user: str, uid: str, creator: str, queue: str, child: bool = False) -> Iterator[Default]:
+    """What differs from what the object has. `creator` is who created it, as an annotation; "" for none of these.
+
+    `queue` is that of an object without one. A `child` belongs to an object that Kueue manages, and does not wait.
+    """
     metadata = mapping(obj, "metadata")
     labels, annotations = mapping(metadata, "labels"), mapping(metadata, "annotations")
     for name, text in ((USER, user), (USER_ID, uid)):
@@ -55,18 +38,16 @@ def defaults(obj: JSON, *, user: str, uid: str, creator: str, queue: str) -> Ite
             yield Default(("metadata", "labels"), name, label_value(text), "who created it")
     if creator and annotations.get(CREATOR) != creator:
         yield Default(("metadata", "annotations"), CREATOR, creator, "who created it")
-    if queue and labels.get(QUEUE_NAME) is None:
+    if queue and not queue_of(obj):
         yield Default(("metadata", "labels"), QUEUE_NAME, queue, "the default queue")
+    if not child and has_to_wait(obj, queue=queue):
+        yield Default(("spec",), "suspend", True, f"waits for queue {queue_of(obj) or queue}")
+
+
+def has_to_wait(obj: JSON, *, queue: str) -> bool:
+    """Whether one that is not suspended has a queue, or gets this one."""
     spec = obj.get("spec")
-    queued = labels.get(QUEUE_NAME) if labels.get(QUEUE_NAME) is not None else queue
-    if queued and isinstance(spec, dict) and spec.get("suspend") is not True and not has_kueue_owner(obj):
-        yield Default(("spec",), "suspend", True, f"waits for queue {queued}")
-
-
-def has_kueue_owner(obj: JSON) -> bool:
-    """Whether the object belongs to one that Kueue manages."""
-    owner = controller_of(mapping(obj, "metadata"))
-    return (str(owner.get("apiVersion")).rpartition("/")[0], owner.get("kind")) in KUEUE_KINDS
+    return bool(queue_of(obj) or queue) and isinstance(spec, dict) and spec.get("suspend") is not True
 
 
 def label_value(text: str) -> str:

@@ -23,7 +23,8 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
     configuration = Configuration(config_maps, name=name, parse=parse_config, usual=OperatorConfig())
     definitions = caches.cache(CUSTOM_RESOURCE_DEFINITIONS, most_pod_sets, only=("", WORKLOADS))
-    entitlement = Entitlement(Access(lambda: caches.client), strict=strict, controller=settings.appwrapper_controller)
+    access = Access(lambda: caches.client)
+    entitlement = Entitlement(access, strict=strict, controller=settings.appwrapper_controller)
     check = AppWrapperCheck(
         configuration,
         entitlement,
@@ -31,7 +32,7 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
         most=lambda: definitions.get("", WORKLOADS) or MOST_POD_SETS,
         without_defaults=frozenset({EXEMPT, context.namespace}),
     )
-    return Parts((Defaulting(configuration, strict=strict),), (check,), configuration.problems)
+    return Parts((Defaulting(configuration, access, strict=strict),), (check,), configuration.problems)
 
 
 def most_pod_sets(definition: JSON) -> int:

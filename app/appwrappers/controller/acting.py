@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import structlog
 
+from app.appwrappers.admission.creators import impersonation
 from app.appwrappers.controller.caches import Caches
 from app.appwrappers.controller.kinds import Kind
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
 from app.appwrappers.controller.stored import AppWrapper, Component, Pod, stored_component
-from app.appwrappers.model import DELETED, RESOURCES_DEPLOYED
+from app.appwrappers.model import CREATOR, DELETED, RESOURCES_DEPLOYED
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.conditions import condition, is_true
+from app.kube.credentials import Impersonation
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none
@@ -32,24 +34,45 @@ class CacheFillsError(Transient):
 
 
 class Objects:
-    def __init__(self, client: KubeClient, caches: Caches, discovery: Discovery) -> None:
+    """With `impersonate`, objects are created as the users who created the AppWrappers, and all else as ourselves."""
+
+    def __init__(self, client: KubeClient, caches: Caches, discovery: Discovery, *, impersonate: bool = False) -> None:
         self._client, self._caches, self._discovery = client, caches, discovery
+        self._impersonate = impersonate
 
     async def create(self, wrapper: AppWrapper) -> Creation:
         """Create what does not exist, in order, until one cannot be created."""
         created: dict[int, str] = {}
+        try:
+            author = self._author(wrapper)
+        except ValueError as error:
+            return Creation(problem=str(error), unauthored=True)
         for index, status in enumerate(wrapper.status["componentStatus"]):
             if is_true(status, RESOURCES_DEPLOYED):
                 continue
             try:
-                created[index] = await self._create(wrapper, index, status)
+                created[index] = await self._create(wrapper, index, status, author)
             except ApiError as error:
                 return Creation(created, index, str(error), fatal=error.rejected)
             except ValueError as error:
                 return Creation(created, index, str(error), fatal=True)
         return Creation(created)
 
-    async def _create(self, wrapper: AppWrapper, index: int, status: JSON) -> str:
+    def _author(self, wrapper: AppWrapper) -> Impersonation | None:
+        """Who creates its objects, None for ourselves. Raises ValueError where that is not known."""
+        if not self._impersonate:
+            return None
+        if not wrapper.creator:
+            raise ValueError(
+                f"the annotation {CREATOR} is missing: it was created without strict admission; create it again while "
+                "the webhook runs with --appwrapper-strict"
+            )
+        try:
+            return impersonation(wrapper.creator)
+        except ValueError as error:
+            raise ValueError(f"the annotation {CREATOR} names no user: {error}") from error
+
+    async def _create(self, wrapper: AppWrapper, index: int, status: JSON, author: Impersonation | None) -> str:
         """The name of the object. Raises ValueError where it can never be created, ApiError where it cannot be now."""
         kind = await self._kind(status, filled=False)
         if kind is None:
@@ -59,9 +82,9 @@ class Objects:
         key = (wrapper.key[0], str(status["name"]))
         known = kind.get(key)
         if known is None or known.owner != wrapper.uid or known.deleting:
-            body = object_of(wrapper, index, self._caches.config)
+            body = object_of(wrapper, index, self._caches.config, blocks=author is None)
             try:
-                made = await self._client.create(kind.resource, body, namespace=key[0])
+                made = await self._client.create(kind.resource, body, namespace=key[0], acting_as=author)
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise

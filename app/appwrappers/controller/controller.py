@@ -37,12 +37,16 @@ _ONLY_READ = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`resync` is in seconds. `config` is the name of the ConfigMap, in `namespace`."""
+    """`resync` is in seconds. `config` is the name of the ConfigMap, in `namespace`.
+
+    With `impersonate`, components are created as the users who created the AppWrappers.
+    """
 
     config: str
     namespace: str
     workers: int = 16
     resync: float | None = 600.0
+    impersonate: bool = False
 
 
 class AppWrappersController:
@@ -59,7 +63,7 @@ class AppWrappersController:
         self._now = now
         self._caches = caches = Caches(client, self._wake, config_name=options.config, namespace=options.namespace)
         discovery = Discovery(client)
-        self._objects = Objects(client, caches, discovery)
+        self._objects = Objects(client, caches, discovery, impersonate=options.impersonate)
         self._evictions = Evictions(client, discovery)
         self._writing = Writing(client, caches, events)
         self._controller: Controller[Key] = Controller(

@@ -33,8 +33,11 @@ def name_of(metadata: JSON, uid: str, index: int, attempt: int) -> str:
     return f"{str(metadata.get('generateName') or '')[: 63 - _SUFFIX]}{digest}"
 
 
-def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
-    """The object of a component, as it is to be created. Raises ValueError where that cannot be."""
+def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks: bool = True) -> JSON:
+    """The object of a component, as it is to be created. Raises ValueError where that cannot be.
+
+    It `blocks` the deletion of its owner where who creates it may change the finalizers of AppWrappers.
+    """
     component, status = wrapper.components[index], wrapper.status["componentStatus"]
     namespace, name = wrapper.key
     found: JSON = copied(component["template"])
@@ -46,7 +49,10 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
     metadata["namespace"], metadata["name"] = namespace, status[index]["name"]
     metadata.pop("generateName", None)
     metadata["labels"] = {APP_WRAPPER: name} | _texts(metadata.get("labels")) | {APP_WRAPPER_UID: wrapper.uid}
-    metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), owner_reference(name, wrapper.uid)]
+    metadata["ownerReferences"] = [
+        *(metadata.get("ownerReferences") or ()),
+        owner_reference(name, wrapper.uid, blocks=blocks),
+    ]
     first = sum(len(one["podSets"]) for one in status[:index])
     infos = component.get("podSetInfos") or []
     for number, pod_set in enumerate(status[index]["podSets"]):
@@ -60,9 +66,9 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
     return found
 
 
-def owner_reference(name: str, uid: str) -> JSON:
+def owner_reference(name: str, uid: str, *, blocks: bool = True) -> JSON:
     """An AppWrapper as the controller of an object."""
-    return controller_reference(APP_WRAPPERS, name, uid) | {"blockOwnerDeletion": True}
+    return controller_reference(APP_WRAPPERS, name, uid) | ({"blockOwnerDeletion": True} if blocks else {})
 
 
 def _inject(template: JSON, info: JSON, marks: Mapping[str, str], path: str) -> None:

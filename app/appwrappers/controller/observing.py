@@ -15,12 +15,16 @@ from app.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """The objects that exist, by number of the component, with their names. `problem` is of the first that does not."""
+    """The objects that exist, by number of the component, with their names. `problem` is of the first that does not.
+
+    It is `fatal` where no other try can succeed. With `unauthored` none was tried: it is not known as whom.
+    """
 
     created: Mapping[int, str] = field(default_factory=dict)
     failed: int | None = None
     problem: str = ""
     fatal: bool = False
+    unauthored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from app.appwrappers.model import (
     DELETED,
     DELETING_RESOURCES,
     DELETION_PAUSED,
+    NO_AUTHOR,
     PODS_READY,
     PREEMPTED,
     QUOTA_RESERVED,
@@ -96,6 +97,9 @@ class _Pass:
         creation = self._seen.creation
         if creation is None:
             return self._wait("create")
+        if creation.unauthored:
+            self._set(UNHEALTHY, "True", NO_AUTHOR, creation.problem)
+            return self._wait()
         for index, name in creation.created.items():
             self._component(index, "True", "ComponentCreatedSuccessfully", name=name)
         if creation.failed is None:

@@ -11,11 +11,12 @@ from app.appwrappers.model import (
     ANNOTATIONS,
     APP_WRAPPER,
     APP_WRAPPER_UID,
+    CREATOR,
     FINALIZER,
     MANAGER,
     POD_SET,
-    QUEUE_NAME,
     RESOURCES_DEPLOYED,
+    queue_of,
 )
 from app.kube.conditions import condition
 from app.kube.owners import controller_of
@@ -28,7 +29,10 @@ _CRASH_LOOP = "CrashLoopBackOff"
 
 @dataclass(frozen=True, slots=True)
 class AppWrapper:
-    """`document` is the JSON of `spec.components`. `annotations` are those that the controller reads."""
+    """`document` is the JSON of `spec.components`. `annotations` are those that the controller reads.
+
+    `creator` is who created it, as admission has written it; "" where it has not.
+    """
 
     key: Key
     uid: str
@@ -39,6 +43,7 @@ class AppWrapper:
     suspend: bool
     ours: bool
     queue: str
+    creator: str
     annotations: Mapping[str, str]
     document: bytes
     status: JSON
@@ -76,7 +81,8 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
         finalizers=tuple(metadata.get("finalizers") or ()),
         suspend=bool(spec.get("suspend")),
         ours=spec.get("managedBy") in (None, "", MANAGER),
-        queue=(metadata.get("labels") or {}).get(QUEUE_NAME, ""),
+        queue=queue_of(obj),
+        creator=annotations.get(CREATOR) or "",
         annotations={name: value for name, value in annotations.items() if name.startswith(ANNOTATIONS)},
         document=encode_json(spec.get("components") or []),
         status=obj.get("status") or {},

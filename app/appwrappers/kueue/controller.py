@@ -11,11 +11,13 @@ from datetime import datetime
 
 import structlog
 
+from app.appwrappers.ancestors import Ancestor, managed_ancestor, stored_ancestor
 from app.appwrappers.kueue.assignments import FlavorMissingError
 from app.appwrappers.kueue.caches import Caches
 from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
 from app.appwrappers.kueue.priorities import Priorities
 from app.appwrappers.kueue.steps import Seen, next_step
+from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.writing import Writing
 from app.errors import Terminal, Transient
 from app.kube.client import KubeClient
@@ -23,6 +25,7 @@ from app.kube.controller import Controller, Done, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder
 from app.kube.resources import Resource
+from app.kube.retry import get_or_none
 from app.kube.running import start
 from app.kube.store import Key
 from app.text import utc_now
@@ -88,7 +91,7 @@ class _Work:
         self, client: KubeClient, resource: Resource, events: EventRecorder | None, now: Callable[[], datetime]
     ) -> None:
         self.wake: Callable[[Key], object] = lambda _key: None
-        self._now = now
+        self._client, self._now = client, now
         self.caches = Caches(client, self._wake, workloads=resource)
         self._writing = Writing(client, resource, Priorities(client, self.caches.priorities), events)
 
@@ -105,8 +108,9 @@ class _Work:
         found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
         flavors = {spec["name"]: spec for spec in caches.flavors.values()}
         prebuilt = caches.workloads.get(key[0], job.prebuilt) if job.prebuilt else None
+        ancestors = await self._ancestors(job) if job.owner else None
         try:
-            step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now()))
+            step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
         except FlavorMissingError as error:
             raise Transient(str(error)) from error
         except ValueError as error:
@@ -114,6 +118,21 @@ class _Work:
         if step.action:
             await self._writing.write(job, step)
         return Done()
+
+    async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
+        """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""
+        workloads = self.caches.workloads
+        found = await managed_ancestor(
+            job.owner,
+            job.key[0],
+            self._ancestor,
+            managed=lambda one: bool(one.queue or workloads.by_index("owner", one.uid)),
+        )
+        return tuple(workloads.by_index("owner", found.uid)) if found is not None else None
+
+    async def _ancestor(self, resource: Resource, namespace: str, name: str) -> Ancestor | None:
+        obj = await get_or_none(self._client, resource, name, namespace=namespace)
+        return stored_ancestor(obj) if obj is not None else None
 
     async def _release(self, key: Key) -> None:
         """A Workload whose AppWrapper is gone, and that the garbage collector has deleted."""

@@ -29,7 +29,8 @@ Action = Literal[
 class Seen:
     """`workloads` are those whose controller is the AppWrapper, or was one of its name; `prebuilt` the one it names.
 
-    `flavors` are the specs of ResourceFlavors by name.
+    `flavors` are the specs of ResourceFlavors by name. `ancestors` are the Workloads of the object that Kueue manages
+    and that the AppWrapper belongs to; None where it belongs to none.
     """
 
     job: Job
@@ -37,6 +38,7 @@ class Seen:
     prebuilt: Workload | None
     flavors: Mapping[str, JSON]
     now: datetime
+    ancestors: tuple[Workload, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ def next_step(seen: Seen) -> Step:
     job = seen.job
     if job.deleting:
         return _released(seen)
-    if job.child or not job.queue or not job.statuses:
+    if seen.ancestors is not None:
+        return _of_ancestor(job, seen.ancestors)
+    if not job.queue or not job.statuses:
         return Step()
     workload, step = _prebuilt(seen) if job.prebuilt else _one_workload(seen)
     if step is not None:
@@ -70,6 +74,13 @@ def next_step(seen: Seen) -> Step:
         creatable = not (job.active or job.finished or job.prebuilt)
         return Step("create", event=("CreatedWorkload", "")) if creatable else Step()
     return _of_workload(seen, workload)
+
+
+def _of_ancestor(job: Job, workloads: tuple[Workload, ...]) -> Step:
+    """It has no Workload of its own, and runs within the quota of another: while that one is admitted."""
+    if job.suspended or job.finished or any(one.admitted and not one.finished for one in workloads):
+        return Step()
+    return _stop(None, "The Workload of the object that it belongs to is not admitted")
 
 
 def _released(seen: Seen) -> Step:

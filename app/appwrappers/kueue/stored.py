@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.appwrappers.admission.defaults import has_kueue_owner
+from app.appwrappers.ancestors import resource_of
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
     ADMITTED,
@@ -19,7 +19,7 @@ from app.appwrappers.kueue.model import (
     RESOURCE_IN_USE,
 )
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
-from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOURCES_DEPLOYED
+from app.appwrappers.model import PODS_READY, QUOTA_RESERVED, RESOURCES_DEPLOYED, queue_of
 from app.kube.conditions import condition, is_true
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
@@ -30,14 +30,17 @@ _PROVISIONING = "provreq.kueue.x-k8s.io/"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """An AppWrapper as Kueue sees a job. `document` is the JSON of `spec.components`."""
+    """An AppWrapper as Kueue sees a job. `document` is the JSON of `spec.components`.
+
+    `owner` is the reference to its controller where Kueue follows that kind, else empty.
+    """
 
     key: Key
     uid: str
     version: str
     deleting: bool
     suspended: bool
-    child: bool
+    owner: JSON
     queue: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -85,14 +88,15 @@ class Job:
 def stored_job(obj: JSON) -> Job:
     metadata, spec = obj["metadata"], obj.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    owner = controller_of(metadata)
     return Job(
         key=key_of(obj),
         uid=metadata["uid"],
         version=metadata["resourceVersion"],
         deleting="deletionTimestamp" in metadata,
         suspended=bool(spec.get("suspend")),
-        child=has_kueue_owner(obj),
-        queue=labels.get(QUEUE_NAME, ""),
+        owner=owner if resource_of(owner) is not None else {},
+        queue=queue_of(obj),
         labels={key: labels[key] for key in (PRIORITY_CLASS, MAX_EXEC_TIME, PREBUILT_WORKLOAD) if key in labels},
         annotations={
             key: value

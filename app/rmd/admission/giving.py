@@ -40,12 +40,12 @@ def give_classes(pod: JSON, classes: Classes) -> Given:
         key = classes.key + one.container
         if not one.asks:
             # With an annotation it may have asked, and had its request taken out since.
-            asking |= {one.container} if key in annotations else set()
+            asking |= {one.container} if annotations.get(key) else set()
             continue
         asking.add(one.container)
         given.problems += one.problems
         given.warnings += one.warnings
-        _give(one, key, annotations.get(key), classes, given)
+        _give(one, key, annotations.get(key) or None, classes, given)  # an empty one names no class
         _take(pod, one, given)
     given.warnings += astray(pod.get("spec") or {}, annotations, asking)
     return given

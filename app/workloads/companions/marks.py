@@ -185,7 +185,7 @@ def is_queued(pod: JSON) -> bool:
     One with claims of devices is not in its queue until these exist, and other schedulers have queues of their own.
     """
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
-    if spec.get("resourceClaims") or spec.get("schedulerName", DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER:
+    if spec.get("resourceClaims") or (spec.get("schedulerName") or DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER:
         return False
     if is_bound(pod) or pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
         return False

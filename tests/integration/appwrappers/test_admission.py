@@ -3,145 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-import pytest_asyncio
-import yaml
 
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
-from app.devtools.clusters.certificates import write_webhook_certificate
-from app.devtools.clusters.parts import running_parts
-from app.devtools.clusters.registering import register
-from app.devtools.clusters.webhooks import start_webhook
-from app.devtools.kueue.definitions import kueue_definitions
 from app.errors import ApiError
-from app.kube.client import KubeClient
 from app.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
+    PODS,
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from app.kube.transport import connect
-from tests.support.appwrappers import CONFIG, NAMESPACE, SYSTEM, AppWrapperCluster, app_wrapper, job, open_cluster, pod
+from tests.support.appwrapper_reviews import PODS_RULE, WRAP, Opening, queued
+from tests.support.appwrappers import CONFIG, JOBS, NAMESPACE, SYSTEM, app_wrapper, job, pod
 from tests.support.appwrappers import service as a_service
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
-RBAC = "rbac.authorization.k8s.io"
-ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
-BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-WRAP = {"apiGroups": [APP_WRAPPERS.group], "resources": ["appwrappers"], "verbs": ["create", "update", "patch", "get"]}
-PODS_RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 PEERS_PATH = "/mutate-workload-codeflare-dev-v1beta2-appwrapper"
-
-
-class Reviewed:
-    """A cluster whose API server calls the webhook; `post` asks the webhook itself."""
-
-    def __init__(self, cluster: AppWrapperCluster, port: int) -> None:
-        self.cluster, self.admin, self._port = cluster, cluster.admin, port
-
-    async def create(self, body: JSON, *, client: KubeClient | None = None) -> JSON:
-        return await (client or self.admin).create(APP_WRAPPERS, body, namespace=NAMESPACE)
-
-    async def change(self, name: str, body: JSON, *, client: KubeClient | None = None) -> JSON:
-        patch = (client or self.admin).patch
-        return await patch(APP_WRAPPERS, name, body, patch_type="merge", namespace=NAMESPACE)
-
-    async def refused(self, body: JSON, *, client: KubeClient | None = None) -> str:
-        with pytest.raises(ApiError) as refusal:
-            await self.create(body, client=client)
-        return str(refusal.value)
-
-    async def unchanged(self, name: str, body: JSON, *, client: KubeClient | None = None) -> str:
-        with pytest.raises(ApiError) as refusal:
-            await self.change(name, body, client=client)
-        return str(refusal.value)
-
-    async def grant(self, user: str, *rules: JSON) -> None:
-        """Give a user these rights, and no others."""
-        role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": user}, "rules": list(rules)}
-        await self.admin.apply(ROLES, user, role)
-        ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": user}
-        subjects = [{"apiGroup": RBAC, "kind": "User", "name": user}]
-        binding = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": user}}
-        await self.admin.apply(BINDINGS, user, binding | {"roleRef": ref, "subjects": subjects})
-
-    def acting_as(self, name: str) -> str:
-        """The path of a kubeconfig by which an administrator impersonates this user."""
-        config = yaml.safe_load(Path(self.cluster.kubeconfig).read_text())
-        config["users"][0]["user"]["as"] = name
-        path = Path(self.cluster.kubeconfig).with_name(f"{name}.kubeconfig")
-        path.write_text(yaml.safe_dump(config))
-        return str(path)
-
-    @contextlib.asynccontextmanager
-    async def user(self, name: str, *rules: JSON) -> AsyncIterator[KubeClient]:
-        await self.grant(name, WRAP, *rules)
-        async with await connect(kubeconfig=self.acting_as(name)) as client:
-            yield client
-
-    async def post(self, path: str, body: JSON, *, old: JSON | None = None) -> tuple[int, JSON]:
-        """A review of the creation, or of the change of an `old` one, by curl as it were."""
-        request = {
-            "uid": "u",
-            "kind": {"group": APP_WRAPPERS.group, "version": APP_WRAPPERS.version, "kind": APP_WRAPPERS.kind},
-            "operation": "UPDATE" if old else "CREATE",
-            "namespace": NAMESPACE,
-            "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
-            "object": body,
-            "oldObject": old,
-        }
-        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-        async with aiohttp.ClientSession() as session:
-            answer = await session.post(f"https://127.0.0.1:{self._port}{path}", json=review, ssl=False)
-            return answer.status, (await answer.json())["response"]
-
-
-Opening = Callable[..., contextlib.AbstractAsyncContextManager[Reviewed]]
-
-
-@pytest_asyncio.fixture
-async def opening(tmp_path: Path) -> Opening:
-    @contextlib.asynccontextmanager
-    async def opened(*, weak: bool = False, kueue: bool = False, **settings: Any) -> AsyncIterator[Reviewed]:
-        async with open_cluster(tmp_path) as cluster, running_parts() as parts:
-            for body in kueue_definitions() if kueue else ():
-                await cluster.admin.create(CUSTOM_RESOURCE_DEFINITIONS, body)
-            bundle = write_webhook_certificate(tmp_path / "webhook")
-            path = cluster.kubeconfig
-            if weak:
-                path = tmp_path / "weak.kubeconfig"
-                path.write_text(cluster.kubeconfig.read_text().replace("  user:\n", "  user:\n    as: weak\n", 1))
-                every = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
-                await Reviewed(cluster, 0).grant("weak", every)
-            common = {
-                "kubeconfig": str(path),
-                "namespace": SYSTEM,
-                "insecure": True,
-                "tls_cert_file": str(tmp_path / "webhook" / "tls.crt"),
-                "tls_private_key_file": str(tmp_path / "webhook" / "tls.key"),
-                "drain_seconds": 0.0,
-                "appwrappers": True,
-            }
-            port, _ = await start_webhook(parts, common | settings, host="127.0.0.1", where="the cluster")
-            await register(cluster.admin, port=port, bundle=bundle, infra=False, every=True)
-            yield Reviewed(cluster, port)
-
-    return opened
-
-
-def queued(name: str, *templates: JSON, **spec: Any) -> JSON:
-    body = app_wrapper(name, *templates)
-    body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"}
-    body["spec"] |= spec
-    return body
 
 
 async def test_a_new_one_waits_for_its_queue_and_says_who_made_it(opening: Opening) -> None:
@@ -303,15 +187,135 @@ async def test_strict_admission_keeps_users_from_passing_by_kueue(opening: Openi
             assert f"metadata.labels[{QUEUE_NAME}]: want the verb admit" in said
             said = await place.unchanged("waits", {"metadata": {"annotations": {CREATOR: "{}"}}}, client=carol)
             assert "Berth alone writes it" in said
-            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
-            body = queued("claims", pod("p"))
-            body["metadata"]["ownerReferences"] = [owner]
-            assert "spec.suspend: want the verb admit" in await place.refused(body, client=carol)
+            parent = job("parent", suspend=True)
+            parent["metadata"]["labels"] = {QUEUE_NAME: "user-queue"}
+            owner = reference(await place.admin.create(JOBS, parent, namespace=NAMESPACE))
+            said = await place.refused(owned("claims", owner), client=carol)
+            assert "spec.suspend: want the verb admit" in said
+            said = await place.unchanged("waits", {"metadata": {"ownerReferences": [owner]}}, client=carol)
+            assert "metadata.ownerReferences: want the verb admit" in said
             await place.change("waits", {"spec": {"suspend": False}}, client=kueue)
             await place.change("waits", {"spec": {"suspend": True}}, client=kueue)
             await place.grant("carol", WRAP)
             said = await place.unchanged("waits", {"spec": {"suspend": False}}, client=kueue)
             assert "User carol is not authorized to create pods in default" in said
+
+
+async def test_an_empty_queue_is_none(opening: Opening) -> None:
+    async with opening() as place:
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG}}
+        config["data"] = {"any": "appwrapper: {defaultQueueName: usual}"}
+        await place.admin.create(CONFIG_MAPS, config, namespace=SYSTEM)
+        unnamed = app_wrapper("unnamed", pod("p"))
+        unnamed["metadata"]["labels"] = {QUEUE_NAME: ""}
+
+        async def made() -> JSON:
+            with contextlib.suppress(ApiError):
+                await place.admin.delete(APP_WRAPPERS, "unnamed", namespace=NAMESPACE)
+            return await place.create(unnamed)
+
+        found = await eventually(made, lambda one: bool(one["metadata"]["labels"][QUEUE_NAME]))
+        assert (found["metadata"]["labels"][QUEUE_NAME], found["spec"]["suspend"]) == ("usual", True)
+
+
+async def test_only_what_belongs_to_a_job_that_kueue_manages_does_not_wait(opening: Opening) -> None:
+    """As Kueue follows owners: each exists, with the UID that the reference says, and one of them has a queue."""
+    async with opening(charted=True) as place:
+
+        async def create(resource: Resource, body: JSON, *owners: JSON, **labels: str) -> JSON:
+            body["metadata"] |= {
+                "ownerReferences": list(owners),
+                "labels": {**body["metadata"].get("labels", {})} | labels,
+            }
+            return reference(await place.admin.create(resource, body, namespace=NAMESPACE))
+
+        async def waits(name: str, owner: JSON) -> bool:
+            return bool((await place.create(owned(name, owner)))["spec"]["suspend"])
+
+        queue = {QUEUE_NAME: "user-queue"}
+        bare = await create(PODS, pod("bare"))
+        empty = await create(PODS, pod("empty"), **{QUEUE_NAME: ""})
+        managed = await create(JOBS, job("managed", suspend=True), **queue)
+        above = await create(DEPLOYMENTS, deployment("above"), **queue)
+        between = await create(REPLICA_SETS, replica_set("between"), above)
+        loop = await create(JOBS, job("loop", suspend=True), bare | {"name": "nobody"})
+        assert await waits("one", bare)
+        assert await waits("two", empty)
+        assert not await waits("three", managed)
+        assert await waits("four", managed | {"uid": bare["uid"]})
+        assert await waits("five", managed | {"name": "absent"})
+        assert not await waits("seven", between)
+        assert await waits("eight", loop)
+        assert await waits("nine", managed | {"controller": False})
+        parent = bare
+        for number in range(12):
+            parent = await create(JOBS, job(f"deep{number}", suspend=True), parent if number else managed)
+        assert await waits("ten", parent)
+
+
+async def test_strict_admission_asks_who_changes_what_runs(opening: Opening) -> None:
+    """Frank may patch AppWrappers, and may create no Pods: what he changes would make Pods for him."""
+    async with opening(appwrapper_strict=True) as place:
+        may = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
+        deletes = may | {"verbs": ["delete"]}
+        async with place.user("alice", may) as alice, place.user("frank", deletes) as frank:
+            body = app_wrapper("waits", pod("p"), suspend=True)
+            body["spec"]["components"][0]["podSets"] = [{"path": "template"}]
+            await place.create(body, client=alice)
+            info = {"labels": {"app": "payroll"}, "nodeSelector": {"node-role.kubernetes.io/control-plane": ""}}
+            component = body["spec"]["components"][0] | {"podSetInfos": [info]}
+            kueue = "kueue.x-k8s.io"
+            for field, change in {
+                "spec.suspend": {"spec": {"suspend": False}},
+                "spec.components[].podSetInfos": {"spec": {"components": [component]}},
+                "spec.components[].podSets": {
+                    "spec": {"components": [body["spec"]["components"][0] | {"podSets": [ANNOTATED]}]}
+                },
+                f"metadata.labels[{QUEUE_NAME}]": {"metadata": {"labels": {QUEUE_NAME: "user-queue"}}},
+                f"metadata.labels[{kueue}/priority-class]": {
+                    "metadata": {"labels": {f"{kueue}/priority-class": "high"}}
+                },
+                f"metadata.annotations[provreq.{kueue}/a]": {"metadata": {"annotations": {f"provreq.{kueue}/a": "b"}}},
+            }.items():
+                said = await place.unchanged("waits", change, client=frank)
+                assert "components[0].template: User frank is not authorized to create pods in default" in said
+                assert f"; {field}: " in said
+            retries = {"workload.codeflare.dev.appwrapper/retryLimit": "1"}
+            await place.change("waits", {"metadata": {"annotations": retries, "labels": {"team": "b"}}}, client=frank)
+            await place.change("waits", {"spec": {"components": [component], "suspend": False}}, client=alice)
+            said = await place.unchanged("waits", {"spec": {"suspend": True}}, client=frank)
+            assert "; spec.suspend: " in said
+
+
+async def test_who_has_left_a_group_resumes_nothing_by_it(opening: Opening) -> None:
+    """Of the creator who asks, the groups of the request count; for all others those of the creation."""
+    async with opening(appwrapper_strict=True) as place:
+        may = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
+        await place.grant("devs", may, kind="Group")
+        body = app_wrapper("waits", pod("p"), suspend=True)
+        resumed, stopped = {"spec": {"suspend": False}}, {"spec": {"suspend": True}}
+        admits = WRAP | {"verbs": ["patch", "get", "admit"]}
+        async with (
+            place.user("carol", groups=("devs",)) as member,
+            place.user("carol") as former,
+            place.user("kueue", admits) as kueue,
+        ):
+            made = await place.create(body, client=member)
+            creator = made["metadata"]["annotations"][CREATOR]
+            assert '"devs"' in creator
+            assert "credential-id" not in creator
+            said = await place.unchanged("waits", resumed, client=former)
+            assert said.count("User carol is not authorized to create pods in default") == 1
+            await place.change("waits", resumed, client=kueue)
+            await place.change("waits", stopped, client=kueue)
+            await place.change("waits", resumed, client=member)
+
+
+async def test_a_certificate_of_the_creator_is_not_shown(opening: Opening) -> None:
+    """An API server says by which credential a user asks: it is nobody's business who reads the AppWrapper."""
+    async with opening(appwrapper_strict=True) as place:
+        made = await place.create(app_wrapper("mine", pod("p"), suspend=True))
+        assert "credential-id" not in made["metadata"]["annotations"][CREATOR]
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -353,6 +357,32 @@ async def test_a_wrong_label_from_before_does_not_prevent_other_changes(opening:
         changed["metadata"] = changed["metadata"] | {"labels": labels | {"kueue.x-k8s.io/max-exec-time-seconds": "-1"}}
         _, answer = await place.post("/validate", changed, old=made)
         assert not answer["allowed"]
+
+
+ANNOTATED = {"path": "template", "annotations": {"a": "b"}}
+
+
+def reference(obj: JSON) -> JSON:
+    """The owner reference that makes the object the controller of another."""
+    said = {field: obj["metadata"][field] for field in ("name", "uid")}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "controller": True, **said}
+
+
+def owned(name: str, owner: JSON) -> JSON:
+    body = queued(name, pod("p"))
+    body["metadata"]["ownerReferences"] = [owner]
+    return body
+
+
+def deployment(name: str, kind: str = "Deployment") -> JSON:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod("p")["spec"] | {"restartPolicy": "Always"}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def replica_set(name: str) -> JSON:
+    return deployment(name, "ReplicaSet")
 
 
 HOSTILE: list[Any] = [

@@ -355,3 +355,41 @@ async def test_two_workload_controllers_make_one_workload_each(kueue: AppWrapper
         for name in names:
             await kueue.reaches(name, "Running")
         assert len(kueue.stored(WORKLOADS)) == len(names)
+
+
+async def child(cluster: AppWrapperCluster, name: str, owner: JSON, *, suspend: bool = False) -> JSON:
+    """An AppWrapper with a queue that belongs to this object."""
+    body = app_wrapper(name, pod(name), suspend=suspend)
+    said = {field: owner["metadata"][field] for field in ("name", "uid")}
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True, **said}
+    body["metadata"] |= {"labels": {QUEUE_NAME: "user-queue"}, "ownerReferences": [reference]}
+    return await cluster.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+
+
+async def test_what_belongs_to_a_job_of_kueue_runs_while_that_is_admitted(kueue: AppWrapperCluster) -> None:
+    """It has no Workload, and is stopped while its owner waits: a user may have named any job as its owner."""
+    async with both(kueue):
+        owner = await queued(kueue, "owner", pod("p"))
+        workload = await the_workload(kueue)
+        await child(kueue, "early", owner)
+        await kueue.reaches("early", "Suspended")
+        await eventually(lambda: kueue.object(APP_WRAPPERS, "early"), lambda one: bool(one and one["spec"]["suspend"]))
+        await admit(kueue, workload)
+        await kueue.there(PODS, "p")
+        await child(kueue, "late", owner)
+        await kueue.there(PODS, "late")
+        await asyncio.sleep(20)
+        assert [one["metadata"]["uid"] for one in kueue.stored(WORKLOADS)] == [workload["metadata"]["uid"]]
+        assert "late" in kueue.pods()
+        assert "early" not in kueue.pods()
+
+
+async def test_an_owner_that_kueue_does_not_manage_changes_nothing(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        owner = await kueue.admin.create(PODS, pod("bare"), namespace=NAMESPACE)
+        made = await child(kueue, "waits", owner, suspend=True)
+        workload = await the_workload(kueue)
+        assert workload["metadata"]["labels"] == {JOB_UID: made["metadata"]["uid"]}
+        await child(kueue, "runs", owner | {"metadata": owner["metadata"] | {"uid": "another"}})
+        await eventually(lambda: kueue.object(APP_WRAPPERS, "runs"), lambda one: bool(one and one["spec"]["suspend"]))
+        assert "runs" not in kueue.pods()

@@ -165,3 +165,23 @@ async def test_app_wrappers_without_a_check(patient: Patient) -> None:
     await controller(patient, "appwrappers", checked=False)
     (found,) = await patient.complaints(CHECK)
     assert found.message == "AppWrappers run without a check that their users may create the objects in them"
+
+
+async def test_impersonation_wants_admission_that_records_users(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers", "--appwrapper-impersonation=constrained")
+    found = [one for one in await patient.complaints(CHECK) if one.code == "BERTH4008"]
+    assert [one.severity for one in found] == [Severity.error]
+    spec = deployment("w", "webhook", "--appwrappers", "--appwrapper-strict")
+    await patient.create(DEPLOYMENTS, "berth-webhook", namespace=HOME, spec=spec)
+    assert [one.code for one in await patient.complaints(CHECK)].count("BERTH4008") == 1
+    hook = {"name": "appwrappers.berth.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None"}
+    hook |= {"clientConfig": {"url": "https://127.0.0.1/validate"}}
+    await patient.create(VALIDATING_WEBHOOKS, "berth", webhooks=[hook])
+    assert "BERTH4008" not in [one.code for one in await patient.complaints(CHECK)]
+
+
+async def test_without_impersonation_records_are_not_wanted(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers")
+    assert "BERTH4008" not in [one.code for one in await patient.complaints(CHECK)]

@@ -11,7 +11,8 @@ import yaml
 
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError, UsageError
-from app.kube.resources import CONFIG_MAPS
+from app.kube.credentials import Impersonation
+from app.kube.resources import CONFIG_MAPS, Resource
 from app.kube.transport import connect
 
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -77,6 +78,24 @@ async def test_another_person_in_the_file_takes_effect_when_the_server_refuses_t
     assert found["status"]["userInfo"]["username"] == "john"
 
 
+async def test_one_request_is_that_of_another_user(cluster: Cluster, tmp_path: Path) -> None:
+    """Also where the client acts as somebody else for all others."""
+    reviews = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
+    extra = {"example.com/scopes": ("read", "write")}
+    other = Impersonation("älice:é@example.com", ("dev", "ops"), "8", extra)
+    for fields in ({}, {"as": "jane", "as_groups": ["own"], "as_uid": "7", "as_user_extra": {"own": ["a"]}}):
+        async with await connect(kubeconfig=write(cluster, tmp_path / "as", **fields)) as client:
+            found = (await client.create(reviews, reviews.body({}), acting_as=other))["status"]["userInfo"]
+            assert found == {
+                "username": "älice:é@example.com",
+                "uid": "8",
+                "groups": ["dev", "ops", "system:authenticated"],
+                "extra": {"example.com/scopes": ["read", "write"]},
+            }
+            found = (await client.create(reviews, reviews.body({})))["status"]["userInfo"]
+            assert found["username"] == fields.get("as", "admin")
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -84,6 +103,9 @@ async def test_another_person_in_the_file_takes_effect_when_the_server_refuses_t
         ({"as_uid": "7"}, "want a user in `as`"),
         ({"as": "jane", "as_groups": "dev"}, "want a list in as-groups"),
         ({"as": "jane", "as_user_extra": {"scopes": "read"}}, "lists by key in as-user-extra"),
+        # Headers lose spaces at both ends: it would be another user.
+        ({"as": " admin"}, "cannot be impersonated"),
+        ({"as": "jane", "as_groups": ["system:masters "]}, "cannot be impersonated"),
     ],
 )
 async def test_fields_that_mean_nothing_are_refused(

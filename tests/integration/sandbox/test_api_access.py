@@ -77,6 +77,12 @@ def test_impersonation_acts_as_the_other(served: Any) -> None:
     assert served.request("GET", "/api/v1/nodes", headers=headers).status == 403
 
 
+def test_impersonation_reads_the_bytes_of_a_name_as_utf_8(served: Any) -> None:
+    headers = {"Impersonate-User": "älice".encode().decode("latin-1")}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    assert served.request("POST", path, {}, headers=headers).body["status"]["userInfo"]["username"] == "älice"
+
+
 def test_impersonation_has_to_be_granted(served: Any) -> None:
     answer = served.request("GET", "/api/v1/nodes", user="bob", groups=(), headers={"Impersonate-User": "admin"})
     assert answer.status == 403

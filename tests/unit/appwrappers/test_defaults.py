@@ -13,7 +13,6 @@ from app.kube.names import check_label_value
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 USER = {"workload.codeflare.dev/user": "ann", "workload.codeflare.dev/userid": "u-1"}
-JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
 
 
 def defaulted(metadata: Any = None, spec: Any = None, *, queue: str = "", creator: str = "") -> list[tuple[Any, ...]]:
@@ -44,8 +43,10 @@ def test_the_creator_is_kept_only_where_it_is_asked_for() -> None:
         ({QUEUE: "own"}, {}, "q", [("spec", "suspend", True)]),
         ({QUEUE: "own"}, {"suspend": False}, "", [("spec", "suspend", True)]),
         ({QUEUE: "own"}, {"suspend": True}, "q", []),
-        # An empty queue is said, as the peer has it: nothing to wait for.
-        ({QUEUE: ""}, {}, "q", []),
+        # An empty label names no queue, as Kueue reads it.
+        ({QUEUE: ""}, {}, "q", [("metadata.labels", QUEUE, "q"), ("spec", "suspend", True)]),
+        ({QUEUE: ""}, {}, "", []),
+        ({QUEUE: None}, {}, "q", [("metadata.labels", QUEUE, "q"), ("spec", "suspend", True)]),
         ({}, {"suspend": False}, "", []),
         # What the schema refuses is left for it.
         ({QUEUE: "own"}, "no object", "", []),
@@ -57,21 +58,9 @@ def test_an_appwrapper_waits_for_its_queue(
     assert defaulted({"labels": USER | labels}, spec, queue=queue) == expected
 
 
-@pytest.mark.parametrize(
-    ("owners", "waits"),
-    [
-        ([JOB], False),
-        ([{**JOB, "apiVersion": "batch/v1beta1"}], False),
-        ([{**JOB, "controller": False}], True),
-        ([{**JOB, "apiVersion": "example.com/v1"}], True),
-        ([{**JOB, "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper"}], False),
-        ("no list", True),
-        (["no owner", 1], True),
-    ],
-)
-def test_what_belongs_to_a_job_of_kueue_waits_with_it(owners: Any, *, waits: bool) -> None:
-    found = defaulted({"labels": {**USER, QUEUE: "q"}, "ownerReferences": owners})
-    assert found == ([("spec", "suspend", True)] if waits else [])
+def test_what_belongs_to_a_job_of_kueue_waits_with_it() -> None:
+    obj = {"metadata": {"labels": {**USER, QUEUE: "q"}}, "spec": {}}
+    assert list(defaults(obj, user="ann", uid="u-1", creator="", queue="", child=True)) == []
 
 
 @pytest.mark.parametrize(

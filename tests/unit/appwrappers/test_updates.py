@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.admission.updates import same, update_problems
+from app.appwrappers.admission.updates import decided_by_queue, decides_what_runs, same, update_problems
 from tests.support.appwrappers import app_wrapper, job, pod
 
 JSON = dict[str, Any]
@@ -114,3 +114,81 @@ def test_what_is_nested_too_deeply_has_to_be_written_alike() -> None:
 
     assert same(nested(1), nested(1))
     assert not same(nested(1), nested(2))
+
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
+INFO = [{"labels": {"app": "payroll"}}]
+KUEUE = "kueue.x-k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "of_the_queue"),
+    [
+        (lambda new: new["spec"].update(suspend=False), ["spec.suspend"], True),
+        (lambda new: new["spec"].pop("suspend"), ["spec.suspend"], True),
+        (lambda new: first(new).update(podSetInfos=INFO), ["spec.components[].podSetInfos"], True),
+        (lambda new: first(new)["podSets"][0].update(annotations={"a": "b"}), ["spec.components[].podSets"], False),
+        (lambda new: new["metadata"]["labels"].pop(QUEUE), [f"metadata.labels[{QUEUE}]"], True),
+        (lambda new: new["metadata"]["labels"].update({QUEUE: ""}), [f"metadata.labels[{QUEUE}]"], True),
+        (lambda new: new["metadata"]["labels"].update({QUEUE: "b"}), [f"metadata.labels[{QUEUE}]"], False),
+        (
+            lambda new: new["metadata"]["annotations"].update({f"{KUEUE}/admission-gated-by": "a"}),
+            [f"metadata.annotations[{KUEUE}/admission-gated-by]"],
+            False,
+        ),
+        (
+            lambda new: new["metadata"]["annotations"].update({f"provreq.{KUEUE}/a": "b"}),
+            [f"metadata.annotations[provreq.{KUEUE}/a]"],
+            False,
+        ),
+        (lambda new: new["metadata"].update(ownerReferences=[JOB]), ["metadata.ownerReferences"], True),
+        (lambda new: new["metadata"].update(ownerReferences=[JOB | {"controller": False}]), [], False),
+        (lambda new: new["metadata"]["labels"].update({f"{KUEUE}/priority-class": ""}), [], False),
+        (lambda new: new["metadata"]["labels"].update({f"not-{KUEUE}/a": "b"}), [], False),
+        (lambda new: new["metadata"].update(finalizers=["a"]), [], False),
+        (lambda new: first(new).update(podSetInfos=[]), [], False),
+        (
+            lambda new: new["metadata"]["annotations"].update({"workload.codeflare.dev.appwrapper/retryLimit": "1"}),
+            [],
+            0,
+        ),
+    ],
+)
+def test_which_changes_decide_what_runs(change: Change, fields: list[str], of_the_queue: bool) -> None:  # noqa: FBT001
+    new, unqueued, before = stored(), stored(), stored()
+    change(new)
+    assert list(decides_what_runs(new, stored())) == fields
+    assert list(decided_by_queue(new, stored())) == (fields if of_the_queue else [])
+    for one in (unqueued, before):
+        one["metadata"]["labels"].pop(QUEUE)
+    if QUEUE not in "".join(fields):
+        change(unqueued)
+        assert list(decides_what_runs(unqueued, before)) == fields
+        assert list(decided_by_queue(unqueued, before)) == []
+
+
+def test_an_owner_that_goes_frees_nothing() -> None:
+    """A garbage collector takes it away where its owner was deleted, and may not be kept from that."""
+    owned = stored()
+    owned["metadata"]["ownerReferences"] = [JOB]
+    assert list(decides_what_runs(stored(), owned)) == []
+    assert list(decided_by_queue(stored(), owned)) == []
+
+
+@pytest.mark.parametrize("labels", [{}, {QUEUE: ""}])
+def test_an_empty_label_is_no_change_of_the_queue(labels: JSON) -> None:
+    running, unnamed = stored(), stored()
+    for one, said in ((running, {}), (unnamed, labels)):
+        one["spec"]["suspend"] = False
+        one["metadata"]["labels"] = {USER: "ann", USER_ID: "1"} | said
+    assert list(update_problems(unnamed, running)) == []
+
+
+def test_what_runs_at_creation_passes_by_the_queue_only_where_there_is_one() -> None:
+    made = stored()
+    assert list(decided_by_queue(made, {})) == []
+    made["spec"]["suspend"] = False
+    first(made)["podSetInfos"] = INFO
+    assert list(decided_by_queue(made, {})) == ["spec.suspend", "spec.components[].podSetInfos"]
+    made["metadata"]["labels"][QUEUE] = ""
+    assert list(decided_by_queue(made, {})) == []

@@ -9,7 +9,7 @@ import pytest
 
 from app.placement.policy import OWN_VOLUMES, volume_types
 from tests.support.chart import CHART, JSON, NAMESPACE
-from tests.support.chart_combinations import AGENT, CERTIFICATE, NOTHING
+from tests.support.chart_combinations import AGENT, AUTHORS, CERTIFICATE, NOTHING, WRAPPERS
 
 SCHEMA = [
     ({"webhok": {}}, "additional properties 'webhok' not allowed"),
@@ -110,6 +110,19 @@ SENTENCES = [
     (
         {"webhook": {"args": {"clientCA": {"secret": "a", "configMap": "b"}}}},
         "webhook.args.clientCA: the CA is in a secret or in a configMap; name one of them",
+    ),
+    (
+        {"controller": AUTHORS["constrained"]["controller"]},
+        "controller.args.appwrapperImpersonation=constrained: the controller would believe any user",
+    ),
+    (
+        AUTHORS["legacy"] | {"webhook": {"args": {"appwrappers": True}}},
+        "controller.args.appwrapperImpersonation=legacy: the controller would believe any user",
+    ),
+    (
+        AUTHORS["legacy"]
+        | {"webhook": WRAPPERS["webhook"] | {"webhooks": {"appwrappers": {"failurePolicy": "Ignore"}}}},
+        "webhook.webhooks.appwrappers.failurePolicy has to be Fail",
     ),
     ({"certificates": {"mode": "provided"}}, "needs certificates.provided.secretName"),
     (

@@ -11,7 +11,7 @@ import pytest
 from app.placement.model import PlacementOptions
 from app.wire import encode_json
 from app.workloads.companions.blueprint import Blueprint
-from app.workloads.companions.marks import companion_of, digest_of
+from app.workloads.companions.marks import companion_of, digest_of, is_queued
 from app.workloads.companions.plan import ANNOTATION_LIMIT, Outcome, Planned, plan
 from app.workloads.controller.stored import project_workload
 from app.workloads.model import (
@@ -231,3 +231,10 @@ def test_lost_is_what_did_not_end_by_itself(phase: str, reason: str, policy: str
 
 def test_companion_values_are_small() -> None:
     assert all(field.name != "manifest" for field in dataclasses.fields(companion_of(as_stored(good()))))
+
+
+@pytest.mark.parametrize(
+    ("spec", "queued"), [({}, True), ({"schedulerName": ""}, True), ({"schedulerName": "a"}, False)]
+)
+def test_an_empty_name_is_that_of_the_default_scheduler(spec: JSON, *, queued: bool) -> None:
+    assert is_queued({"metadata": {}, "spec": spec}) is queued

@@ -255,7 +255,7 @@ def _read(scope: Message) -> _Request:
     query: dict[str, str] = {}
     for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=200):
         query.setdefault(name, value)
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    headers = [(name.decode("latin-1"), value.decode(errors="replace")) for name, value in scope["headers"]]
     certificate = scope.get("state", {}).get("peer_certificate")
     return _Request(scope["method"], "/" + "/".join(segments), segments, query, headers, certificate)
 
