@@ -45,6 +45,13 @@ class Transient(BerthError):
         self.delay = delay
 
 
+class Overloaded(Transient):
+    """There is no room for a request now; `delay` is the wait in seconds that its client is asked for."""
+
+    def __init__(self, message: str, *, delay: float = 1.0) -> None:
+        super().__init__(message, delay=delay)
+
+
 class Terminal(BerthError):
     """A fault that stays until the input changes; do not retry."""
 
