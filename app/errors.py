@@ -71,6 +71,9 @@ REJECTED = (
 """How an API server begins what it says, with HTTP 500 and no reason, of an object that it will never take."""
 
 
+TOO_LARGE = "AnswerTooLarge"
+
+
 class ApiError(Transient):
     """An answer of the API server that is not a success.
 
@@ -87,6 +90,11 @@ class ApiError(Transient):
     @property
     def not_found(self) -> bool:
         return self.status == 404
+
+    @property
+    def too_large(self) -> bool:
+        """The answer had more bytes than are read."""
+        return self.status == 0 and self.reason == TOO_LARGE
 
     @property
     def conflict(self) -> bool:

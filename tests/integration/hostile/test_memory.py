@@ -19,6 +19,7 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
+from app.serving.memory import REFUSALS
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.proto.universe.admin.workload.v1.admin_workload_rule_pb2 import ListRequest
 from tests.integration.hostile.conftest import memory, settle, told
@@ -28,8 +29,8 @@ from tests.support.waiting import PATIENCE
 from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, _flags, load_review
 
 MIB = 1024 * 1024
-REVIEWS_LIMIT, HEALTH_LIMIT, GATEWAY_LIMIT = 512 * MIB, 256 * MIB, 512 * MIB
-"""Those of `webhook` and of `certificates`, the smallest, in charts/berth/values.yaml; half of that of `gateway`."""
+REVIEWS_LIMIT, HEALTH_LIMIT, GATEWAY_LIMIT = 512 * MIB, 256 * MIB, 1024 * MIB
+"""Those of `webhook` and of `certificates`, the smallest, and of `gateway` in charts/berth/values.yaml."""
 POST = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 LARGEST = 7 * MIB
 FIELDS = b"a:\r\n" * 16_000
@@ -142,6 +143,30 @@ def test_reviews(limited: Callable[[int], Webhook], left: Connections, attack: s
     webhook = limited(REVIEWS_LIMIT)
     REVIEWS[attack](webhook, left)
     well(webhook)
+
+
+def test_a_large_review_finds_room_beside_bodies_without_an_end(
+    limited: Callable[[int], Webhook], left: Connections
+) -> None:
+    """Also where they come from the same address. Until then it is asked to come again."""
+    webhook = limited(REVIEWS_LIMIT)
+    secured(webhook, 30, POST + b"Content-Length: %d\r\n\r\n" % LARGEST + b" " * MIB, left)
+    review = load_review("webhook-demo")
+    review["request"]["object"]["metadata"]["annotations"]["large"] = "x" * 3 * MIB
+    body, statuses = json.dumps(review).encode(), set[int]()
+    while 200 not in statuses:
+        connection = webhook.connect()
+        connection.request("POST", "/mutate", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        statuses.add(answer.status)
+        if answer.status == 429:
+            assert answer.headers["Retry-After"] == "1"
+            assert json.loads(answer.read())["response"]["uid"] == review["request"]["uid"]
+        connection.close()
+    assert statuses <= {200, 429}
+    metrics = webhook.metrics()
+    assert metrics['port_request_bytes_limit{port="reviews"}'] == 64 * MIB
+    assert sum(metrics[f'port_requests_without_room_total{{port="reviews",reason="{why}"}}'] for why in REFUSALS) > 0
 
 
 def test_reviews_that_are_far_larger_when_they_are_decoded(limited: Callable[[int], Webhook]) -> None:
@@ -270,5 +295,5 @@ async def test_grpc(gateway: Gateway, left: Connections, attack: str) -> None:
 
 
 async def test_grpc_without_a_certificate(gateway: Gateway, left: Connections) -> None:
-    await asyncio.to_thread(plain, gateway.endpoint, 1500, b"\x16\x03\x01\x02\0\1\0", left)
+    await asyncio.to_thread(plain, gateway.endpoint, 3000, b"\x16\x03\x01\x02\0\1\0", left)
     await gateway.is_well()
