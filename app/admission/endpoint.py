@@ -35,10 +35,10 @@ DEADLINE = 8.0
 _CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended before there was an answer", code=500)
 """What is reported where the server ends and waits no longer: there is no answer, but still a line."""
 JSON_TYPE = (b"content-type", b"application/json")
-VALUES = 256 * 1024
-"""Of JSON in one body, counted by the signs that begin or part them: decoded, one of three bytes may take 250."""
-_VALUE_BYTES = 100
-"""What a value of a review that waits is counted for."""
+VALUES = 512 * 1024
+"""Of JSON in one body, counted by the signs that begin or part them: decoded, three bytes may take 250."""
+_VALUE_BYTES = 50
+"""What such a sign is counted for in a review that waits."""
 _MOST_DECODED = 16 * 1024 * 1024
 
 
