@@ -15,13 +15,13 @@ from app.logs import LogDedup
 from app.serving.pool import ConnectionPool, Slot
 
 CONNECTIONS = 1024
-"""On one port of one process. An idle one costs 50 to 220 KiB under TLS, and an API server keeps a few dozen."""
+"""On one port of one process. An idle one costs 50 to 310 KiB under TLS, and an API server keeps a few dozen."""
 
 HANDSHAKE_SECONDS = 10.0
 
 _RESERVED = 256
 """Descriptors that are left for files, watches and clients of ours."""
-_RECEIVED_BYTES = 32 * 1024
+_RECEIVED_BYTES = 48 * 1024
 """What the kernel keeps of a connection that is not read, and so about what one read brings. Under TLS each connection
 keeps buffers for the largest read that it ever had: with the kernel's default some 900 KiB."""
 _AT_ONCE = 64
