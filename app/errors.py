@@ -45,6 +45,13 @@ class Transient(BerthError):
         self.delay = delay
 
 
+class Overloaded(Transient):
+    """There is no room for a request now; `delay` is the wait in seconds that its client is asked for."""
+
+    def __init__(self, message: str, *, delay: float = 1.0) -> None:
+        super().__init__(message, delay=delay)
+
+
 class Terminal(BerthError):
     """A fault that stays until the input changes; do not retry."""
 
@@ -64,6 +71,9 @@ REJECTED = (
 """How an API server begins what it says, with HTTP 500 and no reason, of an object that it will never take."""
 
 
+TOO_LARGE = "AnswerTooLarge"
+
+
 class ApiError(Transient):
     """An answer of the API server that is not a success.
 
@@ -80,6 +90,11 @@ class ApiError(Transient):
     @property
     def not_found(self) -> bool:
         return self.status == 404
+
+    @property
+    def too_large(self) -> bool:
+        """The answer had more bytes than are read."""
+        return self.status == 0 and self.reason == TOO_LARGE
 
     @property
     def conflict(self) -> bool:

@@ -81,6 +81,7 @@ WEBHOOK = Role(
             Argument("node_selector_conflict"),
             Argument("default_network_namespace"),
             Argument("workers"),
+            Argument("undecided_bytes"),
             Argument("drain_seconds"),
             Argument("deadline_seconds"),
             *PLACEMENT_ARGUMENTS,

@@ -17,9 +17,12 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from app.admission.connection import BoundedProtocol
+from app.admission.body import GONE
+from app.admission.connection import NO_ROOM, BoundedProtocol
 from app.admission.endpoint import JSON_TYPE, ReviewEndpoint, Waiting, in_flight
 from app.admission.heads import Head, find_head
+from app.errors import BadReview, Overloaded
+from app.serving.memory import Holding
 
 HOLD_SECONDS = 0.05
 """For which the rest of a review is waited for here; after that uvicorn waits."""
@@ -60,7 +63,7 @@ class AnsweringProtocol(BoundedProtocol):
         held = self._held
         if held is not None:
             self._let_go()
-            held.endpoint.lose(held.data[held.begin :], since=held.since, headers=held.head.headers)
+            held.endpoint.lose(held.data[held.begin :], BadReview(GONE), since=held.since, headers=held.head.headers)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -123,7 +126,18 @@ class AnsweringProtocol(BoundedProtocol):
             return
         in_flight[endpoint.name] += 1
         timer = self.loop.call_later(HOLD_SECONDS, self._stop_holding)
-        self._held = _Held(endpoint, head, data, begin, end, time.perf_counter(), timer)
+        room = self._hold_bytes(self._give_up)
+        room.take(end)
+        self._held = _Held(endpoint, head, data, begin, end, time.perf_counter(), timer, room)
+
+    def _give_up(self) -> None:
+        """There is no room any more for the review that is held."""
+        held = self._held
+        if held is not None:
+            self._let_go()
+            error = Overloaded("too many bytes of reviews are under way")
+            held.endpoint.lose(held.data[held.begin :], error, since=held.since, headers=held.head.headers)
+            self._refuse(NO_ROOM)
 
     def _stop_holding(self) -> None:
         if self._held is not None:
@@ -136,6 +150,7 @@ class AnsweringProtocol(BoundedProtocol):
             return time.perf_counter()
         in_flight[held.endpoint.name] -= 1
         held.timer.cancel()
+        held.room.release()
         return held.since
 
 
@@ -150,6 +165,7 @@ class _Held:
     end: int
     since: float
     timer: asyncio.TimerHandle
+    room: Holding
 
 
 @lru_cache(maxsize=16)

@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from app.admission.body import Body
 from app.admission.chain import Chain, Reviewed
 from app.admission.deadlines import Deadlines
 from app.admission.heads import Headers, check_headers
 from app.admission.memo import Memo
 from app.admission.review import Decision, Request, Review, decode, encode, identify
-from app.errors import BadReview, Transient
+from app.errors import BadReview, Overloaded, Transient
 from app.pace import Pace
+from app.serving.memory import SMALL
 
 BODY_LIMIT = 7 * 1024 * 1024
 """Bytes. An object is at most 3 MiB in a request; an update carries it twice, and JSON escapes make it grow."""
@@ -37,8 +39,11 @@ SLICED = 64 * 1024
 _CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended before there was an answer", code=500)
 """What is reported where the server ends and waits no longer: there is no answer, but still a line."""
 JSON_TYPE = (b"content-type", b"application/json")
-_DISCARD = 4
-_GONE = "the client closed the connection before the body was complete"
+VALUES = 512 * 1024
+"""Of JSON in one body, counted by the signs that begin or part them: decoded, three bytes may take 250."""
+_VALUE_BYTES = 50
+"""What such a sign is counted for in a review that waits."""
+_MOST_DECODED = 16 * 1024 * 1024
 
 
 class Answer(NamedTuple):
@@ -115,7 +120,8 @@ class ReviewEndpoint:
         now = time.perf_counter()
         since = since or now
         in_flight[self.name] += 1
-        body, answer = _Body(), Answer(500, b"", _CANCELED)
+        body: Body = scope.get("body") or Body()
+        answer = Answer(500, b"", _CANCELED)
         if waiting is not None:
             body.chunks, body.complete = [waiting.content], True
         try:
@@ -125,19 +131,22 @@ class ReviewEndpoint:
                     found = waiting or await self._decide_unread(scope, receive, body)
                     if isinstance(found, Waiting):
                         answer = answer._replace(request=found.request)
+                        _hold_decoded(found, body)
                         found = await found.answer
                     answer = found
             except Exception as error:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
                 answer = _failure(error, b"".join(body.chunks), answer.request)
-            await self._respond(send, answer.status, answer.payload, close=not body.complete)
+            await self._respond(send, answer, close=not body.complete)
         finally:
             in_flight[self.name] -= 1
             self.report(answer, since=since, headers=scope["headers"])
+            # Its error knows this frame, which knows the connection: together a cycle, with all buffers.
+            del answer
 
-    async def _decide_unread(self, scope: Scope, receive: Receive, body: _Body) -> Answer | Waiting:
+    async def _decide_unread(self, scope: Scope, receive: Receive, body: Body) -> Answer | Waiting:
         # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
         # before it reads would find the connection reset instead of the answer.
-        content = await body.read(receive, limit=self.body_limit)
+        content = await body.read(receive, limit=self.body_limit, length=_length_of(scope["headers"]))
         check_headers(scope["method"], scope["headers"])
         if len(content) <= SLICED:
             return self.decide(content)
@@ -150,6 +159,8 @@ class ReviewEndpoint:
         """
         request = None
         try:
+            if len(content) > SMALL:
+                _check_values(content)
             review = decode(content)
             request, memo = review.request, self.memo
             asked = None if memo is None else memo.asked(request)
@@ -167,9 +178,9 @@ class ReviewEndpoint:
             return _failure(error, content, request)
         return Waiting(content, request, _answer_later(review, found))
 
-    def lose(self, content: bytes, *, since: float, headers: Headers) -> None:
-        """Report a review whose client went away when this much of it had come."""
-        self.report(_failure(BadReview(_GONE), content, None), since=since, headers=headers)
+    def lose(self, content: bytes, error: Exception, *, since: float, headers: Headers) -> None:
+        """Report a review of which no more than this will come."""
+        self.report(_failure(error, content, None), since=since, headers=headers)
 
     def report(self, answer: Answer, *, since: float, headers: Headers) -> None:
         """Have an answer that was sent counted and logged; the request began at `since`."""
@@ -186,8 +197,12 @@ class ReviewEndpoint:
             )
         )
 
-    async def _respond(self, send: Send, status: int, payload: bytes, *, close: bool) -> None:
+    async def _respond(self, send: Send, answer: Answer, *, close: bool) -> None:
+        status, payload = answer.status, answer.payload
         headers = [JSON_TYPE, (b"content-length", b"%d" % len(payload))]
+        if isinstance(answer.error, Overloaded):
+            # An API server asks again by itself after that, for as long as its timeout for the webhook lasts.
+            headers.append((b"retry-after", b"%d" % (answer.error.delay or 1)))
         # A body that was not read to its end is still on its way in; the connection cannot carry another request.
         if close or self.draining():
             headers.append((b"connection", b"close"))
@@ -217,6 +232,9 @@ def _failure(error: Exception, content: bytes, request: Request | None) -> Answe
 def _failed(error: Exception) -> tuple[int, Decision]:
     """The HTTP status and the answer for what is not a decision."""
     match error:
+        case Overloaded():
+            text = f"berth could not decide: {error}; try again"
+            return 429, Decision(allowed=False, reason="TooManyRequests", message=text, code=429)
         case BadReview():
             return error.status, Decision(allowed=False, reason="BadReview", message=str(error), code=error.status)
         case TimeoutError():
@@ -231,38 +249,30 @@ def _failed(error: Exception) -> tuple[int, Decision]:
     return 500, Decision(allowed=False, reason=reason, message=message, code=500)
 
 
-class _Body:
-    """The body of one request: the chunks that were kept, and whether all of it came in."""
+def values_in(content: bytes) -> int:
+    """At least so many values of JSON as the document has, but for those that are one deep in another."""
+    return content.count(b",") + content.count(b"[") + content.count(b"{")
 
-    __slots__ = ("chunks", "complete")
 
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-        self.complete = False
+def _check_values(content: bytes) -> None:
+    """Raise BadReview (413) for a body that would be far larger when it is decoded."""
+    if values_in(content) > VALUES:
+        raise BadReview(f"body: want at most {VALUES} values of JSON", status=413)
 
-    async def read(self, receive: Receive, *, limit: int) -> bytes:
-        """The whole body, read in chunks under a running limit, for Content-Length may lie or be absent.
 
-        What is over the limit is read on and thrown away, up to `_DISCARD` limits, so that the client gets to the
-        answer; raises BadReview then (413), and where the client went away.
-        """
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise BadReview(_GONE)
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size <= limit:
-                self.chunks.append(chunk)
-            if not message.get("more_body", False):
-                self.complete = True
-                break
-            if size > limit * _DISCARD:
-                break
-        if size > limit:
-            raise BadReview(f"body: want at most {limit} bytes", status=413)
-        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+def _hold_decoded(waiting: Waiting, body: Body) -> None:
+    """Count what is kept of a review while it waits. Raises Overloaded where there is no room for it."""
+    if not body.take(min(values_in(waiting.content) * _VALUE_BYTES, _MOST_DECODED)):
+        waiting.answer.close()
+        raise Overloaded("too many reviews wait")
+
+
+def _length_of(headers: Headers) -> int:
+    """The length of the body as the head says it; 0 where it does not."""
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value)  # the parser takes nothing but digits
+    return 0
 
 
 @lru_cache(maxsize=64)

@@ -221,10 +221,14 @@ class _Object(msgspec.Struct):
 
 
 class _Loose(msgspec.Struct, rename="camel"):
-    """What an error answer can still echo."""
+    """What an error answer can still echo. Nothing of it is decoded that may be large."""
 
-    api_version: object = None
-    request: object = None
+    api_version: msgspec.Raw = _NULL
+    request: msgspec.Raw = _NULL
+
+
+class _LooseRequest(msgspec.Struct):
+    uid: msgspec.Raw = _NULL
 
 
 _HEAD_BYTES = 1024
@@ -237,6 +241,8 @@ _HEAD = re.compile(
 _decode_whole = msgspec.json.Decoder(_WholeReview).decode
 _decode_parted = msgspec.json.Decoder(_PartedReview).decode
 _decode_loose = msgspec.json.Decoder(_Loose).decode
+_decode_loose_request = msgspec.json.Decoder(_LooseRequest).decode
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_metadata = msgspec.json.Decoder(_Object).decode
 
 
@@ -316,9 +322,20 @@ def identify(body: bytes) -> tuple[str, str]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _HEAD.match(body[:_HEAD_BYTES])
         return (found["version"].decode(), found["uid"].decode()) if found else (VERSIONS[0], "")
-    uid = loose.request.get("uid") if isinstance(loose.request, dict) else None
-    version = loose.api_version if loose.api_version in VERSIONS else VERSIONS[0]
-    return str(version), uid if isinstance(uid, str) else ""
+    version = _text(loose.api_version)
+    try:
+        uid = _text(_decode_loose_request(loose.request).uid)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        uid = ""
+    return version if version in VERSIONS else VERSIONS[0], uid
+
+
+def _text(raw: msgspec.Raw) -> str:
+    """The text that this is; "" for any other value."""
+    try:
+        return _decode_text(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
 
 
 def encode(decision: Decision, *, api_version: str, uid: str) -> bytes:

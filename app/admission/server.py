@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+import app.serving.metrics  # noqa: F401  what the budgets of ports hold is published
 from app.admission.answering import AnsweringProtocol
 from app.admission.chain import Chain
 from app.admission.connection import BoundedProtocol
@@ -20,7 +21,9 @@ from app.admission.endpoint import ReviewEndpoint
 from app.admission.memo import Memo
 from app.admission.metrics import create_series
 from app.lean import deferred_models
-from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
+from app.serving.listener import CONNECTIONS, Listener, allowed_connections
+from app.serving.memory import Budget
+from app.serving.pool import ConnectionPool, Slot
 
 with deferred_models():  # those of an OpenAPI document, which is never made
     from fastapi import FastAPI, Response
@@ -91,13 +94,17 @@ def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tupl
 class _Server(uvicorn.Server):
     """uvicorn behind our own `Listener`, which bounds connections, and without signal handlers."""
 
+    def __init__(self, config: uvicorn.Config, *, budget: Budget | None, connections: int) -> None:
+        super().__init__(config)
+        self._budget, self._connections = budget, connections
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        pool = ConnectionPool(allowed_connections())
+        pool = ConnectionPool(allowed_connections(self._connections), budget=self._budget)
 
         app = self.config.app
         kind = partial(AnsweringProtocol, endpoints=app.endpoints) if isinstance(app, ReviewApp) else BoundedProtocol
@@ -111,8 +118,18 @@ class _Server(uvicorn.Server):
         self.started = True
 
 
-def make_server(app: ASGIApp, *, context: ssl.SSLContext | None = None, grace_seconds: int = 10) -> uvicorn.Server:
-    """A server for `app`, over TLS where a context is given; `serve(sockets=[…])` runs it until `should_exit`."""
+def make_server(
+    app: ASGIApp,
+    *,
+    context: ssl.SSLContext | None = None,
+    grace_seconds: int = 10,
+    budget: Budget | None = None,
+    connections: int = CONNECTIONS,
+) -> uvicorn.Server:
+    """A server for `app`, over TLS where a context is given; `serve(sockets=[…])` runs it until `should_exit`.
+
+    `budget` bounds the bytes that its requests hold, where it is not that of any port.
+    """
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -127,4 +144,4 @@ def make_server(app: ASGIApp, *, context: ssl.SSLContext | None = None, grace_se
         timeout_graceful_shutdown=grace_seconds,
         ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
     )
-    return _Server(config)
+    return _Server(config, budget=budget, connections=connections)

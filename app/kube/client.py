@@ -32,16 +32,23 @@ _PATCH_TYPES: dict[PatchType, str] = {
 _APPLY = "application/apply-patch+yaml"
 
 
+PAGE_BYTES = 32 * 1024 * 1024
+"""Of one page of a list. Objects are written by users and may have some MiB; decoded, a page is several times larger.
+"""
+
+
 class Page(NamedTuple):
     """One page of a list: its objects, the version to watch from, and the token of the next page ("" at the end).
 
-    `skipped` counts objects that are nested too deeply to be decoded; they are not in `items`.
+    `skipped` counts objects that are nested too deeply to be decoded; they are not in `items`. `limit` is how many were
+    asked for.
     """
 
     items: list[JSON]
     resource_version: str
     continue_token: str
     skipped: int = 0
+    limit: int = 0
 
 
 class Request(NamedTuple):
@@ -113,10 +120,19 @@ class KubeClient:
         limit: int = 500,
         continue_token: str = "",
     ) -> Page:
+        """At most `limit` objects (0: all), or fewer where so many have more than `PAGE_BYTES`."""
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        query |= {"limit": str(limit or ""), "continue": continue_token}
-        request = Request("GET", resource.path(namespace=namespace), query)
-        answer = await self._session.json(request, decode=decode_list)
+        while True:
+            query |= {"limit": str(limit or ""), "continue": continue_token}
+            request = Request("GET", resource.path(namespace=namespace), query)
+            try:
+                most = PAGE_BYTES if limit > 1 else None
+                answer = await self._session.json(request, decode=decode_list, most=most)
+                break
+            except ApiError as error:
+                if not error.too_large:
+                    raise
+                limit = max(1, limit // 8)
         metadata, items = answer.get("metadata") or {}, answer.get("items") or []
         if not isinstance(metadata, dict) or not isinstance(items, list):
             raise ApiError(f"{request.what}: the answer is not a list", status=0)
@@ -127,7 +143,7 @@ class KubeClient:
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
         version, token = str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or "")
-        return Page(found, version, token, len(items) - len(found))
+        return Page(found, version, token, len(items) - len(found), limit)
 
     def watch(
         self,

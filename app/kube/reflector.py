@@ -239,6 +239,7 @@ class Reflector:
                     self._poison(error)
             for _ in range(page.skipped):
                 self._poison(PoisonError("nested too deeply to be decoded"))
+            self._limit = page.limit or self._limit  # those behind it may be as large
             token = page.continue_token
             if not token:
                 break

@@ -20,7 +20,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from app.errors import ApiError, UsageError
+from app.errors import TOO_LARGE, ApiError, UsageError
 from app.kube.answers import MESSAGE_LIMIT, delay_of, error_of_status, error_of_transport, status_in
 from app.kube.client import KubeClient, Request
 from app.kube.credentials import Credentials, Impersonation, load_credentials, stamps
@@ -130,12 +130,19 @@ class Session:
         except _FAULTS as error:
             raise error_of_transport(request.what, error) from error
 
-    async def json(self, request: Request, *, decode: Callable[[bytes], Any] = decode_json) -> JSON:
-        """The object in the answer, as `decode` reads it. Raises ApiError where there is none."""
+    async def json(
+        self, request: Request, *, decode: Callable[[bytes], Any] = decode_json, most: int | None = None
+    ) -> JSON:
+        """The object in the answer, as `decode` reads it. Raises ApiError where there is none.
+
+        One of more than `most` bytes is not read to its end: that is an ApiError with `too_large`.
+        """
         try:
             async with asyncio.timeout(self.deadline):
                 with _closing(await self._send(request)) as answer:
-                    decoded = decode(await answer.read())
+                    decoded = decode(
+                        await answer.read() if most is None else await _bounded(answer, request.what, most)
+                    )
         except msgspec.DecodeError as error:
             raise ApiError(f"{request.what}: the answer is not JSON", status=0) from error
         except RecursionError as error:
@@ -302,6 +309,16 @@ def completed_lines(unfinished: list[bytes], chunk: bytes) -> list[bytes]:
     lines = [b"".join(unfinished), *others]
     unfinished[:] = [lines.pop()]
     return [line for line in lines if line.strip()]
+
+
+async def _bounded(response: aiohttp.ClientResponse, what: str, most: int) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
+            raise ApiError(f"{what}: the answer has more than {most} bytes", status=0, reason=TOO_LARGE)
+    return b"".join(chunks)
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

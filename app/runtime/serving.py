@@ -29,6 +29,7 @@ from app.kube.transport import connect
 from app.registry import WINGS, parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
 from app.runtime.review_log import Denials, ReviewLog
+from app.serving.memory import Budget
 from app.serving.metrics import refresh
 from app.serving.tls import ServingCertificate
 from app.settings.webhook import WebhookSettings
@@ -84,6 +85,7 @@ class Serving:
                 draining=lambda: self._stopping,
             ),
             context=self._certificate.context,
+            budget=Budget(settings.undecided_bytes_each, port="reviews"),
             # A review that began must be able to use up its deadline.
             grace_seconds=math.ceil(settings.deadline_seconds) + 2,
         )

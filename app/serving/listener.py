@@ -1,33 +1,29 @@
-"""Binds the sockets of a role, accepts their connections, and bounds how many are open, with TLS begun or not.
-
-Each connection costs memory and a descriptor before it has said anything. Where all slots are taken, the oldest
-connection that carries nothing gives way to the newest: first those that never brought a whole request, then those
-that wait for the next one. A request under way is never cut off; where all slots carry one, the newest is refused.
-"""
+"""Binds the sockets of a role, and accepts their connections while the pool has slots, with TLS begun or not."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import resource
 import socket
 import ssl
-from collections import OrderedDict
 from collections.abc import Callable
 
 import structlog
 
 from app.errors import UsageError
 from app.logs import LogDedup
+from app.serving.pool import ConnectionPool, Slot
 
-CONNECTIONS = 2048
-"""On one port of one process. An idle one costs about 50 KiB under TLS, and an API server keeps a few dozen."""
+CONNECTIONS = 1024
+"""On one port of one process. An idle one costs 50 to 310 KiB under TLS, and an API server keeps a few dozen."""
 
 HANDSHAKE_SECONDS = 10.0
 
 _RESERVED = 256
 """Descriptors that are left for files, watches and clients of ours."""
+_RECEIVED_BYTES = 48 * 1024
+"""What the kernel keeps of a connection that is not read, and so about what one read brings. Under TLS each connection
+keeps buffers for the largest read that it ever had: with the kernel's default some 900 KiB."""
 _AT_ONCE = 64
 """Connections accepted between two turns of the loop."""
 _PAUSE_SECONDS = 0.1
@@ -83,88 +79,6 @@ def allowed_connections(wanted: int = CONNECTIONS, *, descriptors: int = 2) -> i
     return wanted if limit == resource.RLIM_INFINITY else min(wanted, max(16, (limit - _RESERVED) // descriptors))
 
 
-class Slot:
-    """A place in the pool for one connection; `close` ends that connection at once."""
-
-    __slots__ = ("_pool", "close")
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
-        self.close: Callable[[], object] = lambda: None
-
-    def busy(self) -> None:
-        self._pool.fresh.pop(self, None)
-        self._pool.idle.pop(self, None)
-
-    def idle(self) -> None:
-        if self in self._pool.taken:
-            self._pool.idle[self] = None
-
-    def served(self) -> None:
-        """It was busy and is idle again."""
-        # An answer that came before the whole request has left it in both.
-        if self in self._pool.idle and self not in self._pool.fresh:
-            self._pool.idle.move_to_end(self)
-        else:
-            self.busy()
-            self.idle()
-
-    def release(self) -> None:
-        """The connection is closed. A second call has no effect."""
-        self.busy()
-        pool = self._pool
-        if self in pool.taken:
-            pool.taken.remove(self)
-            pool.ended += 1
-            if pool.ended >= pool.limit:
-                pool.ended = 0
-                _give_memory_back()
-        # Breaks the reference cycle, which would keep the memory of the connection until the next collection.
-        self.close = lambda: None
-
-
-class ConnectionPool:
-    """The slots of one port. Those in `fresh` and `idle` may be closed for a new connection, the oldest first."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.ended = 0
-        self.taken: set[Slot] = set()
-        self.fresh: OrderedDict[Slot, None] = OrderedDict()
-        self.idle: OrderedDict[Slot, None] = OrderedDict()
-
-    def acquire(self) -> Slot | None:
-        """A slot, if necessary that of another connection; None where all of them carry requests."""
-        if len(self.taken) >= self.limit and not self.evict():
-            return None
-        slot = Slot(self)
-        self.taken.add(slot)
-        self.fresh[slot] = None
-        return slot
-
-    def evict(self) -> bool:
-        """Close the oldest connection without a request; False where all of them carry one."""
-        slot = next(iter(self.fresh or self.idle), None)
-        if slot is None:
-            return False
-        close = slot.close
-        slot.release()
-        close()
-        return True
-
-
-def _give_memory_back() -> None:
-    """Collect all cycles and trim the heap: some 30 ms after thousands of connections.
-
-    A connection leaves cycles behind, and pieces of its buffers between those of others. Neither the garbage collector,
-    which counts objects and not bytes, nor the allocator would free them in time: the process would grow in a flood.
-    """
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
-    if trim is not None:
-        trim(0)
-
-
 _REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate",
     "HTTP_REQUEST": "the client speaks HTTP without TLS",
@@ -208,6 +122,7 @@ class Listener:
         listener.setblocking(False)
         # What is accepted inherits it; uvloop would set it for each connection.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
         listener.listen(backlog)
         self._loop.add_reader(listener, self._accept)
 

@@ -16,6 +16,10 @@ from app.settings.source import LOGS, SERVING, TLS, DnsLabel, Flag, Items, NotEm
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
+UNDECIDED_BYTES = 64 * 1024 * 1024
+LEAST_BYTES = 16 * 1024 * 1024
+"""Of one process: half of it, which is for one client, holds the largest body."""
+
 _SOURCE = "Attachments"
 _DEBUG = 4
 
@@ -29,6 +33,9 @@ class WebhookSettings(RoleSettings):
     port: Annotated[Port, Flag("TLS port", SERVING)] = 8443
     workers: Annotated[int, Flag("Worker processes", SERVING)] = Field(1, ge=1, le=64)
     deadline_seconds: Annotated[float, Flag("Longest time for one review", SERVING)] = Field(8.0, gt=0, le=30)
+    undecided_bytes: Annotated[
+        int, Flag("Bytes of requests in memory that are not answered yet; workers share them", SERVING)
+    ] = Field(UNDECIDED_BYTES, ge=LEAST_BYTES)
     drain_seconds: Annotated[float, Flag("How long to keep serving after SIGTERM, while unready", SERVING)] = Field(
         5.0, ge=0, le=600
     )
@@ -71,6 +78,11 @@ class WebhookSettings(RoleSettings):
         verbosity = given.get("verbosity")
         loud = isinstance(verbosity, int) and verbosity >= _DEBUG and "log_level" not in given
         return super().load(given | {"log_level": "debug"} if loud else given, environment=environment)
+
+    @property
+    def undecided_bytes_each(self) -> int:
+        """Of one worker."""
+        return max(LEAST_BYTES, self.undecided_bytes // self.workers)
 
     @property
     def level(self) -> str:

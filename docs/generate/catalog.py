@@ -20,11 +20,12 @@ _ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
     "app.metrics": tuple(BY_NAME),
     "app.kube.metrics": tuple(BY_NAME),
     "app.admission.metrics": ("webhook",),
-    "app.serving.metrics": ("webhook", "gateway", "agent"),
+    "app.serving.metrics": tuple(BY_NAME),
     **{module: roles for wing in WINGS for module, roles in wing.metrics.items()},
 }
 _RECONCILING = ("controller", "agent", "certificates", "rmd-node", "claims-node")
 _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
+    "cert_not_after_seconds": ("webhook", "gateway", "agent"),
     "leader": ("controller", "agent"),
     "events_total": ("webhook", "controller", "agent", "rmd-node", "claims-node"),
     "reconcile_total": _RECONCILING,

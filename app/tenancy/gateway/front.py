@@ -17,7 +17,8 @@ import structlog
 
 from app.kube.rate import Rate
 from app.logs import LogDedup
-from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
+from app.serving.listener import Listener, allowed_connections
+from app.serving.pool import ConnectionPool, Slot
 from app.tenancy.gateway.relaying import ALONE, End, FrameCosts
 from app.tenancy.gateway.settings import Limits
 

@@ -23,7 +23,7 @@ class Limits:
 
     message_bytes: int = 4 * 1024 * 1024
     """The largest message that is read."""
-    connections: int = 4096
+    connections: int = 2048
     """Open at a time, those whose handshake is not over among them. Where all are taken, the oldest that is of no known
     caller gives way. Each costs some 50 KiB."""
     connections_per_tenant: int = 32

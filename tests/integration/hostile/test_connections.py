@@ -23,7 +23,7 @@ from tests.support.webhook_process import Webhook, load_review
 
 MANY = 10_000
 GROWTH = 240
-"""MiB, for 2,048 places; 10,000 handshakes that never begin would take 500, and those that fail as much again."""
+"""MiB, for 1,024 places; 10,000 handshakes that never begin would take 500, and those that fail as much again."""
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32)
 POST = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 LIMIT = 7 * 1024 * 1024

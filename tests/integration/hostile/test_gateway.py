@@ -36,7 +36,7 @@ from tests.support.waiting import PATIENCE, eventually
 
 MANY = 10_000
 GROWTH = 320
-"""MiB, for 4,096 connections."""
+"""MiB, for 2,048 connections."""
 KEPT = Limits().connections
 UNKNOWN = {"UNKNOWN", "INTERNAL", "DATA_LOSS"}
 """What would be a fault of ours."""

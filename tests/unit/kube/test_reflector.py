@@ -38,6 +38,21 @@ def fast() -> Backoff:
     return Backoff(base=0.01, cap=0.05)
 
 
+async def test_pages_of_large_objects_are_asked_for_with_fewer_of_them(
+    server: ApiServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.kube.client.PAGE_BYTES", 50_000)
+    for number in range(20):
+        server.put(config_map(f"m{number}", value=str(number), more="x" * 10_000))
+    store = Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, page_size=20).run()):
+        await asyncio.wait_for(store.wait_synced(), PATIENCE)
+        assert len(store) == 20
+    lists = [request for request in server.requests if "watch" not in request]
+    asked = [re.findall(r"limit=(\d+)", request)[0] for request in lists]
+    assert asked == ["20"] + ["2"] * 10
+
+
 async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: KubeClient) -> None:
     for number in range(25):
         server.put(config_map(f"m{number}", value=str(number)))
