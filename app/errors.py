@@ -53,13 +53,16 @@ EXCEEDED_QUOTA = "exceeded quota"
 """Part of the message for an object that exceeds a ResourceQuota. Only this text distinguishes it from a denial."""
 DRIVER_PERMISSION = 'requires resource="resourceclaims/driver"'
 """Part of the message, with HTTP 422, for a status of a ResourceClaim whose writer may not act for a driver."""
+TOO_LARGE = (
+    # More than etcd takes; the second comes from its client, for what is larger still.
+    "etcdserver: request is too large",
+    "rpc error: code = ResourceExhausted desc = trying to send message larger than max",
+)
 REJECTED = (
     # Server-side apply: a field that this version of the API has not, or a value of another type.
     "failed to create typed patch object",
     "failed to convert new object",
-    # More than etcd takes; the second comes from its client, for what is larger still.
-    "etcdserver: request is too large",
-    "rpc error: code = ResourceExhausted desc = trying to send message larger than max",
+    *TOO_LARGE,
 )
 """How an API server begins what it says, with HTTP 500 and no reason, of an object that it will never take."""
 
@@ -101,6 +104,14 @@ class ApiError(Transient):
         if self.status == 500 and not self.reason:
             return str(self).partition("HTTP 500: ")[2].startswith(REJECTED)
         return self.status in (400, 413, 422)
+
+    @property
+    def too_large(self) -> bool:
+        """The object has more bytes, or a field more items, than the API server takes."""
+        text = str(self).partition(f"HTTP {self.status}: ")[2]
+        if self.status == 422:
+            return ": Too long: " in text or ": Too many: " in text
+        return self.status == 413 or (self.status == 500 and not self.reason and text.startswith(TOO_LARGE))
 
     @property
     def lacks_driver(self) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from app.errors import ApiError
 from app.kube.resources import Resource
+from app.kube.turns import request_place
 from app.wire import JSON, decode_list
 
 if TYPE_CHECKING:  # both load the official client
@@ -111,7 +112,8 @@ class KubeClient:
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query |= {"limit": str(limit or ""), "continue": continue_token}
         request = Request("GET", resource.path(namespace=namespace), query)
-        answer = await self._session.json(request, decode=decode_list)
+        async with request_place():
+            answer = await self._session.json(request, decode=decode_list)
         metadata, items = answer.get("metadata") or {}, answer.get("items") or []
         if not isinstance(metadata, dict) or not isinstance(items, list):
             raise ApiError(f"{request.what}: the answer is not a list", status=0)
@@ -218,7 +220,8 @@ class KubeClient:
 
     async def get_path(self, path: str) -> JSON:
         """GET of any API path that answers JSON (`/version`, discovery); `path` comes from our own code."""
-        return await self._session.json(Request("GET", path))
+        async with request_place():
+            return await self._session.json(Request("GET", path))
 
     async def relayed(self, path: str) -> bytes:
         """GET of a path that the API server relays (`…/pods/NAME:PORT/proxy/…`): the beginning of the answer's body.
@@ -229,7 +232,7 @@ class KubeClient:
         return await self._session.relayed(Request("GET", path))
 
     async def _write(self, request: Request) -> JSON:
-        async with self.passing():
+        async with request_place(), self.passing():
             return await self._session.json(request)
 
 

@@ -40,7 +40,7 @@ def scripted(*verdicts: Result | Exception) -> tuple[list[str], Callable[[str], 
 async def test_starts_only_after_every_store_is_synced() -> None:
     stores = [Store(dict), Store(dict)]
     seen, reconcile = scripted(Done())
-    controller = Controller("c", reconcile, stores=stores)
+    controller = Controller("c", reconcile, stores=stores, turn=None)
     controller.enqueue("early")
     async with running(controller.run()):
         stores[0].mark_synced()
@@ -52,7 +52,7 @@ async def test_starts_only_after_every_store_is_synced() -> None:
 
 async def test_first_run_and_resync_cover_every_key() -> None:
     seen, reconcile = scripted(Done())
-    async with running(Controller("c", reconcile, keys=lambda: ["a", "b"], resync=0.05).run()):
+    async with running(Controller("c", reconcile, keys=lambda: ["a", "b"], resync=0.05, turn=None).run()):
         await eventually(lambda: seen.count("a") >= 3 and seen.count("b") >= 3)
 
 
@@ -69,7 +69,7 @@ async def test_first_run_and_resync_cover_every_key() -> None:
 async def test_tried_again(verdict: Result | Exception, outcome: str) -> None:
     counted = outcomes()
     seen, reconcile = scripted(verdict, Done())
-    controller = Controller("c", reconcile)
+    controller = Controller("c", reconcile, turn=None)
     async with running(controller.run()):
         controller.enqueue("a")
         await eventually(lambda: counted() == {outcome: 1, "done": 1})
@@ -80,7 +80,7 @@ async def test_tried_again(verdict: Result | Exception, outcome: str) -> None:
 async def test_not_tried_again_until_added_anew(verdict: Result | Exception, outcome: str) -> None:
     counted = outcomes()
     seen, reconcile = scripted(verdict)
-    controller = Controller("c", reconcile)
+    controller = Controller("c", reconcile, turn=None)
     async with running(controller.run()):
         controller.enqueue("a")
         await eventually(lambda: counted() == {outcome: 1})
@@ -91,9 +91,9 @@ async def test_not_tried_again_until_added_anew(verdict: Result | Exception, out
 
 
 async def test_delay_of_the_fault_is_a_lower_bound() -> None:
-    queue: WorkQueue[str] = WorkQueue(random=lambda: 0.0)
     seen, reconcile = scripted(Transient("busy", delay=30), Done())
-    controller = Controller("c", reconcile, queue=queue)
+    controller = Controller("c", reconcile, turn=None)
+    controller.queue = WorkQueue(random=lambda: 0.0)
     async with running(controller.run()):
         controller.enqueue("a")
         await asyncio.sleep(0.05)
@@ -109,7 +109,7 @@ async def test_one_key_that_hangs_does_not_stop_the_others() -> None:
         finished.append(key)
         return Done()
 
-    controller = Controller("c", reconcile, workers=2, drain=0.01)
+    controller = Controller("c", reconcile, workers=2, drain=0.01, turn=None)
     async with running(controller.run()):
         for key in ("hangs", "a", "b", "hangs"):
             controller.enqueue(key)
@@ -125,7 +125,7 @@ async def test_cancellation_lets_work_under_way_finish_and_begins_none() -> None
         events.append(f"end {key}")
         return Done()
 
-    controller = Controller("c", reconcile, workers=1)
+    controller = Controller("c", reconcile, workers=1, turn=None)
     controller.enqueue("a")
     controller.enqueue("b")
     task = asyncio.create_task(controller.run())
@@ -148,7 +148,7 @@ async def test_work_that_outlasts_the_drain_is_cancelled_and_awaited() -> None:
             events.append("cleaned up")
         return Done()
 
-    controller = Controller("c", reconcile, drain=0.02)
+    controller = Controller("c", reconcile, drain=0.02, turn=None)
     controller.enqueue("a")
     task = asyncio.create_task(controller.run())
     await asyncio.sleep(0.02)
@@ -165,7 +165,7 @@ async def test_failing_key_source_ends_the_run_visibly() -> None:
         raise RuntimeError("no keys")
 
     with pytest.raises(RuntimeError, match="no keys"):
-        await asyncio.wait_for(Controller("c", scripted(Done())[1], keys=keys).run(), PATIENCE)
+        await asyncio.wait_for(Controller("c", scripted(Done())[1], keys=keys, turn=None).run(), PATIENCE)
 
 
 async def test_nothing_is_begun_from_a_cache_in_doubt_and_everything_is_looked_at_after_it() -> None:
@@ -179,7 +179,7 @@ async def test_nothing_is_begun_from_a_cache_in_doubt_and_everything_is_looked_a
 
     for store in stores:
         store.mark_synced()
-    controller = Controller("c", reconcile, stores=stores, keys=lambda: ["a", "b"], resync=None)
+    controller = Controller("c", reconcile, stores=stores, keys=lambda: ["a", "b"], resync=None, turn=None)
     async with running(controller.run()):
         await eventually(lambda: len(doubts) == 2)
         stores[1].suspect()
@@ -195,7 +195,7 @@ async def test_a_doubt_holds_up_no_stop() -> None:
     store: Store[object] = Store(dict)
     store.mark_synced()
     seen, reconcile = scripted(Done())
-    controller = Controller("c", reconcile, stores=[store], drain=60)
+    controller = Controller("c", reconcile, stores=[store], drain=60, turn=None)
     async with running(controller.run()):
         store.suspect()
         controller.enqueue("a")
@@ -206,7 +206,7 @@ async def test_a_doubt_holds_up_no_stop() -> None:
 async def test_many_keys_that_wait_for_nothing_leave_the_loop_to_others() -> None:
     """A Lease has to be renewed meanwhile."""
     seen, reconcile = scripted(Done())
-    controller = Controller("c", reconcile, workers=2)
+    controller = Controller("c", reconcile, workers=2, turn=None)
     for number in range(1000):
         controller.enqueue(str(number))
     passes = 0
