@@ -58,9 +58,9 @@ class Controller(Generic[K]):
     for the next request of a key that has thousands, or for an answer that does not come. `turn` None is for keys that
     belong to no namespace: `workers` of them are under way at a time.
 
-    Transient is tried again after its delay or the key's backoff. Terminal, and what is too large for the API server, is
-    logged and not tried again until the key is added again. Any other exception is a bug, logged with its traceback and
-    tried again like Transient.
+    Transient is tried again after its delay or the key's backoff. Terminal, and what is too large for the API server,
+    is logged and not tried again until the key is added again. Any other exception is a bug, logged with its traceback
+    and tried again like Transient.
     `keys` lists every key for the first run and the resync, which happens every `resync` seconds (None: never).
     """
 

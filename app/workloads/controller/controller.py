@@ -27,9 +27,9 @@ class ControllerOptions:
     """Times are in seconds. `workers` requests for companions are under way at a time; tenants take turns.
 
     `resync` is the time between two sweeps. `status_workers` statuses of workloads are written at a time, and a third
-    as many of rules. A rule's status is written at most once in `status_interval`, and once in ten of them while only the number of
-    companions that run changes all the time. A companion that was lost is replaced at once, and
-    then after pauses that begin with `restart_pause`.
+    as many of rules. A rule's status is written at most once in `status_interval`, and once in ten of them while only
+    the number of companions that run changes all the time. A companion that was lost is replaced at once, and then
+    after pauses that begin with `restart_pause`.
     """
 
     placement: PlacementOptions = field(default_factory=PlacementOptions)

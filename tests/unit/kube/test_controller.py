@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 from app.errors import ApiError, Terminal, Transient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.queue import WorkQueue
-from app.kube.store import Store
+from app.kube.store import Key, Store
+from app.kube.turns import request_place
 from tests.support.counting import Counted
 from tests.support.running import running
 from tests.support.waiting import PATIENCE, eventually
@@ -76,7 +77,20 @@ async def test_tried_again(verdict: Result | Exception, outcome: str) -> None:
     assert seen == ["a", "a"]
 
 
-@pytest.mark.parametrize(("verdict", "outcome"), [(Done(), "done"), (Terminal("wrong"), "terminal")])
+_LARGE = "PATCH /apis/g/v1/namespaces/n/things/a/status: HTTP "
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome"),
+    [
+        (Done(), "done"),
+        (Terminal("wrong"), "terminal"),
+        (ApiError(f"{_LARGE}413: Request entity too large: limit is 3145728", status=413), "terminal"),
+        (ApiError(f"{_LARGE}500: etcdserver: request is too large", status=500), "terminal"),
+        (ApiError(f"{_LARGE}422: status.items: Too many: 19: must have at most 18 items", status=422), "terminal"),
+        (ApiError(f"{_LARGE}422: message: Too long: may not be more than 32768 bytes", status=422), "terminal"),
+    ],
+)
 async def test_not_tried_again_until_added_anew(verdict: Result | Exception, outcome: str) -> None:
     counted = outcomes()
     seen, reconcile = scripted(verdict)
@@ -215,3 +229,75 @@ async def test_many_keys_that_wait_for_nothing_leave_the_loop_to_others() -> Non
             await asyncio.sleep(0)
             passes += 1
     assert passes > 400
+
+
+Log = list[tuple[str, str]]
+
+
+def sending(requests: dict[str, int], log: Log) -> Callable[[Key], Awaitable[Result]]:
+    """A reconcile with so many requests for each object of a namespace; the log has each of them in their order."""
+
+    async def reconcile(key: Key) -> Result:
+        for _ in range(requests[key[0]]):
+            async with request_place():
+                await asyncio.sleep(0)
+                log.append(key)
+        log.append((key[0], "done"))
+        return Done()
+
+    return reconcile
+
+
+@pytest.mark.parametrize("workers", [2, 4, 16])
+async def test_a_namespace_waits_for_two_rounds_of_requests_of_others_for_each_of_its_own(workers: int) -> None:
+    """However many objects the others have, and however many requests each of them takes."""
+    log: Log = []
+    reconcile = sending({"loud": 1000, "louder": 1000, "quiet": 3}, log)
+    controller: Controller[Key] = Controller("c", reconcile, workers=workers, resync=None)
+    for namespace in ("loud", "louder"):
+        for number in range(100):
+            controller.enqueue((namespace, str(number)))
+    async with running(controller.run()):
+        await eventually(lambda: len(log) > 500)
+        controller.enqueue(("quiet", "a"))
+        begin = len(log)
+        await eventually(lambda: ("quiet", "done") in log)
+    between = [key for key in log[begin : log.index(("quiet", "done"))] if key[0] != "quiet"]
+    # For each of the three: a round until there is a place, and a round that is answered beside it.
+    assert len(between) <= 3 * 2 * workers
+
+
+async def test_requests_without_an_answer_leave_places_to_other_namespaces() -> None:
+    done: list[Key] = []
+
+    async def reconcile(key: Key) -> Result:
+        async with request_place():
+            if key[0] == "hangs":
+                await asyncio.Event().wait()
+        done.append(key)
+        return Done()
+
+    controller: Controller[Key] = Controller("c", reconcile, workers=4, resync=None, drain=0.01)
+    async with running(controller.run()):
+        for number in range(100):
+            controller.enqueue(("hangs", str(number)))
+        controller.enqueue(("quiet", "a"))
+        await eventually(lambda: done == [("quiet", "a")])
+
+
+async def test_workers_come_as_keys_do() -> None:
+    """A namespace may have 16 times as many keys under way as workers; tasks for none of them wait idle."""
+    free = asyncio.Event()
+
+    async def reconcile(_key: Key) -> Result:
+        await free.wait()
+        return Done()
+
+    controller: Controller[Key] = Controller("c", reconcile, workers=4, resync=None)
+    before = len(asyncio.all_tasks())
+    async with running(controller.run()):
+        for number in range(5):
+            controller.enqueue((str(number), "a"))
+        await eventually(lambda: controller.queue.working == 5)
+        assert len(asyncio.all_tasks()) <= before + 5 + 3  # the run, the feed, and the worker that waits for a key
+        free.set()
