@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from app.text import moment, stamp
+from app.text import MESSAGE, cut, moment, stamp
 from app.wire import JSON
 
 Truth = Literal["True", "False", "Unknown"]
@@ -30,12 +30,15 @@ def since(before: JSON, kind: str, value: str, *, now: str) -> str:
 def set_condition(
     owner: JSON, kind: str, truth: Truth, reason: str, message: str = "", *, now: datetime, generation: int = 0
 ) -> None:
-    """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out."""
+    """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out.
+
+    A longer message than `MESSAGE` is cut: the parts of others in it have no bound, and an API server takes 32 KiB.
+    """
     after: JSON = {
         "type": kind,
         "status": truth,
         "reason": reason,
-        "message": message,
+        "message": cut(message, MESSAGE),
         "lastTransitionTime": since(owner, kind, truth, now=stamp(now)),
     }
     if generation:

@@ -19,6 +19,7 @@ from app.appwrappers.admission.updates import same, update_problems
 from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
 from app.appwrappers.podsets.inference import pod_sets_of
+from app.appwrappers.sizes import count_problems
 from app.kube.configuration import Configuration
 from app.wire import JSON
 
@@ -55,6 +56,7 @@ class AppWrapperCheck:
 
     async def _created(self, request: Request, obj: JSON, plan: Plan) -> None:
         metadata, spec = mapping(obj, "metadata"), obj.get("spec")
+        refuse(list(count_problems(_components(spec))), reason=_REASON)  # before it asks for rights to each of them
         name = str(metadata.get("name") or request.name or "")
         problems = list(component_problems(spec, name=name, namespace=request.namespace, most=self._most()))
         readable = not problems

@@ -12,6 +12,7 @@ from typing import Any
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, inferred, read_pod_set
+from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kube.owners import controller_of
 from app.text import quoted
 from app.wire import JSON
@@ -24,6 +25,9 @@ def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> It
     components = spec.get("components") if isinstance(spec, dict) else None
     if not isinstance(components, list) or not all(isinstance(one, dict) for one in components):
         yield f"{PATH}: want a list of components, each with a template"
+        return
+    if too_many := list(count_problems(components)):
+        yield from too_many
         return
     problems: list[str] = []
     total, pods = 0, 0
@@ -43,6 +47,10 @@ def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> It
         yield f"{PATH}: components contains no podspecs: want at least one podSet"
     elif not problems and not pods:
         yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
+    elif pods > MOST_PODS:
+        yield f"{PATH}: all podSets have {pods} Pods together: want at most {MOST_PODS}, as a Workload counts no more"
+    elif not problems and total <= most:
+        yield from size_problems(components)
 
 
 def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ _CRASH_LOOP = "CrashLoopBackOff"
 
 @dataclass(frozen=True, slots=True)
 class AppWrapper:
-    """`document` is the JSON of `spec.components`. `annotations` are those that the controller reads."""
+    """`documents` are the JSON of each of `spec.components`. `annotations` are those that the controller reads."""
 
     key: Key
     uid: str
@@ -40,12 +40,16 @@ class AppWrapper:
     ours: bool
     queue: str
     annotations: Mapping[str, str]
-    document: bytes
+    documents: tuple[bytes, ...]
     status: JSON
 
     @property
     def components(self) -> list[JSON]:
-        found: list[JSON] = decode_json(self.document)
+        return [self.component(index) for index in range(len(self.documents))]
+
+    def component(self, index: int) -> JSON:
+        """One of them alone: to read all of them for each one takes the square of their size."""
+        found: JSON = decode_json(self.documents[index])
         return found
 
     @property
@@ -78,7 +82,7 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
         ours=spec.get("managedBy") in (None, "", MANAGER),
         queue=(metadata.get("labels") or {}).get(QUEUE_NAME, ""),
         annotations={name: value for name, value in annotations.items() if name.startswith(ANNOTATIONS)},
-        document=encode_json(spec.get("components") or []),
+        documents=tuple(map(encode_json, spec.get("components") or ())),
         status=obj.get("status") or {},
     )
 
