@@ -7,11 +7,13 @@ from the spec: one that could not be written later is found before anything is c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from app.appwrappers.model import RESOURCES_DEPLOYED
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at
-from app.kube.names import DNS_SUBDOMAIN_LIMIT
+from app.kube.names import DNS_LABEL_LIMIT
+from app.text import cut
 from app.wire import JSON, encode_json, size_as_go
 
 MOST_COMPONENTS = 256
@@ -21,16 +23,20 @@ MOST_BYTES = 1024 * 1024
 MOST_PODS = 2**31 - 1
 """Of all podSets: what the field `count` of a podSet of Kueue can say."""
 REMARK = 256
-"""Characters of the message in the status of a component."""
+"""Bytes of the message in the status of a component."""
 _ESCAPED = 6
 """Bytes that a character may take in the JSON that an API server stores."""
-_CONDITION: JSON = {
-    "type": RESOURCES_DEPLOYED,
-    "status": "Unknown",
-    "reason": "ComponentCreatedSuccessfully",
-    "message": "",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-    "observedGeneration": 2**63 - 1,
+_CONDITIONS: JSON = {
+    "conditions": [
+        {
+            "type": RESOURCES_DEPLOYED,
+            "status": "Unknown",
+            "reason": "ComponentCreatedSuccessfully",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 2**63 - 1,
+        }
+    ]
 }
 
 
@@ -43,14 +49,31 @@ def count_problems(components: Sequence[object]) -> Iterator[str]:
         )
 
 
-def size_problems(components: Sequence[JSON]) -> Iterator[str]:
-    """What could not be stored. Raises ValueError for components whose podSets cannot be found."""
-    spec, status, workload = size_as_go(encode_json(components)), 0, 0
+class Sizes(NamedTuple):
+    """Bytes as an API server stores them. `status` is the most that the statuses of all components can have.
+
+    `workload` are the Pod templates of all podSets: a Workload of Kueue has each, and one may be part of another.
+    """
+
+    spec: int
+    status: int
+    workload: int
+
+
+def sizes_of(components: Sequence[JSON]) -> Sizes:
+    """Raises ValueError for components whose podSets cannot be found."""
+    status, workload = 0, 0
     for component in components:
-        status += size_as_go(encode_json(component_status(component))) + DNS_SUBDOMAIN_LIMIT
-        status += size_as_go(encode_json(_CONDITION)) + _ESCAPED * REMARK
-        for one in pod_sets_of(component):
-            workload += size_as_go(encode_json(pod_template_at(component["template"], one.path)))
+        name = str((component["template"].get("metadata") or {}).get("name") or "")
+        status += _size(component_status(component)) + max(DNS_LABEL_LIMIT, len(name))
+        status += _size(_CONDITIONS) + REMARK
+        workload += sum(_size(pod_template_at(component["template"], one.path)) for one in pod_sets_of(component))
+    return Sizes(_size(components), status, workload)
+
+
+def size_problems(components: Sequence[JSON]) -> Iterator[str]:
+    """What could not be stored. Raises ValueError as `sizes_of`."""
+    spec, status, workload = sizes_of(components)
     if spec + status > MOST_BYTES:
         yield (
             f"spec.components: {spec} bytes, and a status of up to {status}: want at most {MOST_BYTES} together, as an "
@@ -61,6 +84,16 @@ def size_problems(components: Sequence[JSON]) -> Iterator[str]:
             f"spec.components: Pod templates of {workload} bytes in all podSets: want at most {MOST_BYTES}, as they "
             "are in one Workload: let no podSet be part of another"
         )
+
+
+def _size(value: object) -> int:
+    return size_as_go(encode_json(value))
+
+
+def remark_of(message: str) -> str:
+    """The message as the status of a component has it."""
+    shown = cut(message, REMARK - 2)  # without the quotes
+    return shown if _size(shown) <= REMARK else cut(message, REMARK // _ESCAPED - 2)
 
 
 def component_status(component: JSON) -> JSON:

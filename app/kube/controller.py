@@ -9,7 +9,6 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -81,14 +80,12 @@ class Controller(Generic[K]):
         self.name, self._reconcile, self._stores, self._keys = name, reconcile, tuple(stores), keys
         self._resync, self._drain, self._turn = resync, drain, turn
         base, cap = backoff
-        if turn is None:
-            self.queue: WorkQueue[K] = WorkQueue(base=base, cap=cap)
-            self._workers = workers
-        else:
+        self.queue: WorkQueue[K] = WorkQueue(base=base, cap=cap)
+        self._workers, self._requests = workers, None
+        if turn is not None:
             each = max(1, workers - max(1, workers // 4))
             self.queue = WorkQueue(base=base, cap=cap, turn=turn, each=each)
-            self._workers = _NAMESPACES_AT_ONCE * workers
-            self._requests = Turns(total=workers, each=each)
+            self._workers, self._requests = _NAMESPACES_AT_ONCE * workers, Turns(total=workers, each=each)
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = 0
         self._ending = False
@@ -180,7 +177,7 @@ class Controller(Generic[K]):
         started = time.monotonic()
         outcome = "done"
         try:
-            with nullcontext() if self._turn is None else requests_under(self._requests, self._turn(key)):
+            with requests_under(self._requests, "" if self._turn is None else self._turn(key)):
                 result = await self._reconcile(key)
             self.queue.forget(key)
             if isinstance(result, RequeueAfter):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from app.text import quoted
 
 DNS_LABEL_LIMIT = 63
-DNS_SUBDOMAIN_LIMIT = 253
+_DNS_SUBDOMAIN_LIMIT = 253
 _HASH_LENGTH = 8
 
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -32,7 +32,7 @@ def check_dns_subdomain(text: str) -> str:
         "lower-case letters, digits, '-' and '.', every part between dots beginning and ending with a letter or "
         "digit, at most 253 characters"
     )
-    return _check(text, rule, DNS_SUBDOMAIN_LIMIT, text.split("."))
+    return _check(text, rule, _DNS_SUBDOMAIN_LIMIT, text.split("."))
 
 
 def _check(text: str, rule: str, limit: int, labels: list[str]) -> str:

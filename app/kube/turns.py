@@ -77,9 +77,9 @@ _REQUESTS: ContextVar[tuple[Turns, str] | None] = ContextVar("requests", default
 
 
 @contextlib.contextmanager
-def requests_under(turns: Turns, name: str) -> Iterator[None]:
-    """Each request that this task sends to the API server takes a place under this name."""
-    before = _REQUESTS.set((turns, name))
+def requests_under(turns: Turns | None, name: str) -> Iterator[None]:
+    """Each request that this task sends to the API server takes a place under this name; none without turns."""
+    before = _REQUESTS.set(None if turns is None else (turns, name))
     try:
         yield
     finally:
