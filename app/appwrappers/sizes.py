@@ -13,7 +13,6 @@ from app.appwrappers.model import RESOURCES_DEPLOYED
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at
 from app.kube.names import DNS_LABEL_LIMIT
-from app.text import cut
 from app.wire import JSON, encode_json, size_as_go
 
 MOST_COMPONENTS = 256
@@ -24,8 +23,6 @@ MOST_PODS = 2**31 - 1
 """Of all podSets: what the field `count` of a podSet of Kueue can say."""
 REMARK = 256
 """Bytes of the message in the status of a component."""
-_ESCAPED = 6
-"""Bytes that a character may take in the JSON that an API server stores."""
 _CONDITIONS: JSON = {
     "conditions": [
         {
@@ -88,12 +85,6 @@ def size_problems(components: Sequence[JSON]) -> Iterator[str]:
 
 def _size(value: object) -> int:
     return size_as_go(encode_json(value))
-
-
-def remark_of(message: str) -> str:
-    """The message as the status of a component has it."""
-    shown = cut(message, REMARK - 2)  # without the quotes
-    return shown if _size(shown) <= REMARK else cut(message, REMARK // _ESCAPED - 2)
 
 
 def component_status(component: JSON) -> JSON:

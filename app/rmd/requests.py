@@ -15,6 +15,8 @@ from app.rmd.cores import cores_in, parse_mask
 from app.text import quoted
 from app.wire import JSON
 
+MOST_NODES = 5000
+"""Nodes of one RmdWorkload: the state of each is in its status. Kubernetes supports clusters of as many."""
 MOST_MBPS = 4294967290
 _UNSIGNED = 2**32 - 1
 MONITORING = ("on", "off")
@@ -87,6 +89,10 @@ def read_spec(spec: JSON) -> Read:
     _check_cores(spec, request, found)
     if request.node_selector and request.nodes:
         found.warnings.append("spec.nodes: has no effect beside spec.nodeSelector")
+    elif len(request.nodes) > MOST_NODES:
+        found.problems.append(
+            f"spec.nodes: got {len(request.nodes)} nodes, want at most {MOST_NODES}: want two objects"
+        )
     elif not request.node_selector and not request.nodes:
         found.warnings.append("spec: neither nodes nor nodeSelector: nothing is reserved on any node")
     return Read(request, tuple(found.problems), tuple(found.warnings))

@@ -26,10 +26,10 @@ from app.appwrappers.model import (
     pod_set_name,
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
-from app.appwrappers.sizes import component_status, remark_of, size_problems
+from app.appwrappers.sizes import REMARK, component_status, size_problems
 from app.kube.conditions import Truth, changed_at, condition, is_true, set_condition
 from app.text import enumerated
-from app.wire import JSON, copied
+from app.wire import JSON, copied, cut_as_go
 
 _NOT_SUSPENDED = "Suspend is false"
 _SUSPENDED = "Suspend is true"
@@ -315,9 +315,8 @@ class _Pass:
         # Only what was created here says the generation: by that the marks of its Pods are known to be there.
         said = condition(status, RESOURCES_DEPLOYED).get("observedGeneration", 0)
         generation = said if truth == "False" else self._wrapper.generation
-        set_condition(
-            status, RESOURCES_DEPLOYED, truth, reason, remark_of(message), now=self._now, generation=generation
-        )
+        message = cut_as_go(message, REMARK)
+        set_condition(status, RESOURCES_DEPLOYED, truth, reason, message, now=self._now, generation=generation)
 
     def _is(self, kind: str) -> bool:
         return is_true(self._status, kind)
