@@ -74,7 +74,7 @@ def size_problems(components: Sequence[JSON]) -> Iterator[str]:
     if spec + status > MOST_BYTES:
         yield (
             f"spec.components: {spec} bytes, and a status of up to {status}: want at most {MOST_BYTES} together, as an "
-            "API server stores no more: take large values into ConfigMaps that exist already"
+            "API server stores no more: take fewer components, or keep large values in ConfigMaps that exist already"
         )
     if workload > MOST_BYTES:
         yield (
