@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 import yaml
 
-from app.text import cut
-
 JSON = dict[str, Any]
 """One decoded Kubernetes object."""
 
@@ -107,8 +105,6 @@ def load_yaml(text: str | bytes) -> Any:
 
 
 _ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
-_WIDEST = 6
-"""Bytes of one escaped character."""
 
 
 def encode_as_go(value: Any) -> bytes:
@@ -124,12 +120,6 @@ def size_as_go(encoded: bytes) -> int:
     """The length of a JSON text as Go writes it, without writing it."""
     wide = sum(map(encoded.count, (b"\xe2\x80\xa8", b"\xe2\x80\xa9")))
     return len(encoded) + 5 * sum(map(encoded.count, (b"<", b">", b"&"))) + 3 * wide
-
-
-def cut_as_go(text: str, limit: int) -> str:
-    """The text, cut to at most `limit` bytes as Go writes it, without the quotes."""
-    shown = cut(text, limit)
-    return shown if size_as_go(encode_json(shown)) <= limit + 2 else cut(text, limit // _WIDEST)
 
 
 def copied(value: JSON) -> JSON:

@@ -27,9 +27,9 @@ from app.appwrappers.model import (
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
 from app.appwrappers.sizes import REMARK, component_status, size_problems
-from app.kube.conditions import Truth, changed_at, condition, is_true, set_condition
+from app.kube.conditions import Truth, changed_at, condition, cut_as_stored, is_true, set_condition
 from app.text import enumerated
-from app.wire import JSON, copied, cut_as_go
+from app.wire import JSON, copied
 
 _NOT_SUSPENDED = "Suspend is false"
 _SUSPENDED = "Suspend is true"
@@ -315,7 +315,7 @@ class _Pass:
         # Only what was created here says the generation: by that the marks of its Pods are known to be there.
         said = condition(status, RESOURCES_DEPLOYED).get("observedGeneration", 0)
         generation = said if truth == "False" else self._wrapper.generation
-        message = cut_as_go(message, REMARK)
+        message = cut_as_stored(message, REMARK)
         set_condition(status, RESOURCES_DEPLOYED, truth, reason, message, now=self._now, generation=generation)
 
     def _is(self, kind: str) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from app.kube.conditions import Truth
+from app.kube.conditions import Truth, cut_as_stored
 from app.rmd.daemon.wire import Reservation
 from app.rmd.stored import Workload
 from app.text import MESSAGE, one_line
-from app.wire import JSON, cut_as_go
+from app.wire import JSON
 
 PENDING: JSON = {"response": "", "status": "None"}
 """Before the daemon is asked. So the status names each node that may have a reservation."""
@@ -66,7 +66,7 @@ def fitting(state: JSON, states: Mapping[str, JSON]) -> JSON:
     if len(states) <= _WHOLE:
         return state
     kept: JSON = {name: state[name] for name in ("id", "status", "observedGeneration") if name in state}
-    return {"response": cut_as_go(str(state.get("response") or ""), _SHORT), **kept}
+    return {"response": cut_as_stored(str(state.get("response") or ""), _SHORT), **kept}
 
 
 def succeeded(state: JSON) -> bool:
