@@ -60,18 +60,22 @@ EXCEEDED_QUOTA = "exceeded quota"
 """Part of the message for an object that exceeds a ResourceQuota. Only this text distinguishes it from a denial."""
 DRIVER_PERMISSION = 'requires resource="resourceclaims/driver"'
 """Part of the message, with HTTP 422, for a status of a ResourceClaim whose writer may not act for a driver."""
-REJECTED = (
-    # Server-side apply: a field that this version of the API has not, or a value of another type.
-    "failed to create typed patch object",
-    "failed to convert new object",
+TOO_LARGE = (
     # More than etcd takes; the second comes from its client, for what is larger still.
     "etcdserver: request is too large",
     "rpc error: code = ResourceExhausted desc = trying to send message larger than max",
 )
+REJECTED = (
+    # Server-side apply: a field that this version of the API has not, or a value of another type.
+    "failed to create typed patch object",
+    "failed to convert new object",
+    *TOO_LARGE,
+)
 """How an API server begins what it says, with HTTP 500 and no reason, of an object that it will never take."""
 
 
-TOO_LARGE = "AnswerTooLarge"
+ANSWER_TOO_LARGE = "AnswerTooLarge"
+"""The reason of an answer that has more bytes than the client reads."""
 
 
 class ApiError(Transient):
@@ -92,9 +96,9 @@ class ApiError(Transient):
         return self.status == 404
 
     @property
-    def too_large(self) -> bool:
-        """The answer had more bytes than are read."""
-        return self.status == 0 and self.reason == TOO_LARGE
+    def answer_too_large(self) -> bool:
+        """The answer has more bytes than the client reads."""
+        return self.status == 0 and self.reason == ANSWER_TOO_LARGE
 
     @property
     def conflict(self) -> bool:
@@ -116,6 +120,14 @@ class ApiError(Transient):
         if self.status == 500 and not self.reason:
             return str(self).partition("HTTP 500: ")[2].startswith(REJECTED)
         return self.status in (400, 413, 422)
+
+    @property
+    def too_large(self) -> bool:
+        """The object has more bytes, or a field more items, than the API server takes."""
+        text = str(self).partition(f"HTTP {self.status}: ")[2]
+        if self.status == 422:
+            return ": Too long: " in text or ": Too many: " in text
+        return self.status == 413 or (self.status == 500 and not self.reason and text.startswith(TOO_LARGE))
 
     @property
     def lacks_driver(self) -> bool:

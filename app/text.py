@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ _WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
 def cut(text: str, limit: int = SHOWN) -> str:
     """At most `limit` characters; a text that is cut ends with "…"."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def enumerated(items: Sequence[str], limit: int = MESSAGE) -> str:
+    """The items, at most `limit` characters; those that are left out are counted: "a; b; … and 12 more"."""
+    text, rest = "; ".join(items), f"; … and {len(items)} more"
+    if len(text) <= limit:
+        return text
+    ends = accumulate(len(item) + 2 for item in items)
+    shown = sum(end - 2 <= limit - len(rest) for end in ends)
+    return f"{'; '.join(items[:shown])}; … and {len(items) - shown} more" if shown else cut(text, limit)
 
 
 def quoted(text: str, limit: int = SHOWN) -> str:

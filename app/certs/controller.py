@@ -75,7 +75,12 @@ class Keeper:
                 for resource in patching.CONFIGURATIONS:
                     self._watch(resource, name, subject)
         self._controller: Controller[str] = Controller(
-            CONTROLLER, self._reconcile, keys=lambda: self._subjects, workers=len(subjects), resync=resync
+            CONTROLLER,
+            self._reconcile,
+            keys=lambda: self._subjects,
+            workers=len(subjects),
+            resync=resync,
+            turn=None,
         )
 
     async def run(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from app.errors import ApiError
 from app.kube.resources import Resource
+from app.kube.turns import request_place
 from app.wire import JSON, decode_list
 
 if TYPE_CHECKING:  # both load the official client
@@ -127,10 +128,11 @@ class KubeClient:
             request = Request("GET", resource.path(namespace=namespace), query)
             try:
                 most = PAGE_BYTES if limit > 1 else None
-                answer = await self._session.json(request, decode=decode_list, most=most)
+                async with request_place():
+                    answer = await self._session.json(request, decode=decode_list, most=most)
                 break
             except ApiError as error:
-                if not error.too_large:
+                if not error.answer_too_large:
                     raise
                 limit = max(1, limit // 8)
         metadata, items = answer.get("metadata") or {}, answer.get("items") or []
@@ -248,7 +250,8 @@ class KubeClient:
 
     async def get_path(self, path: str) -> JSON:
         """GET of any API path that answers JSON (`/version`, discovery); `path` comes from our own code."""
-        return await self._session.json(Request("GET", path))
+        async with request_place():
+            return await self._session.json(Request("GET", path))
 
     async def relayed(self, path: str) -> bytes:
         """GET of a path that the API server relays (`…/pods/NAME:PORT/proxy/…`): the beginning of the answer's body.
@@ -259,7 +262,7 @@ class KubeClient:
         return await self._session.relayed(Request("GET", path))
 
     async def _write(self, request: Request) -> JSON:
-        async with self.passing():
+        async with request_place(), self.passing():
             return await self._session.json(request)
 
 

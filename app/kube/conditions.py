@@ -8,10 +8,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from app.text import moment, stamp
-from app.wire import JSON
+from app.text import MESSAGE, cut, moment, stamp
+from app.wire import JSON, encode_json, size_as_go
 
 Truth = Literal["True", "False", "Unknown"]
+_WIDEST = 6
+"""Bytes of one character in the JSON that an API server stores."""
 
 
 def condition(status: JSON, kind: str) -> JSON:
@@ -30,12 +32,15 @@ def since(before: JSON, kind: str, value: str, *, now: str) -> str:
 def set_condition(
     owner: JSON, kind: str, truth: Truth, reason: str, message: str = "", *, now: datetime, generation: int = 0
 ) -> None:
-    """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out."""
+    """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out.
+
+    A longer message than `MESSAGE` is cut: the parts of others in it have no bound, and an API server takes 32 KiB.
+    """
     after: JSON = {
         "type": kind,
         "status": truth,
         "reason": reason,
-        "message": message,
+        "message": cut(message, MESSAGE),
         "lastTransitionTime": since(owner, kind, truth, now=stamp(now)),
     }
     if generation:
@@ -52,3 +57,9 @@ def is_true(owner: JSON, kind: str) -> bool:
 def changed_at(owner: JSON, kind: str, *, now: datetime) -> datetime:
     """When the status of the condition changed last; `now` where there is none."""
     return moment(condition(owner, kind).get("lastTransitionTime")) or now
+
+
+def cut_as_stored(message: str, limit: int) -> str:
+    """The message, cut to at most `limit` bytes as an API server stores it, without the quotes."""
+    shown = cut(message, limit)
+    return shown if size_as_go(encode_json(shown)) <= limit + 2 else cut(message, limit // _WIDEST)

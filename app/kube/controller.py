@@ -8,22 +8,25 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import structlog
 
-from app.errors import Terminal, Transient
+from app.errors import ApiError, Terminal, Transient
 from app.kube import metrics
 from app.kube.queue import QueueClosed, WorkQueue
 from app.kube.store import Store
+from app.kube.turns import Turns, requests_under
 
 log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 _LOOK = 0.05
 """Seconds between two looks whether a doubt is over."""
+_NAMESPACES_AT_ONCE = 16
+"""As many namespaces as may have all the keys under way that one may have: a key with many requests takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,24 @@ class RequeueAfter:
 Result = Done | RequeueAfter
 
 
+def by_namespace(key: tuple[str, str]) -> str:
+    """What the keys of objects take turns by."""
+    return key[0]
+
+
 class Controller(Generic[K]):
     """Nothing is begun while one of `stores` is in doubt; when the doubt is over every key is looked at.
 
     `reconcile` returns Done or RequeueAfter, or raises.
 
-    Transient is tried again after its delay or the key's backoff; Terminal is logged and not tried again until the
-    key is added again; any other exception is a bug, logged with its traceback and tried again like Transient.
+    Keys take turns by what `turn` says of them, and so do the requests to the API server of those under way: `workers`
+    at a time. One name has at most three quarters, of the keys of all workers and of the requests. So no other waits
+    for the next request of a key that has thousands, or for an answer that does not come. `turn` None is for keys that
+    belong to no namespace: `workers` of them are under way at a time.
+
+    Transient is tried again after its delay or the key's backoff. Terminal, and what is too large for the API server,
+    is logged and not tried again until the key is added again. Any other exception is a bug, logged with its traceback
+    and tried again like Transient.
     `keys` lists every key for the first run and the resync, which happens every `resync` seconds (None: never).
     """
 
@@ -59,11 +73,21 @@ class Controller(Generic[K]):
         workers: int = 2,
         resync: float | None = 600.0,
         drain: float = 3.0,
-        queue: WorkQueue[K] | None = None,
+        turn: Callable[[Any], str] | None = by_namespace,
+        backoff: tuple[float, float] = (0.005, 300.0),
     ) -> None:
+        """`backoff` are the first and the longest pause of a key that keeps failing, in seconds."""
         self.name, self._reconcile, self._stores, self._keys = name, reconcile, tuple(stores), keys
-        self.queue: WorkQueue[K] = queue if queue is not None else WorkQueue()
-        self._workers, self._resync, self._drain = workers, resync, drain
+        self._resync, self._drain, self._turn = resync, drain, turn
+        base, cap = backoff
+        self.queue: WorkQueue[K] = WorkQueue(base=base, cap=cap)
+        self._workers, self._requests = workers, None
+        if turn is not None:
+            each = max(1, workers - max(1, workers // 4))
+            self.queue = WorkQueue(base=base, cap=cap, turn=turn, each=each)
+            self._workers, self._requests = _NAMESPACES_AT_ONCE * workers, Turns(total=workers, each=each)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle = 0
         self._ending = False
         for store in self._stores:
             store.on_renewed(self._renewed)
@@ -82,18 +106,24 @@ class Controller(Generic[K]):
             for store in self._stores:
                 await store.wait_synced()
             log.info("controller starts", controller=self.name, workers=self._workers)
-            feed = asyncio.create_task(self._feed(), name=f"{self.name}-feed")
-            tasks = {feed} | {asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)}
+            self._ended: asyncio.Future[asyncio.Task[None]] = asyncio.get_running_loop().create_future()
+            feed = self._begin(self._feed(), "feed")
+            self._begin(self._work(), "0")
             try:
-                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                ended = await self._ended
             finally:
                 self._ending = True
                 feed.cancel()
                 self.queue.close()
-                await self._finish(tasks)
+                await self._finish(self._tasks)
         # None of them ends by itself: one that did has failed, and a controller without workers must not look alive.
-        for task in ended:
-            task.result()
+        ended.result()
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"{self.name}-{name}")
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: None if self._ended.done() else self._ended.set_result(task))
+        return task
 
     async def _feed(self) -> None:
         while True:
@@ -124,10 +154,15 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         while True:
+            self._idle += 1
             try:
                 key = await self.queue.get()
             except QueueClosed:
                 return
+            finally:
+                self._idle -= 1
+            if not self._idle and len(self._tasks) <= self._workers:  # one of the tasks is the feed
+                self._begin(self._work(), str(len(self._tasks)))
             try:
                 while self._in_doubt and not self._ending:  # noqa: ASYNC110 - several stores, and an end, to wait for
                     await asyncio.sleep(_LOOK)
@@ -142,23 +177,28 @@ class Controller(Generic[K]):
         started = time.monotonic()
         outcome = "done"
         try:
-            result = await self._reconcile(key)
+            with requests_under(self._requests, "" if self._turn is None else self._turn(key)):
+                result = await self._reconcile(key)
             self.queue.forget(key)
             if isinstance(result, RequeueAfter):
                 self.queue.add_after(key, result.seconds)
                 outcome = "requeue"
-        except Transient as error:
-            delay = self.queue.retry(key, at_least=error.delay)
-            outcome = "transient"
-            write = log.debug if error.expected else log.info
-            write("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
-        except Terminal as error:
-            self.queue.forget(key)
-            outcome = "terminal"
-            log.warning("reconcile given up", controller=self.name, key=key, error=str(error))
+        except (Transient, Terminal) as error:
+            outcome = self._failed(key, error)
         except Exception:  # the wall of a reconcile worker: one key's bug must not stop the others
             self.queue.retry(key)
             outcome = "internal"
             log.exception("reconcile failed", controller=self.name, key=key)
         metrics.RECONCILES.labels(self.name, outcome).inc()
         metrics.RECONCILE_DURATION.labels(self.name).observe(time.monotonic() - started)
+
+    def _failed(self, key: K, error: Transient | Terminal) -> str:
+        """The outcome. What is too large for the API server is so until it changes: to send it again costs much."""
+        if isinstance(error, Terminal) or (isinstance(error, ApiError) and error.too_large):
+            self.queue.forget(key)
+            log.warning("reconcile given up", controller=self.name, key=key, error=str(error))
+            return "terminal"
+        delay = self.queue.retry(key, at_least=error.delay)
+        write = log.debug if error.expected else log.info
+        write("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
+        return "transient"

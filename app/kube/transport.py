@@ -20,7 +20,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from app.errors import TOO_LARGE, ApiError, UsageError
+from app.errors import ANSWER_TOO_LARGE, ApiError, UsageError
 from app.kube.answers import MESSAGE_LIMIT, delay_of, error_of_status, error_of_transport, status_in
 from app.kube.client import KubeClient, Request
 from app.kube.credentials import Credentials, Impersonation, load_credentials, stamps
@@ -135,7 +135,7 @@ class Session:
     ) -> JSON:
         """The object in the answer, as `decode` reads it. Raises ApiError where there is none.
 
-        One of more than `most` bytes is not read to its end: that is an ApiError with `too_large`.
+        One of more than `most` bytes is not read to its end: that is an ApiError with `answer_too_large`.
         """
         try:
             async with asyncio.timeout(self.deadline):
@@ -317,7 +317,7 @@ async def _bounded(response: aiohttp.ClientResponse, what: str, most: int) -> by
         chunks.append(chunk)
         size += len(chunk)
         if size > most:
-            raise ApiError(f"{what}: the answer has more than {most} bytes", status=0, reason=TOO_LARGE)
+            raise ApiError(f"{what}: the answer has more than {most} bytes", status=0, reason=ANSWER_TOO_LARGE)
     return b"".join(chunks)
 
 

@@ -1,11 +1,12 @@
-"""Shares concurrent places fairly between names."""
+"""Shares concurrent places fairly between names: those of a server, and those of requests to the API server."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 
 
 class Turns:
@@ -69,6 +70,32 @@ class Turns:
     def _most(self, _name: str) -> int:
         """How many places this name may take now."""
         return self._each
+
+
+_REQUESTS: ContextVar[tuple[Turns, str] | None] = ContextVar("requests", default=None)
+"""Where the requests of the current task take their places, and under which name."""
+
+
+@contextlib.contextmanager
+def requests_under(turns: Turns | None, name: str) -> Iterator[None]:
+    """Each request that this task sends to the API server takes a place under this name; none without turns."""
+    before = _REQUESTS.set(None if turns is None else (turns, name))
+    try:
+        yield
+    finally:
+        _REQUESTS.reset(before)
+
+
+@contextlib.asynccontextmanager
+async def request_place() -> AsyncIterator[None]:
+    """Around one request: its place, as soon as its name has its turn. Requests of other tasks do not wait."""
+    requests = _REQUESTS.get()
+    if requests is None:
+        yield
+        return
+    turns, name = requests
+    async with turns.of(name):
+        yield
 
 
 _LEAST = 2

@@ -18,8 +18,8 @@ from app.wire import JSON
 T = TypeVar("T", bound=Sized)
 MOST_MBPS = 4294967290
 _UNSIGNED = 2**32 - 1
-MOST_NODES, MOST_LABELS = 16384, 256
-"""Nodes that one RmdWorkload may name, more than a cluster has; labels of its selector."""
+MOST_NODES, MOST_LABELS = 5000, 256
+"""Nodes of one RmdWorkload: the state of each is in its status. Labels of its selector."""
 MONITORING = ("on", "off")
 _LARGEST_RATIO = 255.0
 """A ratio of core clock to bus clock is a byte in the register of the CPU."""

@@ -166,11 +166,6 @@ class Problem:
     of_workload: bool = False
 
 
-def by_tenant(key: ObjectKey) -> str:
-    """What tenants take turns by in a work queue: the namespace of their objects."""
-    return key[0]
-
-
 def tenant_namespace(tenant: str) -> str:
     """The namespace of a tenant in the infra cluster."""
     return TENANT_NAMESPACE_PREFIX + tenant

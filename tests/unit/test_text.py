@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.text import closest, printable
+from app.text import closest, enumerated, printable
 
 FIELDS = ("name", "containers", "initContainers", "nodeSelector", "env", "envFrom", "command", "annotations")
 
@@ -39,3 +39,17 @@ def test_what_cannot_be_printed_is_escaped() -> None:
 def test_what_changes_the_order_of_what_is_shown_is_escaped() -> None:
     """A manifest must not look like another one."""
     assert printable("a\u202eb\u2066c") == "a\\u202eb\\u2066c"
+
+
+@pytest.mark.parametrize(
+    ("items", "limit", "shown"),
+    [
+        ([], 20, ""),
+        (["a", "b"], 20, "a; b"),
+        ([str(number) for number in range(100, 200)], 30, "100; 101; 102; … and 97 more"),
+        (["x" * 100, "y"], 10, "x" * 9 + "…"),
+    ],
+)
+def test_items_that_are_left_out_are_counted(items: list[str], limit: int, shown: str) -> None:
+    assert enumerated(items, limit) == shown
+    assert len(shown) <= limit

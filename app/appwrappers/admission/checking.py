@@ -19,6 +19,7 @@ from app.appwrappers.admission.updates import decided_by_queue, decides_what_run
 from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, queue_of
 from app.appwrappers.podsets.inference import counted
+from app.appwrappers.sizes import count_problems
 from app.kube.configuration import Configuration
 from app.wire import JSON
 
@@ -70,6 +71,7 @@ class AppWrapperCheck:
     def _created(self, request: Request, obj: JSON, plan: Plan) -> Awaitable[None]:
         """What the object itself says; the rest has to be asked."""
         metadata, spec = mapping(obj, "metadata"), obj.get("spec")
+        refuse(list(count_problems(_components(spec))), reason=_REASON)  # before it asks for rights to each of them
         name = str(metadata.get("name") or request.name or "")
         fields: list[str] = []
         found = component_problems(spec, name=name, namespace=request.namespace, most=self._most(), warnings=fields)

@@ -12,6 +12,7 @@ from typing import Any
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set
+from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kube.owners import controller_of
 from app.pace import step
 from app.text import quoted
@@ -31,6 +32,9 @@ def component_problems(
     components = spec.get("components") if isinstance(spec, dict) else None
     if not isinstance(components, list) or not all(isinstance(one, dict) for one in components):
         yield f"{PATH}: want a list of components, each with a template"
+        return
+    if too_many := list(count_problems(components)):
+        yield from too_many
         return
     # Before any template is decoded: each of them may be as large as the whole object.
     seen = sum(map(counted, components))
@@ -52,12 +56,21 @@ def component_problems(
             pods += sum(max(one.replicas, 0) for one in pod_sets)
         problems += found
     yield from problems
+    yield from _sum_problems(components, total=total, pods=pods, most=most, readable=not problems)
+
+
+def _sum_problems(components: list[JSON], *, total: int, pods: int, most: int, readable: bool) -> Iterator[str]:
+    """What is wrong with all components together: the podSets, their Pods, and the bytes where all are `readable`."""
     if total > most:
         yield _too_many(total, most)
-    if not problems and not total:
+    if readable and not total:
         yield f"{PATH}: components contains no podspecs: want at least one podSet"
-    elif not problems and not pods:
+    elif readable and not pods:
         yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
+    elif pods > MOST_PODS:
+        yield f"{PATH}: all podSets have {pods} Pods together: want at most {MOST_PODS}, as a Workload counts no more"
+    elif readable and total <= most:
+        yield from size_problems(components)
 
 
 def _too_many(pod_sets: int, most: int) -> str:

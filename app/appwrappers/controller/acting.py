@@ -22,13 +22,22 @@ from app.kube.credentials import Impersonation
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none
+from app.text import enumerated
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
+_NAMED = 192
+"""Characters of the finalizers that a remark names."""
 
 
 class CacheFillsError(Transient):
     """The cache of a kind fills; the AppWrapper is looked at again when it has."""
+
+    expected = True
+
+
+class ChangedError(Transient):
+    """What is wanted has changed since the step was decided; the AppWrapper is looked at again."""
 
     expected = True
 
@@ -41,7 +50,7 @@ class Objects:
         self._impersonate = impersonate
 
     async def create(self, wrapper: AppWrapper) -> Creation:
-        """Create what does not exist, in order, until one cannot be created."""
+        """Create what does not exist, in order, until one cannot be created. Raises ChangedError."""
         created: dict[int, str] = {}
         try:
             author = self._author(wrapper)
@@ -50,6 +59,9 @@ class Objects:
         for index, status in enumerate(wrapper.status["componentStatus"]):
             if is_true(status, RESOURCES_DEPLOYED):
                 continue
+            present = self._caches.written.get(wrapper.key)
+            if present is None or present.deleting or present.suspend:
+                raise ChangedError("suspended or deleted while it was created", delay=0.0)
             try:
                 created[index] = await self._create(wrapper, index, status, author)
             except ApiError as error:
@@ -117,7 +129,7 @@ class Objects:
                 found.append(one)
         expected = len(wrapper.status["componentStatus"])
         what = f"Only found {len(found)} deployed components, but was expecting {expected}"
-        return found, f"{what}: {'; '.join(problems)}" if problems else ""
+        return found, f"{what}: {enumerated(problems)}" if problems else ""
 
     def watched(self, wrapper: AppWrapper) -> bool:
         """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
@@ -179,7 +191,7 @@ class Objects:
             return ""
         kind.written.wrote(found.key, stored_component(answer))
         if force and found.finalizers:
-            return f"held by its finalizers: {', '.join(found.finalizers)}"
+            return f"held by its finalizers: {enumerated(found.finalizers, _NAMED)}"
         return None
 
     async def _kind(self, status: JSON, *, filled: bool = True) -> Kind | None:

@@ -77,7 +77,10 @@ class Kinds:
             self._group = group
             for kind in tuple(self._kinds.values()):
                 self._start(kind)
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._group = None  # a worker that drains may ask for a new kind
 
     def expire(self) -> list[Component]:
         """What was written, and is not shown in time."""

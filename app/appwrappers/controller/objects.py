@@ -16,7 +16,7 @@ from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
 from app.appwrappers.podsets.paths import pod_template_at
 from app.kube.owners import controller_of, controller_reference
-from app.wire import JSON, copied
+from app.wire import JSON
 
 _SUFFIX = 5
 
@@ -38,9 +38,9 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
 
     It `blocks` the deletion of its owner where who creates it may change the finalizers of AppWrappers.
     """
-    component, status = wrapper.components[index], wrapper.status["componentStatus"]
+    component, status = wrapper.component(index), wrapper.status["componentStatus"]
     namespace, name = wrapper.key
-    found: JSON = copied(component["template"])
+    found: JSON = component["template"]
     metadata = found["metadata"] = found.get("metadata") or {}
     if metadata.get("namespace") not in (None, "", namespace):
         raise ConflictError(f"metadata.namespace: want {namespace}, got {metadata['namespace']}")

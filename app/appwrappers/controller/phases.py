@@ -27,9 +27,10 @@ from app.appwrappers.model import (
     pod_set_name,
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
-from app.appwrappers.podsets.inference import pod_sets_of
-from app.kube.conditions import Truth, changed_at, condition, is_true, set_condition
-from app.wire import copied
+from app.appwrappers.sizes import REMARK, component_status, size_problems
+from app.kube.conditions import Truth, changed_at, condition, cut_as_stored, is_true, set_condition
+from app.text import enumerated
+from app.wire import JSON, copied
 
 _NOT_SUSPENDED = "Suspend is false"
 _SUSPENDED = "Suspend is true"
@@ -61,26 +62,32 @@ class _Pass:
         }.get(self._wrapper.phase, self._wait)()
 
     def _new(self) -> Step:
-        components = []
-        for index, component in enumerate(self._wrapper.components):
-            template = component["template"]
+        components, statuses = self._wrapper.components, list[JSON]()
+        for index, component in enumerate(components):
             try:
-                pod_sets = [one.status for one in pod_sets_of(component)]
+                statuses.append(component_status(component))
             except ValueError as error:
-                self._set(UNHEALTHY, "True", "InvalidComponent", f"spec.components[{index}]: {error}")
-                return self._go("Failed", "Unhealthy", f"InvalidComponent: spec.components[{index}]: {error}")
-            components.append(
-                {"name": "", "kind": template["kind"], "apiVersion": template["apiVersion"], "podSets": pod_sets}
-            )
-        self._status["componentStatus"] = components
+                return self._never("InvalidComponent", f"spec.components[{index}]: {error}")
+        try:
+            problem = next(size_problems(components), "")
+        except ValueError as error:
+            return self._never("InvalidComponent", f"spec.components: {error}")
+        if problem:
+            return self._never("TooLarge", problem)
+        self._status["componentStatus"] = statuses
         return self._go("Suspended")
+
+    def _never(self, reason: str, message: str) -> Step:
+        """It fails before anything is created."""
+        self._set(UNHEALTHY, "True", reason, message)
+        return self._go("Failed", "Unhealthy", f"{reason}: {message}")
 
     def _suspended(self) -> Step:
         if self._wrapper.suspend:
             return self._wait()
         if not self._wrapper.finalized:
             return self._wait("finalize")
-        if len(self._status.get("componentStatus") or ()) != len(self._wrapper.components):
+        if len(self._status.get("componentStatus") or ()) != len(self._wrapper.documents):
             return self._new()
         for kind in (QUOTA_RESERVED, RESOURCES_DEPLOYED):
             self._set(kind, "True", "Resuming", _NOT_SUSPENDED)
@@ -124,7 +131,7 @@ class _Pass:
         if self._seen.missing:
             return self._unhealthy("MissingComponent", self._seen.missing, terminal=health.terminal)
         if health.failed_components:
-            why = "; ".join(filter(None, health.failed_components))
+            why = enumerated([one for one in health.failed_components if one])
             message = f"Found {len(health.failed_components)} failed components" + (f": {why}" if why else "")
             return self._unhealthy("FailedComponent", message, terminal=health.terminal)
         if health.succeeded:
@@ -140,7 +147,7 @@ class _Pass:
                 return self._wait(after=left)
             return self._reset_or_fail("FoundFailedPods", f"{health.failed} failed pods", terminal=health.terminal)
         if health.evicted:
-            message = f"Workload contains pods using NoExecute resources on Nodes: {', '.join(health.evicted)}"
+            message = f"Workload contains pods using NoExecute resources on Nodes: {enumerated(health.evicted)}"
             self._set(UNHEALTHY, "True", "AutopilotNoExecute", message)
             return self._reset_or_fail("", message, count=0)
         self._clear(UNHEALTHY, "FoundNoFailedPods")
@@ -312,6 +319,7 @@ class _Pass:
         # Only what was created here says the generation: by that the marks of its Pods are known to be there.
         said = condition(status, RESOURCES_DEPLOYED).get("observedGeneration", 0)
         generation = said if truth == "False" else self._wrapper.generation
+        message = cut_as_stored(message, REMARK)
         set_condition(status, RESOURCES_DEPLOYED, truth, reason, message, now=self._now, generation=generation)
 
     def _is(self, kind: str) -> bool:

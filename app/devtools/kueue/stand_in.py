@@ -48,7 +48,7 @@ class KueueStandIn:
         )
         self._own.follow(self._workloads)
         self._controller: Controller[str] = Controller(
-            "kueue-stand-in", self._pass, stores=stores, keys=lambda: (_ALL,), workers=1
+            "kueue-stand-in", self._pass, stores=stores, keys=lambda: (_ALL,), workers=1, turn=None
         )
         for store in stores:
             store.subscribe(lambda *_: self._controller.enqueue(_ALL))

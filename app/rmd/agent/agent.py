@@ -12,7 +12,6 @@ from pathlib import Path
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
-from app.kube.queue import WorkQueue
 from app.kube.running import start
 from app.kube.store import Key
 from app.rmd.agent.announcing import Announcing
@@ -64,7 +63,7 @@ class NodeAgent:
             keys=self._caches.keys,
             workers=_WORKERS,
             resync=options.resync,
-            queue=WorkQueue(base=_FIRST_PAUSE, cap=_LONGEST_PAUSE),
+            backoff=(_FIRST_PAUSE, _LONGEST_PAUSE),
         )
 
     def waiting(self) -> list[str]:

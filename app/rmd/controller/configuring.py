@@ -20,6 +20,8 @@ from app.text import MESSAGE, one_line
 from app.wire import JSON, copied
 
 _FIELD_MANAGER = "berth-rmd"
+_NAMED = 5000
+"""Nodes that the status names; the condition says how many there are."""
 
 
 class ConfigSync:
@@ -81,7 +83,7 @@ class ConfigSync:
         return ""
 
     async def _say(self, config: Config, nodes: list[str], problem: str) -> None:
-        after = copied(dict(config.status)) | {"nodes": nodes, "observedGeneration": config.generation}
+        after = copied(dict(config.status)) | {"nodes": nodes[:_NAMED], "observedGeneration": config.generation}
         truth: Truth = "False" if problem or not nodes else "True"
         reason = "NotDeployed" if problem else "Deployed" if nodes else "NoNodes"
         selector = ",".join(f"{name}={value}" for name, value in sorted(config.selector.items()))

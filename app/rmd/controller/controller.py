@@ -14,7 +14,6 @@ from datetime import datetime
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
-from app.kube.queue import WorkQueue
 from app.kube.running import start
 from app.kube.store import Key
 from app.rmd import metrics
@@ -81,7 +80,8 @@ class RmdController:
             keys=caches.node_names,
             workers=options.daemons,
             resync=options.resync,
-            queue=WorkQueue(base=_FIRST_PAUSE, cap=_LONGEST_PAUSE),
+            turn=None,
+            backoff=(_FIRST_PAUSE, _LONGEST_PAUSE),
         )
         self._workloads: Controller[Key] = Controller(
             "rmd-workloads",
@@ -99,6 +99,7 @@ class RmdController:
             keys=lambda: (CONFIG_NAME,),
             workers=1,
             resync=options.resync,
+            turn=None,
         )
 
     async def run(self) -> None:

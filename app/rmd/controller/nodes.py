@@ -11,7 +11,7 @@ from app.rmd.controller.caches import Caches
 from app.rmd.controller.comparing import desired, states_after, untold
 from app.rmd.controller.daemons import Daemons, cores_of
 from app.rmd.controller.showing import Showing
-from app.rmd.controller.states import failed
+from app.rmd.controller.states import failed, fitting
 from app.rmd.controller.steps import carry_out, faults_of
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
@@ -82,7 +82,7 @@ class NodeSync:
     async def _write(self, node: str, workload: Workload, after: JSON | None) -> None:
         """The state of one node; None where the node has nothing any more. Other nodes write theirs meanwhile."""
         if after is not None:
-            after = {**after, "observedGeneration": workload.generation}
+            after = fitting({**after, "observedGeneration": workload.generation}, workload.states)
         if after != workload.states.get(node):
             await write_status(
                 self._client, RMD_WORKLOADS, workload.key, workload.uid, after, below=("workloadStates", node)

@@ -12,18 +12,27 @@ from app.rmd.model import CONNECTED, DAEMON_NAMESPACE, RMD_NODE_STATES
 from app.rmd.stored import NodeState
 from app.rmd.writing import write_status
 from app.text import MESSAGE, one_line
-from app.wire import copied
+from app.wire import copied, encode_json, size_as_go
+
+_ROOM = 1024 * 1024
+"""Bytes of the reservations in one status."""
 
 
 def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:
     """Reservations by uuid, under the operator's names; what has no value has no name.
 
-    One of the operator's namespace stands under its name alone, as the operator has it.
+    One of the operator's namespace stands under its name alone, as the operator has it. Those that come first are
+    shown, as many as have room in an object: a daemon may hold any number of others.
     """
     found: dict[str, dict[str, str]] = {}
+    room = _ROOM
     for one in reservations:
         key = one.uuid.removeprefix(f"{DAEMON_NAMESPACE}/") or f"id {one.id}"
-        found[key if key not in found else f"{key} (id {one.id})"] = _row(one)
+        key, row = key if key not in found else f"{key} (id {one.id})", _row(one)
+        room -= size_as_go(encode_json({key: row}))
+        if room < 0:
+            break
+        found[key] = row
     return found
 
 
@@ -55,17 +64,18 @@ class Showing:
 
     async def connected(self, state: NodeState | None, reservations: Sequence[Reservation]) -> None:
         if state is not None:
-            await self._write(state, rows_of(reservations), "")
+            await self._write(state, rows_of(reservations), "", total=len(reservations))
 
     async def disconnected(self, state: NodeState | None, fault: str) -> None:
         if state is not None:
             await self._write(state, state.status.get("workloads") or {}, fault)
 
-    async def _write(self, state: NodeState, rows: dict[str, dict[str, str]], fault: str) -> None:
+    async def _write(self, state: NodeState, rows: dict[str, dict[str, str]], fault: str, *, total: int = 0) -> None:
         after = copied(dict(state.status)) | {"observedGeneration": state.generation}
         truth: Truth = "False" if fault else "True"
         reason = "NoAnswer" if fault else "Answered"
-        message = one_line(fault, MESSAGE) or "the daemon answers"
+        more = f"; {total - len(rows)} more of its reservations are not shown" if total > len(rows) else ""
+        message = one_line(fault, MESSAGE) or f"the daemon answers{more}"
         set_condition(after, CONNECTED, truth, reason, message, now=self._now(), generation=state.generation)
         after["workloads"] = rows
         if after != state.status:

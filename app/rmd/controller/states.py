@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from app.kube.conditions import Truth
+from app.kube.conditions import Truth, cut_as_stored
 from app.rmd.daemon.wire import Reservation
 from app.rmd.stored import Workload
 from app.text import MESSAGE, one_line
@@ -16,6 +16,10 @@ from app.wire import JSON
 PENDING: JSON = {"response": "", "status": "None"}
 """Before the daemon is asked. So the status names each node that may have a reservation."""
 CREATED, PRESENT = "Success: 201", "Success: 200"
+_WHOLE = 64
+"""Nodes of one RmdWorkload of which a state says everything; beyond, it says what the next pass needs."""
+_SHORT = 64
+"""Bytes of the response in a short state."""
 _SHOWN = 3
 """Nodes that a message names."""
 
@@ -52,6 +56,17 @@ def present(before: JSON) -> str:
 def failed(text: str, before: JSON | None = None) -> JSON:
     """The state after a fault. What is known of a reservation `before` is kept: it may still be in force."""
     return {**(before or {"status": "Failed"}), "response": one_line(f"Fail: {text}", MESSAGE)}
+
+
+def fitting(state: JSON, states: Mapping[str, JSON]) -> JSON:
+    """The state of a node as it stands beside the others of an RmdWorkload, so that those of 5,000 nodes fit into it.
+
+    Then it has the response, the id and the status alone; the RmdNodeState of the node has all.
+    """
+    if len(states) <= _WHOLE:
+        return state
+    kept: JSON = {name: state[name] for name in ("id", "status", "observedGeneration") if name in state}
+    return {"response": cut_as_stored(str(state.get("response") or ""), _SHORT), **kept}
 
 
 def succeeded(state: JSON) -> bool:

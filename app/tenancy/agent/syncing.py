@@ -16,7 +16,6 @@ import structlog
 
 from app.errors import BerthError
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.queue import WorkQueue
 from app.kube.retry import Backoff
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.outages import OF_THE_LINK, UNKNOWN
@@ -41,7 +40,8 @@ class Syncer(ABC, Generic[T]):
             keys=self._names,
             workers=_WORKERS,
             resync=None,  # the sweep enqueues
-            queue=WorkQueue(base=self._options.backoff_base, cap=self._options.backoff_cap),
+            turn=None,  # one tenant
+            backoff=(self._options.backoff_base, self._options.backoff_cap),
         )
         local.store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
         remote.subscribe(self._remote_changed)

@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        return self.truth, self.reason, self.message
+        return self.truth, self.reason, cut(self.message, MESSAGE)
 
 
 def judge(state: TenantState, *, holder_of: Callable[[str], str], now: datetime) -> Verdict:

@@ -45,6 +45,7 @@ class TenantsController:
             stores=caches.stores,
             keys=lambda: [state.name for state in claims.tenants.values()],
             resync=options.resync,
+            turn=None,
         )
         nodes = Controller(
             "tenant-nodes",
@@ -52,6 +53,7 @@ class TenantsController:
             stores=caches.stores,
             keys=lambda: [node.name for node in claims.nodes.values()],
             resync=options.resync,
+            turn=None,
         )
         links = Controller(
             "tenant-links",
@@ -59,6 +61,7 @@ class TenantsController:
             stores=(claims.tenants,),
             keys=lambda: [state.name for state in claims.tenants.values()],
             resync=options.resync,
+            turn=None,
         )
         self._controllers = (tenants, links, nodes)
         caches.wake(tenant=tenants.enqueue, link=links.enqueue, node=nodes.enqueue)

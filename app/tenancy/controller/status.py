@@ -10,7 +10,7 @@ from app.kube.client import KubeClient
 from app.kube.conditions import since
 from app.kube.retry import if_there
 from app.tenancy.tenants.namespace import FIELD_MANAGER
-from app.text import stamp
+from app.text import MESSAGE, cut, enumerated, stamp
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -35,7 +35,7 @@ async def write_status(
     """
     name, generation = obj["metadata"]["name"], int(obj["metadata"].get("generation") or 0)
     problems = [finding for finding in findings if finding.problem]
-    message = "; ".join(finding.problem for finding in problems)
+    message = enumerated([finding.problem for finding in problems])
     result = "error" if problems else "success"
     ready = Finding("Ready", problems[0].reason if problems else "", message)
     if not problems and suspended:
@@ -48,7 +48,7 @@ async def write_status(
             "type": finding.type,
             "status": status,
             "reason": finding.reason or "AsWanted",
-            "message": finding.problem or finding.note,
+            "message": cut(finding.problem or finding.note, MESSAGE),
             "observedGeneration": generation,
             "lastTransitionTime": since(obj.get("status") or {}, finding.type, status, now=stamp(now)),
         }

@@ -15,7 +15,11 @@ from app.kube.retry import get_or_none
 from app.tenancy.controller.namespaces import NamespaceKeeper
 from app.tenancy.controller.state import Claims, TenantState, project_state, unexpired
 from app.tenancy.controller.status import Finding, write_status
+from app.text import enumerated
 from app.workloads.model import TENANTS
+
+_NAMED = 900
+"""Characters of the hosts that a condition names: a Tenant may have any number of them."""
 
 
 class TenantReconciler:
@@ -47,7 +51,7 @@ class TenantReconciler:
             return Finding(kind, "Invalid", state.problem)
         shared = self._claims.identity_problems(state)
         if shared:
-            return Finding(kind, "IdentityShared", "; ".join(shared))
+            return Finding(kind, "IdentityShared", enumerated(shared))
         pins, now = state.tenant.certificates, self._now()
         if pins and all(pin.until is not None and pin.until <= now for pin in pins):
             text = f"every certificate of the tenant has expired: berth tenant rotate {state.name}"
@@ -60,6 +64,6 @@ class TenantReconciler:
             return Finding(kind, note="Berth does not set the labels of this tenant's nodes")
         problems = self._claims.host_problems(state)
         if problems:
-            return Finding(kind, "HostTaken", "; ".join(problems))
+            return Finding(kind, "HostTaken", enumerated(problems))
         missing = [host for host in state.hosts if not self._claims.nodes.by_index("host", host)]
-        return Finding(kind, note=f"no node yet for {', '.join(missing)}" if missing else "")
+        return Finding(kind, note=f"no node yet for {enumerated(missing, _NAMED)}" if missing else "")

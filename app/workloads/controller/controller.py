@@ -26,11 +26,10 @@ _EXPIRY_CHECK = 1.0
 class ControllerOptions:
     """Times are in seconds. `workers` requests for companions are under way at a time; tenants take turns.
 
-    As many workloads of one tenant are reconciled at a time. `resync` is the time between two sweeps.
-    `status_workers` write statuses of workloads, and a third as many those of rules.
-    A rule's status is written at most once in `status_interval`, and once in ten of them while only the number of
-    companions that run changes all the time. A companion that was lost is replaced at once, and
-    then after pauses that begin with `restart_pause`.
+    `resync` is the time between two sweeps. `status_workers` statuses of workloads are written at a time, and a third
+    as many of rules. A rule's status is written at most once in `status_interval`, and once in ten of them while only
+    the number of companions that run changes all the time. A companion that was lost is replaced at once, and then
+    after pauses that begin with `restart_pause`.
     """
 
     placement: PlacementOptions = field(default_factory=PlacementOptions)

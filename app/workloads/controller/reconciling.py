@@ -15,9 +15,7 @@ import structlog
 from app.errors import EXCEEDED_QUOTA, ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Result
-from app.kube.queue import WorkQueue
 from app.kube.resources import PODS
-from app.kube.turns import Turns
 from app.placement.model import PlacementOptions
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, injected_mark, policy_of, size_of
@@ -32,7 +30,6 @@ from app.workloads.model import (
     Problem,
     Waiting,
     Workload,
-    by_tenant,
 )
 
 log = structlog.get_logger(__name__)
@@ -43,13 +40,11 @@ _PENDING_PAUSE = 30.0
 """Seconds; a workload is woken before, when others have a node."""
 _LONGEST_BACKOFF = 60.0
 """Seconds. The controller gets no event when a quota is raised or a webhook is repaired."""
-_TENANTS_AT_ONCE = 16
-"""Tenants that may have all the workers that one may have: a workload with many companions takes long."""
 _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
 class Companions:
-    """`workers` requests are under way at a time, and as many workloads of one tenant are reconciled."""
+    """`workers` requests are under way at a time; tenants take turns."""
 
     def __init__(
         self,
@@ -64,17 +59,16 @@ class Companions:
         self._client, self._caches, self._planner = client, caches, Planner(placement)
         for rules in (caches.tenant_rules, caches.admin_rules):
             rules.subscribe(lambda _, key, _old, new: None if new and new.rule else self._planner.forget(key))
-        self._turns = Turns(total=workers, each=workers)
         self._restarts = Restarts(pause=restart_pause)
         self.controller: Controller[ObjectKey] = Controller(
             "companions",
             self._reconcile,
             stores=caches.stores,
             keys=caches.keys,
-            workers=_TENANTS_AT_ONCE * workers,
+            workers=workers,
             resync=resync,
             # From the least pause on, so that the first tries of what is refused are not all that pause apart.
-            queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant, each=workers),
+            backoff=(DENIED_PAUSE, _LONGEST_BACKOFF),
         )
 
     def waiting(self, namespace: str) -> int:
@@ -178,7 +172,7 @@ class Companions:
         return False
 
     async def _create(self, planned: Planned, run: Run) -> None:
-        tenant, storing = run.workload[0], self._caches.storing
+        storing = self._caches.storing
         full = run.full.get(planned.namespace)
         obstacle = full or storing.obstacle(
             run.workload, planned.key, size_of(planned.manifest), host=planned.host, weight=planned.weight
@@ -190,9 +184,8 @@ class Companions:
         if obstacle is not None:
             raise RefusedError(obstacle)
         try:
-            async with self._turns.of(tenant):
-                with self._caches.written.under_way(planned.key):
-                    pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
+            with self._caches.written.under_way(planned.key):
+                pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
         except ApiError as error:
             storing.failed(planned.key)
             if error.exceeded_quota:
@@ -217,8 +210,7 @@ class Companions:
         if known is not None:
             return _ours(known, planned, run)
         try:
-            async with self._turns.of(run.workload[0]):
-                pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
+            pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
         except ApiError as error:
             if error.not_found:
                 raise refusal from None
@@ -236,8 +228,7 @@ class Companions:
 
     async def _delete(self, companion: Companion, why: str, *, charged: bool = False) -> None:
         try:
-            async with self._turns.of(companion.workload[0]):
-                await self._client.delete(PODS, companion.name, namespace=companion.namespace, uid=companion.uid)
+            await self._client.delete(PODS, companion.name, namespace=companion.namespace, uid=companion.uid)
         except ApiError as error:
             # Gone, or another Pod has its name by now; the watch will show it.
             if not (error.not_found or error.conflict):
@@ -270,10 +261,9 @@ class Companions:
         if (throttled := self._caches.storing.throttled(tenant, companion.size)) is not None:
             raise RefusedError(throttled)
         try:
-            async with self._turns.of(tenant):
-                pod = await self._client.patch(
-                    PODS, companion.name, {"metadata": metadata}, patch_type="merge", namespace=companion.namespace
-                )
+            pod = await self._client.patch(
+                PODS, companion.name, {"metadata": metadata}, patch_type="merge", namespace=companion.namespace
+            )
             self._caches.written.wrote(companion.key, self._caches.read(pod))
         except ApiError as error:
             # Gone, or another Pod has its name by now.

@@ -21,6 +21,8 @@ from app.workloads.model import ObjectKey, Problem, RuleKind, Term
 _MESSAGES = 4096
 """Characters of the messages of all rules in the status of a Workload, of which there may be very many."""
 _SHORTEST = 64
+_ENTRIES = 512
+"""Rules of one kind that the status of a Workload names; an object has room for some 1,500 of both."""
 _NOT_CREATED = "NotCreated"
 """Reason of a companion that is to be made, where nothing is known to keep it from that."""
 
@@ -30,7 +32,10 @@ def workload_rules(
     companions: Iterable[Companion],
     findings: Mapping[ObjectKey, Finding],
 ) -> JSON:
-    """`status.rules` of a Workload: an entry for each rule in `matching`, sorted by id; null for a kind without any."""
+    """`status.rules` of a Workload: an entry for each rule in `matching`, sorted by id; null for a kind without any.
+
+    Beyond 512 of a kind, the last entry says how many more there are.
+    """
     present = {companion.rule: companion for companion in companions if not companion.ending}
     matching = sorted(matching)
     limit = min(MESSAGE, max(_SHORTEST, _MESSAGES // max(1, len(matching))))
@@ -38,7 +43,15 @@ def workload_rules(
     for kind, key in matching:
         status = _entry_status(present.get(key), findings.get(key), limit=limit)
         rules[kind].append({"id": f"{key[0]}/{key[1]}", "status": status})
-    return {kind: entries or None for kind, entries in rules.items()}
+    return {kind: _bounded(entries) or None for kind, entries in rules.items()}
+
+
+def _bounded(entries: list[JSON]) -> list[JSON]:
+    if len(entries) <= _ENTRIES:
+        return entries
+    shown, last = entries[: _ENTRIES - 1], entries[_ENTRIES - 1]
+    more = f"{last['status']['message']} … and {len(entries) - _ENTRIES} more rules".strip()
+    return [*shown, {**last, "status": {**last["status"], "message": more}}]
 
 
 def _entry_status(companion: Companion | None, finding: Finding | None, *, limit: int) -> JSON:

@@ -17,7 +17,6 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import EventRecorder, Regarding
 from app.kube.own_writes import OwnWrites
-from app.kube.queue import WorkQueue
 from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
 from app.text import stamp
@@ -27,7 +26,7 @@ from app.workloads.controller.findings import REPLACING, Finding
 from app.workloads.controller.pace import Pace
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind, by_tenant
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
 
 _FIRST_PAUSE = 60.0
 _BUSY_PAUSE = 1.0
@@ -74,7 +73,6 @@ class _Statuses(ABC, Generic[T]):
             stores=self._caches.stores,
             workers=workers,
             resync=None,
-            queue=WorkQueue(turn=by_tenant, each=max(1, workers - 1)),
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:

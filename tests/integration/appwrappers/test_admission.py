@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
+from app.appwrappers.sizes import MOST_COMPONENTS
 from app.errors import ApiError
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -123,6 +124,15 @@ async def test_a_cluster_that_cannot_be_asked_is_no_denial(opening: Opening) -> 
         status, answer = await place.post("/validate", app_wrapper("one", pod("p")))
         assert (status, answer["status"]["reason"]) == (500, "Unavailable")
         assert "subjectaccessreviews" in answer["status"]["message"]
+
+
+async def test_too_many_components_are_refused_before_anything_else(opening: Opening) -> None:
+    """No right is asked for: this webhook may not ask for any."""
+    services = (a_service(f"s-{number}") for number in range(MOST_COMPONENTS))
+    async with opening(weak=True) as place:
+        status, answer = await place.post("/validate", app_wrapper("many", pod("p"), *services))
+        assert (status, answer["allowed"]) == (200, False)
+        assert f"got {MOST_COMPONENTS + 1} components, want at most {MOST_COMPONENTS}" in answer["status"]["message"]
 
 
 async def test_warnings_for_what_means_nothing(opening: Opening) -> None:

@@ -185,7 +185,7 @@ async def test_keys_that_wait_are_counted_though_no_worker_ever_comes_back() -> 
         return Done()
 
     metrics.create_controller_series(("hanging",), lease="")
-    controller = Controller("hanging", reconcile, workers=1)
+    controller = Controller("hanging", reconcile, workers=1, turn=None)
     running = asyncio.create_task(controller.run())
     for key in ("a", "b", "c"):
         controller.enqueue(key)

@@ -239,3 +239,13 @@ def test_no_field_of_others_is_ever_applied(
 
 def test_our_manager_has_a_name_of_its_own() -> None:
     assert FIELD_MANAGER == "berth-claims"
+
+
+def test_addresses_that_make_a_long_message_are_written_once() -> None:
+    """What is compared is the message as it is written, which has a bound."""
+    ips = tuple(f"2001:db8:aaaa:bbbb:cccc:dddd:eeee:ff{number:02x}/128" for number in range(16))
+    data = NetworkData("net1", "02:00:00:00:00:01", ips, ips, 0, "default/net")
+    first = write_of(claim(), {VF1: data}, now=NOW)
+    assert first is not None
+    (entry,) = first.body["status"]["devices"]
+    assert write_of(claim(entry, berth_claims=ours(data=data)), {VF1: data}, now=NOW) is None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
-from app.kube.conditions import condition
+from app.kube.conditions import condition, set_condition
+from app.text import MESSAGE
 
+NOW = datetime(2026, 11, 27, tzinfo=UTC)
 READY = {"type": "Ready", "status": "True"}
 
 
@@ -17,3 +22,11 @@ def test_the_condition_of_a_type(conditions: object) -> None:
 @pytest.mark.parametrize("conditions", [None, 3, "Ready", {"Ready": READY}, [], [{"type": ["Ready"]}]])
 def test_no_condition_in_what_is_no_list_of_them(conditions: object) -> None:
     assert condition({"conditions": conditions}, "Ready") == {}
+
+
+def test_a_message_of_any_length_is_cut() -> None:
+    """An API server refuses the whole status for one of more than 32 KiB, at each try."""
+    status: dict[str, Any] = {}
+    set_condition(status, "Ready", "False", "Broken", "x" * 100_000, now=NOW)
+    (found,) = status["conditions"]
+    assert found["message"] == "x" * (MESSAGE - 1) + "…"

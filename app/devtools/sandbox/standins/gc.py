@@ -12,7 +12,7 @@ from typing import Literal
 from app.devtools.sandbox.standins.ownership import Graph, Item, Owner
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, RequeueAfter, Result
+from app.kube.controller import Controller, Done, RequeueAfter, Result, by_namespace
 from app.kube.resources import Resource
 from app.kube.store import Key
 from app.wire import JSON
@@ -30,7 +30,9 @@ class GarbageCollector:
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self._graph = Graph(client, self._changed)
-        self._controller: Controller[Work] = Controller("garbage-collector", self._reconcile, workers=4, resync=None)
+        self._controller: Controller[Work] = Controller(
+            "garbage-collector", self._reconcile, workers=4, resync=None, turn=lambda work: by_namespace(work[1])
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -1,0 +1,127 @@
+"""Each work queue of each role that serves more than one user gives turns to their namespaces."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import app
+from app.appwrappers.kueue import controller as kueue
+from app.appwrappers.kueue.model import WORKLOADS
+from app.claims.publishing import role as claims_node
+from app.kube.client import KubeClient
+from app.kube.controller import Controller
+from app.kube.events import EventRecorder
+from app.registry import CONTROLLERS, settings_of
+from app.rmd.agent import role as rmd_node
+from app.settings.reconciling import ControllerContext, RoleContext
+from app.wiring import resolve
+
+WITHOUT_NAMESPACE = {
+    "tenants": "a Tenant has one key, and only cloud admins write them",
+    "tenant-links": "a Tenant has one key, and only cloud admins write them",
+    "tenant-nodes": "a node has one key, and sends a request or two",
+    "rmd-nodes": "a node has one key; a daemon that hangs takes one of its workers",
+    "rmd-config": "there is one RmdConfig",
+}
+"""Controllers whose keys are in no namespace, and why one user keeps no other waiting there."""
+ONE_USER = {
+    "app/certs/controller.py": "the certificates of one release",
+    "app/tenancy/agent/syncing.py": "the objects of one tenant",
+    "app/tenancy/gateway/workload_writer.py": "one stream of one tenant; tenants take turns in `Backend.turns`",
+}
+"""Where a queue serves a single user."""
+FOLDER = Path(app.__file__).parent
+
+
+class Made(list[Controller[Any]]):
+    """The controllers that are made from now on; `places` are where, by path and line."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.places: set[tuple[str, int]] = set()
+        make = Controller.__init__
+
+        def remember(controller: Controller[Any], *args: Any, **options: Any) -> None:
+            make(controller, *args, **options)
+            self.append(controller)
+            caller = sys._getframe(1)
+            self.places.add((Path(caller.f_code.co_filename).relative_to(FOLDER.parent).as_posix(), caller.f_lineno))
+
+        monkeypatch.setattr(Controller, "__init__", remember)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Made:
+    return Made(monkeypatch)
+
+
+async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[str, Controller[Any]]:
+    """The controllers of all wings, and those of the roles of a node, by their names."""
+    client = cast("KubeClient", KubeClient(cast("Any", None)))
+    events = EventRecorder(lambda: client, role="controller", instance="i")
+    context = ControllerContext(client, settings_of("controller")(), events)
+    parts = [resolve(one.build)(context) for one in CONTROLLERS.values()]
+    # This one knows only when it runs which version it is about.
+    workloads = next(one for one in parts if isinstance(one, kueue.WorkloadsOfAppWrappers))
+    monkeypatch.setattr(workloads, "_served", lambda: asyncio.sleep(0, WORKLOADS))
+    monkeypatch.setattr(kueue, "start", lambda *_: None)
+    await workloads.run()
+
+    def elected(make: Callable[[KubeClient, EventRecorder], Any]) -> Any:
+        return make(client, events)
+
+    for role, settings in (
+        (claims_node, settings_of("claims-node")(node_name="n")),
+        (rmd_node, settings_of("rmd-node")(node_name="n")),
+    ):
+        role.build(RoleContext(settings, connected=lambda make: make(client), elected=elected))
+    return {controller.name: controller for controller in made}
+
+
+async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    controllers = await all_controllers(made, monkeypatch)
+    declared = {name for one in CONTROLLERS.values() for name in one.reconcilers}
+    assert declared | {claims_node.NAME} <= set(controllers)
+    for name, controller in controllers.items():
+        if name in WITHOUT_NAMESPACE:
+            continue
+        for number in range(100):
+            controller.enqueue(("loud", str(number)))
+        controller.enqueue(("quiet", "a"))
+        taken = [await controller.queue.get() for _ in range(2)]
+        assert ("quiet", "a") in taken, name
+        while len(controller.queue) and controller.queue._waiting:
+            taken.append(await controller.queue.get())
+        assert len(taken) < 100, f"{name}: one namespace has all workers"
+
+
+def calls_of(*names: str) -> dict[str, list[ast.Call]]:
+    """The calls of these names in the modules of the product, by path."""
+    found: dict[str, list[ast.Call]] = {}
+    for path in sorted(FOLDER.rglob("*.py")):
+        relative = path.relative_to(FOLDER.parent).as_posix()
+        if relative.startswith(("app/devtools/", "app/kube/")) or path.name == "wing.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                found.setdefault(relative, []).append(node)
+    return found
+
+
+async def test_no_controller_and_no_queue_is_forgotten(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made is all that there is in the sources, but for queues of a single user."""
+    controllers = await all_controllers(made, monkeypatch)
+    calls = calls_of("Controller", "WorkQueue")
+    assert set(ONE_USER) <= set(calls)
+    for path, found in calls.items():
+        for call in found if path not in ONE_USER else ():
+            lines = range(call.lineno, (call.end_lineno or call.lineno) + 1)
+            assert any((path, line) in made.places for line in lines), f"{path}:{call.lineno} is not looked at"
+    assert {name for name, one in controllers.items() if one._turn is None} == set(WITHOUT_NAMESPACE)
