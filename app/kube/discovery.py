@@ -10,11 +10,10 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import quote
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import Resource
+from app.kube.resources import Resource, path_of
 from app.kube.retry import if_there
 from app.wire import JSON
 
@@ -85,10 +84,10 @@ class Discovery:
 
 def _path(api_version: str) -> str | None:
     """Where the list is, None for what cannot be a group and version."""
-    group, slash, version = api_version.rpartition("/")
-    if not version or "/" in group or bool(slash) != bool(group) or {".", ".."} & {group, version}:
+    try:
+        return path_of(("apis" if "/" in api_version else "api", *api_version.split("/", 1)))
+    except ApiError:
         return None
-    return f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if group else f"/api/{quote(version, safe='')}"
 
 
 def _kinds(api_version: str, answer: JSON) -> dict[str, Resource]:
