@@ -89,7 +89,9 @@ def check_label_value(text: str) -> str:
 def check_path_segment(text: str) -> str:
     """A name that can stand in a URL: https://pkg.go.dev/k8s.io/apimachinery/pkg/api/validation/path."""
     if text in ("", ".", "..") or "/" in text or "%" in text:
-        raise ValueError(f"{quoted(text)} cannot be part of a path: use a name without '/' and '%', not '.' and not '..'")
+        raise ValueError(
+            f"{quoted(text)} cannot be part of a path: use a name without '/' and '%', not '.' and not '..'"
+        )
     return text
 
 

@@ -46,6 +46,10 @@ class Attachment:
     subnets: tuple[IPv4Network | IPv6Network, ...] = ()
     statics: tuple[IPv4Interface | IPv6Interface, ...] = ()
 
+    def includes(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether the address is known to be one of the network."""
+        return any(one.ip == address for one in self.statics) or any(address in one for one in self.subnets)
+
     def excludes(self, address: IPv4Address | IPv6Address) -> bool:
         """Whether the address is outside the network. One without subnets of its family says nothing."""
         subnets = [one for one in self.subnets if one.version == address.version]
