@@ -31,7 +31,8 @@ Reason = Literal[
 ]
 """Why a Pod is no endpoint: it is on the network of its node, which no attachment changes; its node is not known;
 nothing says what it is attached to; Multus' annotation cannot be read; it is not on the network; it has no address
-there; it has none that an EndpointSlice may have; it has none in the subnets of the attachment, or none that may be published; nothing says what these subnets are."""
+there; it has none that an EndpointSlice may have; it has none in the subnets of the attachment, or
+none that may be published; nothing says what these subnets are."""
 
 
 @dataclass(frozen=True, slots=True)
