@@ -270,16 +270,43 @@ def decode(body: bytes) -> Review:
 
 
 def written_object(request: Request, *, reason: str) -> JSON | None:
-    """What is created or updated; None for other requests, subresources and objects that are being deleted.
+    """What is created or updated; None for other requests, subresources, and updates that are part of a deletion.
 
-    An object that is being deleted is left alone, so that its finalizers can be removed. Raises Denied, with `reason`,
-    for what cannot be read.
+    An object that is being deleted may be wrong already, and its finalizers have to be removable: an update is part of
+    its deletion if it changes nothing but what `_DELETION_CHANGES` names, and the status. Every other update is for the
+    checks. Raises Denied, with `reason`, for what cannot be read.
     """
     if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
         return None
     obj = decode_object(request.object, reason=reason)
     metadata = obj.get("metadata")
-    return None if isinstance(metadata, dict) and metadata.get("deletionTimestamp") else obj
+    if request.operation == "CREATE" or not isinstance(metadata, dict) or not metadata.get("deletionTimestamp"):
+        return obj
+    old = old_object(request, reason=reason)
+    return None if old is not None and _outside_deletion(obj) == _outside_deletion(old) else obj
+
+
+_DELETION_CHANGES = frozenset(
+    {
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+    }
+)
+"""The metadata that the API server, finalizing controllers and the garbage collector change during a deletion."""
+
+
+def _outside_deletion(obj: JSON) -> JSON:
+    """What of an object no deletion changes."""
+    metadata = obj.get("metadata")
+    kept = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    if isinstance(metadata, dict):
+        kept["metadata"] = {name: value for name, value in metadata.items() if name not in _DELETION_CHANGES}
+    return kept
 
 
 def old_object(request: Request, *, reason: str) -> JSON | None:

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/reference/using-api/cel/
 from __future__ import annotations
 
 from app.claims.admission.webhooks import STATUS_REVIEW
-from app.claims.changes import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, NEW_ENTRIES, NOT_DELETED
+from app.claims.changes import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, NEW_ENTRIES
 from app.claims.format import (
     ADDRESS_RULES,
     HARDWARE_ADDRESS,
@@ -22,7 +22,7 @@ from app.claims.format import (
 from app.text import MESSAGE
 from app.wire import JSON
 
-CONDITIONS = (("changes-network-data", CHANGES_NETWORK_DATA), ("not-deleted", NOT_DELETED))
+CONDITIONS = (("changes-network-data", CHANGES_NETWORK_DATA),)
 _DATA = f"'status.devices[' + string({NEW_ENTRIES}.indexOf(d)) + '].networkData"
 _OTHERS = {INTERFACE_NAME: "interfaceNames", HARDWARE_ADDRESS: "hardwareAddresses"}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, field_validator
 
 from app.claims.model import DEFINITIONS_NAME
-from app.kube.names import check_annotation_key, check_dns_subdomain
+from app.kube.names import check_annotation_key, check_dns_label, check_dns_subdomain
 from app.networks.model import RESOURCE_NAME
 from app.settings.source import RECONCILING, DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
+from app.text import quoted
 
 PANEL = "Claims"
 
@@ -95,8 +97,48 @@ class AdmissionSettings(TemplateSettings):
         return tuple(check_dns_subdomain(driver.lower()) for driver in value)
 
 
+def _attachments(value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        namespace, slash, name = text.partition("/")
+        if not slash:
+            raise ValueError(f"want NAMESPACE/NAME of an attachment, got {quoted(text)}")
+        check_dns_label(namespace)
+        check_dns_subdomain(name)
+    return tuple(dict.fromkeys(value))
+
+
+def _ranges(value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        try:
+            ip_network(text)
+        except ValueError:
+            raise ValueError(f"want a range of addresses such as 10.96.0.0/12, got {quoted(text)}") from None
+    return value
+
+
 class ControllerSettings(PublishingSettings, TemplateSettings):
-    """What the controllers of the wing add to the role."""
+    """What the controllers of the wing add to the role.
+
+    The two lists are flags and no annotations of attachments: their author could be a user of one namespace.
+    """
+
+    unconfined_networks: Annotated[
+        Annotated[Items, AfterValidator(_attachments)],
+        Flag(
+            "Comma list of attachments, NAMESPACE/NAME, of which EndpointSlices get addresses although nothing says "
+            "which subnets they have",
+            PANEL,
+        ),
+    ] = ()
+    excluded_ranges: Annotated[
+        Annotated[Items, AfterValidator(_ranges)],
+        Flag("Comma list of ranges that no EndpointSlice gets addresses of, such as that of cluster IPs", PANEL),
+    ] = ()
+
+    @property
+    def excluded(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The ranges, read."""
+        return tuple(map(ip_network, self.excluded_ranges))
 
 
 class NodeSettings(PublishingSettings):

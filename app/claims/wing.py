@@ -108,6 +108,8 @@ WING = Wing(
         "controller": (
             *_publishing(_RUNS),
             *_networks(f"!{_RUNS},{_SERVES}"),
+            Argument("unconfined_networks", source="claims.unconfinedNetworks", when=_SERVES),
+            Argument("excluded_ranges", source="claims.excludedRanges", when=_SERVES),
             Argument("claim_templates", source=_DEFINITIONS, when=_KEEPS_TEMPLATES),
         ),
     },

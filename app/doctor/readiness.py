@@ -12,7 +12,7 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.errors import ApiError
-from app.kube.resources import PODS
+from app.kube.resources import PODS, path_of
 from app.wire import JSON, decode_json
 
 _MOST = 5
@@ -70,5 +70,9 @@ def _probe(one: Installed, pod: JSON) -> tuple[int, str]:
     probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
     named = {port.get("name"): port.get("containerPort") for port in container.get("ports") or ()}
     port = str(named.get(probe.get("port"), probe.get("port")) or one.setting("health_check_port"))
-    path = str(probe.get("path") or _PATH)
-    return (int(port) if port.isdecimal() else 0), f"/{path.lstrip('/')}"
+    try:
+        # The API server's proxy takes it as a part of its own path: `..` would lead to another object.
+        path = path_of(str(probe.get("path") or _PATH).lstrip("/").split("/"))
+    except ApiError:
+        path = _PATH
+    return (int(port) if port.isdecimal() else 0), path

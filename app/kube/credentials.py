@@ -33,6 +33,19 @@ _RECHECK = 60.0  # seconds between looks at token files and OIDC tokens
 _MAX_SKEW = 300.0  # the official loader renews an exec token only within its last five minutes
 
 
+class UnredirectedResponse(aiohttp.ClientResponse):
+    """An answer 3xx is an error: what it leads to must not get our credentials.
+
+    The official client follows redirects, and has no option for it. An API server answers none of our requests so.
+    """
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        response = await super().start(connection)
+        if 300 <= self.status < 400:
+            raise aiohttp.ClientError(f"HTTP {self.status}: the answer is a redirect, and no redirect is followed")
+        return response
+
+
 class VerifyingRequestor(OpenIDRequestor):
     """Trusts the CA that the kubeconfig names (`idp-certificate-authority-data`), else the system's.
 
@@ -43,6 +56,17 @@ class VerifyingRequestor(OpenIDRequestor):
 
     def _get_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=self._ssl_ca_cert))
+
+    def _client_session(self) -> aiohttp.ClientSession:
+        """As upstream has it, but no redirect gets the client secret and the refresh token."""
+        return aiohttp.ClientSession(
+            headers=self._default_headers,
+            connector=self._get_connector(),
+            auth=aiohttp.BasicAuth(self._client_id, self._client_secret),
+            raise_for_status=True,
+            trust_env=True,
+            response_class=UnredirectedResponse,
+        )
 
 
 # Where the official loader looks for its own.

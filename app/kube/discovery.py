@@ -10,12 +10,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import quote
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.kube.resources import Resource
+from app.kube.resources import Resource, path_of
 from app.kube.retry import if_there
 from app.wire import JSON
 
@@ -95,7 +94,7 @@ def _path(api_version: str) -> str | None:
             check_dns_subdomain(group)
     except ValueError:
         return None
-    return f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if group else f"/api/{quote(version, safe='')}"
+    return path_of(("apis", group, version) if group else ("api", version))
 
 
 def _kinds(api_version: str, answer: JSON) -> dict[str, Resource]:

@@ -86,6 +86,15 @@ def check_label_value(text: str) -> str:
     return text
 
 
+def check_path_segment(text: str) -> str:
+    """A name that can stand in a URL: https://pkg.go.dev/k8s.io/apimachinery/pkg/api/validation/path."""
+    if text in ("", ".", "..") or "/" in text or "%" in text:
+        raise ValueError(
+            f"{quoted(text)} cannot be part of a path: use a name without '/' and '%', not '.' and not '..'"
+        )
+    return text
+
+
 def service_account_user(namespace: str, name: str) -> str:
     """The username of a ServiceAccount, as authentication gives it."""
     return f"system:serviceaccount:{namespace}:{name}"

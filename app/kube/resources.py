@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from app.errors import ApiError
+from app.kube.names import check_path_segment
 from app.wire import JSON
 
 
@@ -30,14 +33,22 @@ class Resource:
     def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, of one object or of its subresource; every segment is quoted.
 
-        Callers validate names first (`app.kube.names`); quoting is the second wall, so that no name can climb out.
+        Raises ApiError (400) for a segment that no name of the API can be, such as `..`: an object of this name does
+        not exist, and the path would be that of another one.
         """
-        parts = ["/apis/" + self.group if self.group else "/api", self.version]
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace is not None and self.namespaced:
-            parts += ["namespaces", quote(namespace, safe="")]
-        parts.append(self.plural)
-        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
-        return "/".join(parts)
+            parts += ["namespaces", namespace]
+        parts += [self.plural, *(part for part in (name, subresource) if part is not None)]
+        return path_of(parts)
+
+
+def path_of(segments: Iterable[str]) -> str:
+    """The absolute path of these segments, each quoted. Raises ApiError (400) for what cannot be one."""
+    try:
+        return "".join(f"/{quote(check_path_segment(segment), safe='')}" for segment in segments)
+    except ValueError as error:
+        raise ApiError(f"path of a request: {error}", status=400, reason="BadRequest") from error
 
 
 PODS = Resource("", "v1", "pods", "Pod")

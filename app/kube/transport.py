@@ -23,7 +23,7 @@ import structlog
 from app.errors import ANSWER_TOO_LARGE, ApiError, UsageError
 from app.kube.answers import MESSAGE_LIMIT, delay_of, error_of_status, error_of_transport, status_in
 from app.kube.client import KubeClient, Request
-from app.kube.credentials import Credentials, Impersonation, load_credentials, stamps
+from app.kube.credentials import Credentials, Impersonation, UnredirectedResponse, load_credentials, stamps
 from app.kube.fencing import FencedRequest
 from app.kube.official import ApiClient, ConfigException
 from app.text import one_line
@@ -338,6 +338,7 @@ def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
         "trust_env": bool(getproxies().keys() & _PROXIED),
         "headers": acting_as.headers if acting_as is not None else (),
         "request_class": _Request,
+        "response_class": UnredirectedResponse,
     }
     try:
         return ApiClient(configuration=configuration)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import field_validator
 
 from app.kube.names import check_annotation_key
 from app.networks.model import RESOURCE_NAME, Mode
 from app.networks.options import NetworksOptions
 from app.networks.switches import Switches
-from app.settings.source import DnsLabel, Flag, RoleSettings
+from app.settings.source import DnsLabel, Exclusion, Flag, RoleSettings
 
 _INJECTION = "Injection"
 
 
 class NetworksSettings(RoleSettings):
     """What is injected for the networks of a Pod."""
+
+    exclusions: ClassVar[tuple[Exclusion, ...]] = (
+        Exclusion("honor_resources", "existing_resources", "--honor-resources means add", second_value="skip"),
+    )
 
     network_resource_name_keys: Annotated[
         str, Flag("Annotation keys on attachments that name a resource", _INJECTION)
@@ -64,9 +68,3 @@ class NetworksSettings(RoleSettings):
         for key in value.split(","):
             check_annotation_key(key.strip())
         return value
-
-    @model_validator(mode="after")
-    def _one_mode(self) -> NetworksSettings:
-        if self.honor_resources and self.existing_resources == "skip":
-            raise ValueError("--honor-resources means --existing-resources=add; it contradicts skip")
-        return self

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self, TypeVar, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from app.errors import UsageError
@@ -40,6 +40,16 @@ class Flag:
     default: str | None = None
     repeatable: bool = False
     metavar: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Two fields that cannot both be given. `second_value` is the only value of the second that contradicts, if any."""
+
+    first: str
+    second: str
+    why: str
+    second_value: object = None
 
 
 def _not_empty(value: str) -> str:
@@ -79,6 +89,9 @@ class RoleSettings(BaseModel):
         extra="forbid", frozen=True, populate_by_name=True, validate_default=True, loc_by_alias=False
     )
 
+    exclusions: ClassVar[tuple[Exclusion, ...]] = ()
+    """Those of a class; a role has those of all its classes. A field that has its default is not given."""
+
     bind_address: Annotated[NotEmpty, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
     health_check_port: Annotated[Port, Flag("Plain port of /healthz, /readyz, /metrics", SERVING)] = 8444
     kubeconfig: Annotated[str | None, Flag("Kubeconfig of the role's cluster", CLUSTER, default="in-cluster")] = None
@@ -91,6 +104,21 @@ class RoleSettings(BaseModel):
     def level(self) -> str:
         """The lowest level that is logged."""
         return self.log_level
+
+    @model_validator(mode="after")
+    def _exclusive(self) -> Self:
+        found = dict.fromkeys(one for cls in type(self).__mro__ for one in vars(cls).get("exclusions", ()))
+        flags = flags_of(type(self))
+        for one in found:
+            value = getattr(self, one.second)
+            if self._is_given(one.first) and self._is_given(one.second) and one.second_value in (None, value):
+                names = [flag_names(name, flags[name])[0] for name in (one.first, one.second)]
+                shown = names[1] if one.second_value is None else f"{names[1]}={value}"
+                raise ValueError(f"{names[0]} and {shown} exclude each other: {one.why}")
+        return self
+
+    def _is_given(self, name: str) -> bool:
+        return name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default
 
     @classmethod
     def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:

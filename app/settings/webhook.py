@@ -7,12 +7,12 @@ used is accepted and ignored.
 from __future__ import annotations
 
 import ssl
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from app.serving.tls_options import server_context
-from app.settings.source import LOGS, SERVING, TLS, DnsLabel, Flag, Items, NotEmpty, Port, RoleSettings
+from app.settings.source import LOGS, SERVING, TLS, DnsLabel, Exclusion, Flag, Items, NotEmpty, Port, RoleSettings
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -29,6 +29,12 @@ class WebhookSettings(RoleSettings):
 
     Port 0 takes a free port, which the log names.
     """
+
+    exclusions: ClassVar[tuple[Exclusion, ...]] = (
+        Exclusion("client_ca", "insecure", "with --insecure no client certificate is asked for, and no CA is used"),
+        Exclusion("manifests", "kubeconfig", "attachments come from one place"),
+        Exclusion("manifests", "context", "attachments come from one place"),
+    )
 
     port: Annotated[Port, Flag("TLS port", SERVING)] = 8443
     workers: Annotated[int, Flag("Worker processes", SERVING)] = Field(1, ge=1, le=64)
@@ -106,6 +112,4 @@ class WebhookSettings(RoleSettings):
     def _together(self) -> WebhookSettings:
         if self.port == self.health_check_port != 0:
             raise ValueError("Health check port should be different from port")
-        if self.manifests is not None and self.kubeconfig is not None:
-            raise ValueError("--manifests and --kubeconfig exclude each other: attachments come from one place")
         return self

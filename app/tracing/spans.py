@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from importlib.metadata import version
 
+import requests
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -33,6 +34,13 @@ Attributes = Mapping[str, AttributeValue]
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
+class _Unredirected(requests.Session):
+    """Follows no redirect: the collector's address, and headers with credentials, are the operator's choice."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002 - the answer does not count
+        return None
+
+
 class Spans:
     """Makes the spans of one process. Where the sampler says no, a span costs little and goes nowhere."""
 
@@ -41,7 +49,7 @@ class Spans:
         logging.getLogger("opentelemetry.trace.span").setLevel(logging.ERROR)
         # Ours alone, not the process's: libraries that find one make spans of their own, of health probes too.
         self._provider = TracerProvider(resource=_resource(role), shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(session=_Unredirected())))
         self._tracer = self._provider.get_tracer("berth", version("berth"))
 
     def reviewed(self, outcome: Outcome, word: str, ended: float) -> TraceContext:

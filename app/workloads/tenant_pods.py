@@ -43,6 +43,8 @@ _POD = ("", "Pod")
 class TenantPodCheck:
     """Neutral outside tenants' namespaces, to static Pods, and to updates that leave the part as it was.
 
+    So finalizers of what was there before can be removed. An object that is being deleted is checked like others.
+
     Without a lookup no namespace is a tenant's. Claims that the scheduler makes are held to the same: a DeviceClass may
     give its devices for an extended resource of any name (`extendedResourceName`), and only the claim says which class.
     """
@@ -75,8 +77,6 @@ class TenantPodCheck:
     def _judge(self, request: Request) -> None:
         kind = (request.kind.group, request.kind.kind)
         obj = decode_object(request.object, reason="UnreadableObject")
-        if at(obj, "metadata.deletionTimestamp"):
-            return  # its finalizers can be removed
         annotations = at(obj, "metadata.annotations")
         if isinstance(annotations, dict) and request.is_static_pod(annotations):
             return

@@ -51,6 +51,8 @@ SLICE_LABEL = "endpointslice.kubernetes.io/managed-by"
 Issue = Callable[[str, tuple[str, ...]], Path]
 """Makes a kubeconfig for a user in these groups."""
 DRIVER = "vf.example.com"
+SUBNETS = ("192.168.0.0/16", "10.0.0.0/8", "fd00::/8", "2001:db8::/32")
+"""Of each attachment."""
 _NUMBERS = itertools.count(1)
 _ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
 
@@ -80,7 +82,9 @@ class NetworkCluster:
     async def attachment(self, name: str, resource: str = "") -> None:
         annotations = {"k8s.v1.cni.cncf.io/resourceName": resource} if resource else {}
         metadata = {"name": name, "annotations": annotations}
-        await self.create(NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body(metadata, spec={"config": "{}"}))
+        ranges = [[{"subnet": subnet}] for subnet in SUBNETS]
+        config = json.dumps({"type": "macvlan", "ipam": {"type": "host-local", "ranges": ranges}})
+        await self.create(NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body(metadata, spec={"config": config}))
 
     async def service(
         self, name: str, *, network: str | None = "vlan", selector: str | None = "app=x", **spec: Any

@@ -94,7 +94,8 @@ def _prebuilt(seen: Seen) -> tuple[Workload | None, Step | None]:
     if workload is None or workload.owner not in ("", job.uid):
         return None, None
     if not workload.owner:
-        return workload, Step("own", workload)
+        # To own it is to replace its owners: what others own is not taken over.
+        return (None, None) if workload.owned else (workload, Step("own", workload))
     if not workload.finished and not fits(job, workload):
         message = "The prebuilt workload is out of sync with its user job"
         return None, _finish(seen, workload, kueue.OUT_OF_SYNC, message)

@@ -110,7 +110,10 @@ def stored_job(obj: JSON) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`owner` is the UID of its controller; `pod_sets` is the JSON of `spec.podSets`."""
+    """`owner` is the UID of its controller; `pod_sets` is the JSON of `spec.podSets`.
+
+    `owned` says whether it has any owner: the Pods of a group own their Workload, and none of them is its controller.
+    """
 
     key: Key
     uid: str
@@ -119,6 +122,7 @@ class Workload:
     held: bool
     finalizers: tuple[str, ...]
     owner: str
+    owned: bool
     job_uid: str
     queue: str
     priority: int | None
@@ -163,6 +167,7 @@ def stored_workload(obj: JSON) -> Workload:
         held=RESOURCE_IN_USE in finalizers,
         finalizers=finalizers,
         owner=controller_of(metadata).get("uid", ""),
+        owned=bool(metadata.get("ownerReferences")),
         job_uid=(metadata.get("labels") or {}).get(JOB_UID, ""),
         queue=spec.get("queueName") or "",
         priority=spec.get("priority"),

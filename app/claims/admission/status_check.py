@@ -51,9 +51,7 @@ class ClaimStatusCheck:
         plan.warnings += [line for denied, line in found if not denied]
 
     def _findings(self, request: Request, obj: JSON, old: JSON) -> Iterator[tuple[bool, str]]:
-        """Whether it denies, and what is wrong; nothing for a claim that is being deleted."""
-        if obj["metadata"].get("deletionTimestamp"):
-            return
+        """Whether it denies, and what is wrong with the entries that the update changes."""
         changed = changed_entries(obj, old)
         if not changed:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.claims.changes import CHANGES_NETWORK_DATA, NOT_DELETED
+from app.claims.changes import CHANGES_NETWORK_DATA
 from app.kube.resources import RESOURCE_CLAIMS
 from app.wiring import EXEMPT, Condition, ReviewRule, Term, Webhook
 
@@ -16,10 +16,7 @@ STATUS_WEBHOOKS = (
         "claim-status",
         values="claims",
         namespaces=(EXEMPT,),
-        conditions=(
-            Condition("changes-network-data", (Term(CHANGES_NETWORK_DATA),)),
-            Condition("not-deleted", (Term(NOT_DELETED),)),
-        ),
+        conditions=(Condition("changes-network-data", (Term(CHANGES_NETWORK_DATA),)),),
         when=SERVED,
     ),
 )

@@ -56,6 +56,10 @@ class Attachment:
         object.__setattr__(self, "_fixed", frozenset(one.ip for one in self.statics))
         object.__setattr__(self, "_networks", {key: frozenset(found) for key, found in networks.items()})
 
+    def includes(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether the address is known to be one of the network."""
+        return any(one.ip == address for one in self.statics) or any(address in one for one in self.subnets)
+
     def excludes(self, address: IPv4Address | IPv6Address) -> bool:
         """Whether the address is outside the network. One without subnets of its family says nothing.
 

@@ -17,6 +17,7 @@ from app.kube.store import Key
 from app.wire import JSON
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Range = ipaddress.IPv4Network | ipaddress.IPv6Network
 Reason = Literal[
     "HostNetwork",
     "NoNode",
@@ -26,23 +27,39 @@ Reason = Literal[
     "NoAddress",
     "BadAddress",
     "OutsideNetwork",
+    "NoSubnets",
 ]
 """Why a Pod is no endpoint: it is on the network of its node, which no attachment changes; its node is not known;
 nothing says what it is attached to; Multus' annotation cannot be read; it is not on the network; it has no address
-there; it has none that an EndpointSlice may have; it has none in the subnets of the attachment."""
+there; it has none that an EndpointSlice may have; it has none in the subnets of the attachment, or
+none that may be published; nothing says what these subnets are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
     """An attachment (NAMESPACE/NAME), its resource ("" without) and all attachments that have this resource.
 
-    `attachment` is None where it does not exist.
+    `attachment` is None where it does not exist. `unconfined`: an administrator lets its addresses be published
+    although nothing says which they are. Addresses in `excluded` are not published in any case.
     """
 
     key: str
     resource: str = ""
     sharing: frozenset[str] = frozenset()
     attachment: Attachment | None = None
+    unconfined: bool = False
+    excluded: tuple[Range, ...] = ()
+
+    @property
+    def has_subnets(self) -> bool:
+        return self.attachment is not None and bool(self.attachment.subnets or self.attachment.statics)
+
+    def publishes(self, address: Address) -> bool:
+        if any(address in one for one in self.excluded):
+            return False
+        if self.unconfined and not self.has_subnets:
+            return True
+        return self.attachment is not None and self.attachment.includes(address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +74,8 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
     """In the order of their sources, each once, and at most `MOST_IPS`.
 
     An annotation has room for thousands, and each is an endpoint that every node of the cluster gets. Its author may
-    write any address: one outside the subnets of the attachment is none of the network.
+    write any address, that of a Pod or Service of others too (CVE-2021-25740): only one in the subnets of the
+    attachment is one of the network.
     """
     if pod.host_network:
         return "HostNetwork"
@@ -73,9 +91,9 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
     found = dict.fromkeys(address for text in texts if (address := _usable(text)) is not None)
     if not found:
         return "BadAddress"
-    attachment = network.attachment
-    inside = (one for one in found if attachment is None or not attachment.excludes(one))
-    return tuple(islice(inside, MOST_IPS)) or "OutsideNetwork"
+    if not network.has_subnets and not network.unconfined:
+        return "NoSubnets"
+    return tuple(islice(filter(network.publishes, found), MOST_IPS)) or "OutsideNetwork"
 
 
 @lru_cache(maxsize=16384)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Attachment
 from app.claims.publishing.slices import Pools
-from app.claims.services.addresses import Claimed, Network
+from app.claims.services.addresses import Claimed, Network, Range
 from app.claims.services.model import MANAGED_BY, OURS, Service, Wish
 from app.claims.services.planning import Inputs
 from app.claims.services.pods import Pod, stored_pod
@@ -33,11 +33,20 @@ class Caches:
     """Of Services those with the annotation, of Pods those with network status or claims, of EndpointSlices ours.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    `unconfined` are the attachments, NAMESPACE/NAME, whose addresses are published without known subnets, and
+    `excluded` what is not published of any.
     """
 
     def __init__(
-        self, client: KubeClient, *, keys: Sequence[str] = (RESOURCE_NAME,), home: str = "kube-system"
+        self,
+        client: KubeClient,
+        *,
+        keys: Sequence[str] = (RESOURCE_NAME,),
+        home: str = "kube-system",
+        unconfined: Container[str] = (),
+        excluded: tuple[Range, ...] = (),
     ) -> None:
+        self._unconfined, self._excluded = unconfined, excluded
         self.services: Store[Service] = Store(
             stored_service,
             indices={
@@ -118,7 +127,14 @@ class Caches:
     def _network(self, network: str) -> Network:
         resource = self.resource_of(network)
         sharing = self.attachments.by_index("resource", resource) if resource else ()
-        return Network(network, resource, frozenset(one.key for one in sharing), self.attachments.get(*_key(network)))
+        return Network(
+            network,
+            resource,
+            frozenset(one.key for one in sharing),
+            self.attachments.get(*_key(network)),
+            unconfined=network in self._unconfined,
+            excluded=self._excluded,
+        )
 
     def _claimed(self, pods: Iterable[Pod]) -> Claimed:
         """The claims of Pods of which Multus does not say that they are on the network."""

@@ -9,9 +9,10 @@ Services that select it to any address that an API server takes in an EndpointSl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from app.claims.services import metrics
+from app.claims.services.addresses import Range
 from app.claims.services.caches import Caches
 from app.claims.services.saying import Saying
 from app.claims.services.syncing import ServiceSync
@@ -30,6 +31,7 @@ class ServicesController:
     """`run` it while this process leads; it runs once. `resync` is in seconds.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    `unconfined` and `excluded` are as of `Caches`.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class ServicesController:
         events: EventRecorder | None = None,
         keys: Sequence[str] = (RESOURCE_NAME,),
         home: str = "kube-system",
+        unconfined: Container[str] = (),
+        excluded: tuple[Range, ...] = (),
     ) -> None:
-        self._caches = caches = Caches(client, keys=keys, home=home)
+        self._caches = caches = Caches(client, keys=keys, home=home, unconfined=unconfined, excluded=excluded)
         self._controller: Controller[Key] = Controller(
             NAME,
             ServiceSync(client, caches, Saying(events)).reconcile,

@@ -36,6 +36,11 @@ class Saying:
         if named := _named(plan, "OutsideNetwork"):
             text = f"the network status of Pods has addresses outside the subnets of network {wish.network}: {named}"
             found["AddressesOutsideNetwork"] = f"{text}; correct the IPAM of the attachment, or who writes the status"
+        if there and (named := _named(plan, "NoSubnets")):
+            text = f"no subnets are known of network {wish.network}, so no address of Pods is published: {named}"
+            fix = "give the attachment an IPAM of host-local, whereabouts or static with subnets"
+            option = "or an administrator names it in --unconfined-networks of the controller"
+            found["SubnetsUnknown"] = f"{text}; {fix}, {option} (claims.unconfinedNetworks of the chart)"
         self._say(service, found)
 
     def forget(self, service: Key) -> None:

@@ -362,6 +362,21 @@ async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkC
             await cluster.shows("db", _192_168_1_1=True)
 
 
+async def test_a_network_without_known_subnets_has_no_endpoints(cluster: NetworkCluster) -> None:
+    """The author of a Pod's annotation could write the address of any Pod or Service (CVE-2021-25740)."""
+    await cluster.service("db")
+    await cluster.pod("p1", "10.0.0.1")
+    async with cluster.controller():
+        await cluster.shows("db", _10_0_0_1=True)
+        for ipam in ({"type": "dhcp"}, {}):
+            config = json.dumps({"type": "macvlan", "ipam": ipam})
+            await cluster.patch(NETWORK_ATTACHMENTS, "vlan", {"spec": {"config": config}})
+            message = await cluster.says("db", "SubnetsUnknown")
+            assert "p1" in message
+            assert "--unconfined-networks" in message
+            await eventually(lambda: cluster.shown("db"), lambda found: not found)
+
+
 async def test_an_address_outside_the_network_is_no_endpoint(cluster: NetworkCluster) -> None:
     await cluster.service("db")
     await cluster.pod("p1", "192.168.1.1")

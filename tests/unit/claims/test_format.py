@@ -147,7 +147,7 @@ def test_the_message_has_no_control_characters_and_a_bound() -> None:
         ((entry("d0", **BAD),), (), {}, True),
         ((entry("d0", **BAD),), (entry("d0", **BAD),), {}, False),
         ((), (entry("d0", **BAD),), {}, False),
-        ((entry("d0", **BAD),), (), {"deletionTimestamp": "2026-01-01T00:00:00Z"}, False),
+        ((entry("d0", **BAD),), (), {"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
     ],
 )
 def test_the_policy_is_asked_about_changes_alone(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
+from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Attachment
 from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network, addresses_of
@@ -18,10 +19,11 @@ from app.claims.stored.claims import stored_claim
 from app.claims.stored.slices import Attributes, Slice
 
 JSON = dict[str, Any]
-NETWORK = Network("ns/vlan")
+VLAN = Attachment("ns/vlan", "", (ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
+NETWORK = Network("ns/vlan", attachment=VLAN)
 KEY = {"driver": "vf.example.com", "pool": "n1", "device": "vf0"}
 DEVICE = DeviceKey("vf.example.com", "n1", "vf0")
-SHARED = Network("ns/vlan", "example.com/foo", frozenset({"ns/vlan"}))
+SHARED = Network("ns/vlan", "example.com/foo", frozenset({"ns/vlan"}), VLAN)
 
 
 def pod(status: object = None, *, networks: str = "", claim: bool = False, **spec: Any) -> Pod:
@@ -111,15 +113,70 @@ def test_why_a_pod_has_none(made: Pod, reason: str) -> None:
     [
         (["10.0.0.1", "10.9.0.9"], ["10.0.0.1"]),
         (["10.9.0.1", "10.9.0.2"], ["10.9.0.1"]),
-        (["fd00::1"], ["fd00::1"]),
+        (["fd00::1"], "OutsideNetwork"),
         (["10.9.0.2"], "OutsideNetwork"),
+        (["10.96.0.1", "10.0.0.7"], ["10.0.0.7"]),
     ],
 )
 def test_addresses_outside_the_attachment_are_left_out(addresses: list[str], usable: object) -> None:
-    """A family without a subnet is not judged; a fixed address is inside."""
+    """A fixed address is inside. Of a family without a subnet nothing is."""
     attachment = Attachment("ns/vlan", "", (ip_network("10.0.0.0/24"),), (ip_interface("10.9.0.1/24"),))
     found = addresses_of(pod([attached(*addresses)]), replace(NETWORK, attachment=attachment), Claimed())
     assert (found if isinstance(found, str) else names(found)) == usable
+
+
+@pytest.mark.parametrize("attachment", [None, Attachment("ns/vlan", "")])
+@pytest.mark.parametrize("address", ["10.0.0.1", "8.8.8.8", "fd00::1"])
+def test_without_known_subnets_nothing_is_published(attachment: Attachment | None, address: str) -> None:
+    """The author of the annotation may write any address; an administrator may let that be."""
+    network = replace(NETWORK, attachment=attachment)
+    assert addresses_of(pod([attached(address)]), network, Claimed()) == "NoSubnets"
+    assert (
+        addresses_of(pod(claim=True), network, claimed(address, config=config(netAttachDefName="vlan"))) == "NoSubnets"
+    )
+    assert names(addresses_of(pod([attached(address)]), replace(network, unconfined=True), Claimed())) == [address]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"type": "host-local", "subnet": "10.1.0.0/24"},
+        {
+            "type": "host-local",
+            "ranges": [[{"subnet": "10.2.0.0/24"}, {"subnet": "10.1.0.0/24"}], [{"subnet": "fd00::/64"}]],
+        },
+        {"type": "whereabouts", "range": "10.1.0.0/24"},
+        {"type": "whereabouts", "range": "10.1.0.5-10.1.0.90/24"},
+        {"type": "whereabouts", "ipRanges": [{"range": "10.2.0.0/24"}, {"range": "10.1.0.0/24"}]},
+        {"type": "static", "addresses": [{"address": "10.1.0.7/24"}]},
+    ],
+)
+def test_what_each_ipam_publishes(config: JSON) -> None:
+    spec = {"config": json.dumps({"type": "macvlan", "ipam": config})}
+    attachment = stored_attachment({"metadata": {"namespace": "ns", "name": "vlan"}, "spec": spec})
+    made = pod([attached("10.1.0.7", "10.96.0.1", "192.168.0.9")])
+    assert names(addresses_of(made, replace(NETWORK, attachment=attachment), Claimed())) == ["10.1.0.7"]
+
+
+@pytest.mark.parametrize(
+    "config", [{"type": "dhcp"}, {"type": "calico-ipam", "pool": "10.1.0.0/24"}, {}, {"subnet": "0.0.0.0/0"}]
+)
+def test_an_ipam_that_names_no_subnet_publishes_nothing(config: JSON) -> None:
+    spec = {"config": json.dumps({"type": "macvlan", "ipam": config})}
+    attachment = stored_attachment({"metadata": {"namespace": "ns", "name": "vlan"}, "spec": spec})
+    network = replace(NETWORK, attachment=attachment)
+    assert addresses_of(pod([attached("10.1.0.7")]), network, Claimed()) == "NoSubnets"
+
+
+@pytest.mark.parametrize("unconfined", [False, True])
+def test_excluded_ranges_are_never_published(*, unconfined: bool) -> None:
+    """Not even where the attachment, which a user may write, says that they are its own."""
+    attachment = Attachment("ns/vlan", "") if unconfined else VLAN
+    excluded = (ip_network("10.96.0.0/12"), ip_network("fd00:9::/32"))
+    network = replace(NETWORK, attachment=attachment, unconfined=unconfined, excluded=excluded)
+    made = pod([attached("10.96.0.1", "10.0.0.1", "fd00:9::1", "fd00::1")])
+    assert names(addresses_of(made, network, Claimed())) == ["10.0.0.1", "fd00::1"]
+    assert addresses_of(pod([attached("10.96.0.1")]), network, Claimed()) == "OutsideNetwork"
 
 
 def test_multus_comes_first() -> None:
@@ -148,7 +205,7 @@ def test_else_the_claims(status: object) -> None:
 )
 def test_a_device_by_its_resource(networks: str, sharing: tuple[str, ...], *, found: bool) -> None:
     """Only where no other network of the Pod can have it."""
-    network = Network("ns/vlan", "example.com/foo", frozenset(sharing))
+    network = replace(SHARED, sharing=frozenset(sharing))
     made = addresses_of(pod(claim=True, networks=networks), network, claimed("10.0.0.9/24", resource="example.com/foo"))
     assert made == "NoNetworkStatus" if not found else names(made) == ["10.0.0.9"]
 

@@ -20,7 +20,7 @@ from app.claims.services.slices import EndpointSlice, Wanted, stored_endpoint_sl
 from app.claims.services.stored import stored_service
 
 JSON = dict[str, Any]
-NETWORK = Network("ns/vlan")
+NETWORK = Network("ns/vlan", unconfined=True)
 ZONES = {"n1": "a", "n2": ""}
 
 

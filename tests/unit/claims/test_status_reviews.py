@@ -171,8 +171,12 @@ async def test_other_requests_are_passed_over(fields: JSON) -> None:
     assert await warnings(twice, **fields) == []
 
 
-async def test_a_claim_that_is_being_deleted_is_left_alone() -> None:
-    assert await warnings(ours("10.9.9.9/24", deletionTimestamp="2026-01-01T00:00:00Z"), LAN, NET1) == []
+async def test_of_a_claim_that_is_being_deleted_changes_are_checked() -> None:
+    """Its drivers finish by removing what they have written, which changes no entry."""
+    ending = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert len(await warnings(ours("10.9.9.9/24", **ending), LAN, NET1)) == 1
+    assert await warnings(ours("10.9.9.9/24", **ending), LAN, NET1, old=ours("10.9.9.9/24")) == []
+    assert await warnings(claim("c", pods=P, **ending), LAN, NET1, old=ours("10.9.9.9/24")) == []
 
 
 async def test_named_drivers_are_denied_and_others_warned() -> None:

@@ -7,6 +7,7 @@ import datetime as dt
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from aiohttp import web
 from app.errors import ApiError, UsageError
 from app.kube.answers import delay_of
 from app.kube.client import KubeClient
-from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, Resource
 from app.kube.transport import connect
 from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
 from tests.support.waiting import eventually
@@ -95,10 +96,53 @@ async def test_list_items_say_what_they_are(server: ApiServer, client: KubeClien
     assert page.resource_version == str(server.version)
 
 
-async def test_names_cannot_climb_out_of_their_path(server: ApiServer, client: KubeClient) -> None:
+BAD_SEGMENTS = ("", ".", "..", "a/b", "../x", "a%2fb", "%2e%2e", "/")
+
+
+@pytest.mark.parametrize("segment", BAD_SEGMENTS)
+async def test_names_cannot_climb_out_of_their_path(server: ApiServer, client: KubeClient, segment: str) -> None:
+    """As the API server's own rule for segments of a path: nothing is sent."""
+    resource = Resource("example.com", "v1", "widgets", "Widget")
+    for path in (
+        lambda: PODS.path(namespace="ns", name=segment),
+        lambda: PODS.path(namespace=segment, name="x"),
+        lambda: PODS.path(namespace="ns", name="x", subresource=segment),
+        lambda: replace(resource, plural=segment).path(),
+        lambda: replace(resource, version=segment).path(),
+    ):
+        with pytest.raises(ApiError, match="cannot be part of a path") as caught:
+            path()
+        assert caught.value.rejected
+    with pytest.raises(ApiError, match="use a name without '/' and '%'"):
+        await client.get(PODS, segment, namespace="ns")
+    assert server.requests == []
+
+
+async def test_a_name_with_other_characters_is_quoted(server: ApiServer, client: KubeClient) -> None:
     with pytest.raises(ApiError):
-        await client.get(PODS, "../secrets/x?y", namespace="a/b")
-    assert server.requests[-1].startswith("GET /api/v1/namespaces/a%2Fb/pods/..%2Fsecrets%2Fx%3Fy")
+        await client.get(PODS, "x?y#z;ü", namespace="a")
+    assert server.requests[-1].startswith("GET /api/v1/namespaces/a/pods/x%3Fy%23z")
+
+
+@pytest.mark.parametrize("code", [300, 301, 302, 303, 304, 307, 308])
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_no_redirect_is_followed(server: ApiServer, client: KubeClient, code: int, *, elsewhere: bool) -> None:
+    """The token, and who is impersonated, go to the API server alone."""
+    location = "http://127.0.0.1:9/x" if elsewhere else "/api/v1/namespaces/default/secrets/s"
+
+    async def redirect(_server: ApiServer, _request: web.Request) -> web.Response:
+        return web.Response(status=code, headers={"Location": location})
+
+    server.fault = redirect
+    for request in (
+        lambda: client.get(CONFIG_MAPS, "a", namespace="default"),
+        lambda: client.create(CONFIG_MAPS, config_map("a"), namespace="default"),
+        lambda: client.relayed("/api/v1/namespaces/default/pods/a:1/proxy/readyz"),
+    ):
+        server.requests.clear()
+        with pytest.raises(ApiError, match=f"HTTP {code}: the answer is a redirect, and no redirect is followed"):
+            await request()
+        assert len(server.requests) == 1
 
 
 def test_paths() -> None:

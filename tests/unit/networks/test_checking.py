@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -116,6 +117,17 @@ async def test_neutral_to_everything_else(fields: dict[str, Any]) -> None:
 
 async def test_an_attachment_that_is_being_deleted_can_lose_its_finalizers() -> None:
     """Else a broken old one could never go away."""
-    obj = nad("{")
-    obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert (await review(obj, operation="UPDATE")).allowed
+    old = nad("{")
+    old["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/x"]}
+    obj = old | {"metadata": {name: value for name, value in old["metadata"].items() if name != "finalizers"}}
+    assert (await updated(obj, old)).allowed
+
+
+async def test_any_other_change_of_it_is_checked() -> None:
+    old = nad("{")
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert not (await updated(nad("[") | {"metadata": old["metadata"]}, old)).allowed
+
+
+async def updated(obj: Any, old: Any) -> Any:
+    return await review(obj, operation="UPDATE", old_object=msgspec.Raw(json.dumps(old).encode()))

@@ -144,7 +144,9 @@ async def test_an_update_answers_for_what_it_changes() -> None:
     assert warning.startswith("metadata.annotations[c1_color]: unknown setting")
     leaving = pod(container(), c1_mba_mbps="x")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert (await validated(leaving, old=pod(container()))).allowed
+    assert not (await validated(leaving, old=pod(container()))).allowed, "a deletion frees no other change"
+    finalized = leaving | {"metadata": leaving["metadata"] | {"finalizers": ["example.com/x"]}}
+    assert (await validated(leaving, old=finalized)).allowed
 
 
 async def test_with_classes_a_change_of_annotations_comes_too_late() -> None:
@@ -282,7 +284,7 @@ async def test_an_update_that_leaves_the_spec_passes() -> None:
     assert (await validated(finalized, old=wrong)).allowed
     assert not (await validated(workload("w", coreIds=["y"]), old=wrong)).allowed
     leaving = workload("w", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, coreIds=["y"])
-    assert (await validated(leaving, old=wrong)).allowed
+    assert not (await validated(leaving, old=wrong)).allowed
     assert (await validated(workload("w", coreIds=["y"]), old=wrong, sub_resource="status")).allowed
 
 

@@ -123,3 +123,32 @@ def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, variable, text) ->
 def test_the_old_name_of_add() -> None:
     assert WebhookSettings.load({"honor_resources": True}).existing_mode == "add"
     assert WebhookSettings.load({"existing_resources": "skip"}).existing_mode == "skip"
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "second"),
+    [
+        ({"client_ca": ("x",), "insecure": True}, "--client-ca", "--insecure"),
+        ({"manifests": "x", "kubeconfig": "y"}, "--manifests", "--kubeconfig"),
+        ({"manifests": "x", "context": "y"}, "--manifests", "--context"),
+        ({"honor_resources": True, "existing_resources": "skip"}, "--honor-resources", "--existing-resources=skip"),
+    ],
+)
+def test_options_that_exclude_each_other_are_named(given, first, second) -> None:
+    with pytest.raises(UsageError) as caught:
+        WebhookSettings.load(given)
+    assert str(caught.value).startswith(f"{first} and {second} exclude each other: ")
+    for name in given:
+        WebhookSettings.load({name: given[name]})
+
+
+def test_a_variable_excludes_a_flag_too(monkeypatch) -> None:
+    monkeypatch.setenv("BERTH_CLIENT_CA", "x")
+    with pytest.raises(UsageError, match=r"^--client-ca and --insecure exclude each other"):
+        WebhookSettings.load({"insecure": True})
+    assert WebhookSettings.load({"insecure": False}).client_ca == ("x",)
+
+
+def test_an_answer_without_a_client_certificate_is_a_choice() -> None:
+    assert WebhookSettings.load({}).client_ca == (SERVICE_ACCOUNT_CA,)
+    assert WebhookSettings.load({}).insecure is False

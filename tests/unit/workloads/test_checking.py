@@ -249,7 +249,9 @@ async def test_what_leaves_the_spec_as_it_was_is_allowed() -> None:
 async def test_deletion_and_status_are_left_alone() -> None:
     bad = rule(template=HOST_POD)
     bad["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
-    assert (await review(bad, old=rule())).allowed
+    assert not (await review(bad, old=rule())).allowed, "a deletion frees no other change"
+    held = bad | {"metadata": bad["metadata"] | {"finalizers": ["example.com/x"]}}
+    assert (await review(bad, old=held)).allowed
     assert (await review(rule(template=7), old=rule(), sub_resource="status")).allowed
     assert (await review(None, old=rule(template=7), operation="DELETE")).allowed
     assert (await review({"spec": 7}, GroupVersionKind("example.com", "v1", "WorkloadRule"))).allowed

@@ -37,6 +37,7 @@ EVIL: JSON = {
         }
     },
 }
+CLAIM_OF_A_CLASS: JSON = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
 GOOD: JSON = {"containers": [{"name": "c", "image": "nginx"}]}
 NODE = UserInfo("system:node:dpu1", ["system:nodes", "system:authenticated"])
 TOKEN_VOLUME = {
@@ -181,8 +182,27 @@ async def test_updates_that_change_something_else_pass_so_that_a_pod_from_before
     changed = copy.deepcopy(old)
     changed["spec"]["containers"][0]["image"] = "nginx:2"
     assert not (await review(changed, old=old)).allowed
-    changed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert (await review(changed, old=old)).allowed
+
+
+@pytest.mark.parametrize("kind", sorted({**TEMPLATES, **CLAIMS}), ids="/".join)
+async def test_an_object_that_is_being_deleted_is_checked_like_others(kind: tuple[str, str]) -> None:
+    """Its finalizers can be removed, and the API server can set how long its end takes."""
+    old = written(kind, EVIL if kind in TEMPLATES else CLAIM_OF_A_CLASS)
+    old["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/x"]}
+    ended = copy.deepcopy(old)
+    ended["metadata"] |= {"deletionGracePeriodSeconds": 0, "finalizers": []}
+    assert (await review(ended, kind, old=old)).allowed
+    harmless = written(kind, GOOD if kind in TEMPLATES else {})
+    assert not (await review(ended, kind, old=harmless)).allowed
+
+
+async def test_an_ephemeral_container_of_a_pod_that_is_being_deleted_is_checked() -> None:
+    old = written(("", "Pod"), AFTER_ADMISSION | {"nodeName": "dpu1"})
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    new = copy.deepcopy(old)
+    new["spec"]["ephemeralContainers"] = [{"name": "d", "image": "i", "securityContext": {"privileged": True}}]
+    message = (await review(new, old=old, sub_resource="ephemeralcontainers")).message
+    assert "spec.ephemeralContainers[0].securityContext.privileged: " in message
 
 
 async def test_ephemeral_containers_are_added_to_a_pod_that_runs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -147,7 +148,11 @@ async def test_the_check_is_neutral_to_the_rest() -> None:
     assert (await review(broken, operation="DELETE")).allowed
     assert (await review(broken, sub_resource="status", operation="UPDATE")).allowed
     assert (await review(broken, kind=GroupVersionKind(TENANTS.group, TENANTS.version, "Workload"))).allowed
-    assert (await review(ending, operation="UPDATE")).allowed
+    held = ending | {"metadata": ending["metadata"] | {"finalizers": ["example.com/x"]}}
+    old = msgspec.Raw(json.dumps(held).encode())
+    assert (await review(ending, operation="UPDATE", old_object=old)).allowed
+    changed = msgspec.Raw(json.dumps(held | {"spec": {}}).encode())
+    assert not (await review(ending, operation="UPDATE", old_object=changed)).allowed
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"7"])
