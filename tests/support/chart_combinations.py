@@ -61,6 +61,7 @@ ARGS: dict[str, Any] = {
             "confineTenants": True,
             "workers": 3,
             "drainSeconds": 7.5,
+            "undecidedBytes": 33554432,
             "deadlineSeconds": 2.5,
             "clientCA": {"secret": "ca", "key": "api.crt"},
             "rmdBackend": "runtime",

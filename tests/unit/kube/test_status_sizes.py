@@ -92,7 +92,7 @@ def test_an_rmd_workload_names_no_more_nodes_than_have_room() -> None:
     spec = {"coreIds": ["0"], "rdt": {"cache": {"max": 2, "min": 2}}}
     assert read_spec({**spec, "nodes": [f"n{number}" for number in range(MOST_NODES)]}).problems == ()
     (problem,) = read_spec({**spec, "nodes": [f"n{number}" for number in range(MOST_NODES + 1)]}).problems
-    assert problem.startswith(f"spec.nodes: got {MOST_NODES + 1} nodes, want at most {MOST_NODES}")
+    assert problem.startswith(f"spec.nodes: want at most {MOST_NODES}, got {MOST_NODES + 1}")
 
 
 async def test_a_daemon_that_holds_very_much() -> None:
