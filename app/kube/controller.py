@@ -18,6 +18,7 @@ from app.errors import Terminal, Transient
 from app.kube import metrics
 from app.kube.queue import QueueClosed, WorkQueue
 from app.kube.store import Store
+from app.kube.walls import fault, standing, wall
 
 log = structlog.get_logger(__name__)
 
@@ -82,8 +83,8 @@ class Controller(Generic[K]):
             for store in self._stores:
                 await store.wait_synced()
             log.info("controller starts", controller=self.name, workers=self._workers)
-            feed = asyncio.create_task(self._feed(), name=f"{self.name}-feed")
-            tasks = {feed} | {asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)}
+            feed = self._task(self._feed, "feed")
+            tasks = {feed} | {self._task(self._work, str(number)) for number in range(self._workers)}
             try:
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -95,6 +96,9 @@ class Controller(Generic[K]):
         for task in ended:
             task.result()
 
+    def _task(self, work: Callable[[], Awaitable[None]], part: str) -> asyncio.Task[None]:
+        return asyncio.create_task(standing(self.name, work), name=f"{self.name}-{part}")
+
     async def _feed(self) -> None:
         while True:
             self._add_all()
@@ -102,7 +106,8 @@ class Controller(Generic[K]):
 
     def _add_all(self) -> None:
         for key in self._keys():
-            self.queue.add(key)
+            with wall(self.name, key=key):
+                self.queue.add(key)
 
     @property
     def _in_doubt(self) -> bool:
@@ -156,9 +161,9 @@ class Controller(Generic[K]):
             self.queue.forget(key)
             outcome = "terminal"
             log.warning("reconcile given up", controller=self.name, key=key, error=str(error))
-        except Exception:  # the wall of a reconcile worker: one key's bug must not stop the others
+        except Exception:  # noqa: BLE001  the wall of a reconcile worker: one key's bug must not stop the others
             self.queue.retry(key)
             outcome = "internal"
-            log.exception("reconcile failed", controller=self.name, key=key)
+            fault(self.name, "reconcile failed", controller=self.name, key=key)
         metrics.RECONCILES.labels(self.name, outcome).inc()
         metrics.RECONCILE_DURATION.labels(self.name).observe(time.monotonic() - started)

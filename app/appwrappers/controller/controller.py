@@ -24,7 +24,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder
-from app.kube.running import start
+from app.kube.running import stand, start
 from app.kube.store import Key
 from app.text import utc_now
 
@@ -79,8 +79,8 @@ class AppWrappersController:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             start(group, self._caches.reflectors, (self._controller,))
-            group.create_task(self._caches.kinds.run(), name="wrapped-kinds")
-            group.create_task(self._expire(), name="lag")
+            stand(group, "wrapped-kinds", self._caches.kinds.run)
+            stand(group, "appwrappers-lag", self._expire)
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""

@@ -21,6 +21,7 @@ from app.kube.conditions import condition
 from app.kube.owners import controller_of
 from app.kube.quantity import parse
 from app.kube.store import Key, key_of
+from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
 
 _CRASH_LOOP = "CrashLoopBackOff"
@@ -140,19 +141,18 @@ class Pod:
 def stored_pod(obj: JSON) -> Pod:
     metadata, status = obj["metadata"], obj.get("status") or {}
     labels, statuses = metadata.get("labels") or {}, _container_statuses(status)
-    said = labels.get(POD_SET, "")
     deleting = "deletionTimestamp" in metadata
     return Pod(
         key=key_of(obj),
         uid=metadata["uid"],
         app_wrapper=labels.get(APP_WRAPPER, ""),
         mark=labels.get(APP_WRAPPER_UID, ""),
-        pod_set=int(said) if said.isdecimal() else -1,
+        pod_set=whole_or(labels.get(POD_SET), -1),
         phase=str(status.get("phase") or ""),
         ready=condition(status, "Ready").get("status") == "True",
         deleting=deleting,
         held=deleting and bool(metadata.get("finalizers")) and metadata.get("deletionGracePeriodSeconds") == 0,
-        restarts=max((one.get("restartCount", 0) for one in statuses if _is_in_crash_loop(one)), default=0),
+        restarts=max((whole_or(one.get("restartCount"), 0) for one in statuses if _is_in_crash_loop(one)), default=0),
         exit_codes=tuple(sorted({code for one in statuses if (code := _exit_code(one))})),
         node=str((obj.get("spec") or {}).get("nodeName") or ""),
         resources=frozenset(_resources(obj.get("spec") or {})),
@@ -168,7 +168,8 @@ def _is_in_crash_loop(status: JSON) -> bool:
 
 
 def _exit_code(status: JSON) -> int:
-    return int(((status.get("state") or {}).get("terminated") or {}).get("exitCode", 0))
+    code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
+    return code if isinstance(code, int) else 0
 
 
 def _resources(spec: JSON) -> set[str]:

@@ -23,6 +23,7 @@ from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOUR
 from app.kube.conditions import condition, is_true
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
+from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
 
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
@@ -78,8 +79,7 @@ class Job:
 
     @property
     def max_exec_time(self) -> int | None:
-        said = self.labels.get(MAX_EXEC_TIME, "")
-        return int(said) if said.isdecimal() and int(said) > 0 else None
+        return whole_or(self.labels.get(MAX_EXEC_TIME), 0) or None
 
 
 def stored_job(obj: JSON) -> Job:

@@ -16,6 +16,7 @@ import msgspec
 
 from app.kube.names import DNS_LABEL_LIMIT, shorten
 from app.kube.owners import controller_of
+from app.numbers import whole_or
 from app.placement.model import DPU_OF_HOST
 from app.placement.policy import DEFAULT_SCHEDULER
 from app.wire import JSON, encode_json
@@ -200,8 +201,7 @@ def size_of(pod: JSON) -> int:
 
 def version_of(metadata: JSON) -> int:
     """The resource version where it can be compared, else 0."""
-    version = str(metadata.get("resourceVersion"))
-    return int(version) if version.isdecimal() else 0
+    return whole_or(metadata.get("resourceVersion"), 0)
 
 
 def _pair(annotations: Mapping[str, str], mark: str) -> tuple[str, str]:

@@ -240,8 +240,8 @@ class RuleStatuses(_Statuses[JSON]):
             standings=self._caches.standings(key),
             lacking=self._caches.lacking(key),
             removing=self._caches.removing(key),
-            broken=stored.problems,
-            findings=self._caches.findings.of_rule(key).values(),
+            broken=(*stored.problems, *self._caches.failures(key)),
+            findings=(*self._caches.findings.of_rule(key).values(), *self._caches.key_failures(key)),
         )
         latest = self._sent.get(key) or {}
         complete = timed(status, latest, now=stamp())
