@@ -20,6 +20,7 @@ from app.kube.conditions import condition, is_true
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none
+from app.kube.walls import fault
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
@@ -38,7 +39,7 @@ class Objects:
     async def create(self, wrapper: AppWrapper) -> Creation:
         """Create what does not exist, in order, until one cannot be created."""
         created: dict[int, str] = {}
-        for index, status in enumerate(wrapper.status["componentStatus"]):
+        for index, status in enumerate(wrapper.component_statuses):
             if is_true(status, RESOURCES_DEPLOYED):
                 continue
             try:
@@ -47,6 +48,10 @@ class Objects:
                 return Creation(created, index, str(error), fatal=error.rejected)
             except ValueError as error:
                 return Creation(created, index, str(error), fatal=True)
+            except (TypeError, AttributeError, KeyError, IndexError) as error:
+                fault("appwrappers", "template not read", app_wrapper=wrapper.key, component=index)
+                problem = f"spec.components[{index}].template: a field has not the type that its kind has: {error}"
+                return Creation(created, index, problem, fatal=True)
         return Creation(created)
 
     async def _create(self, wrapper: AppWrapper, index: int, status: JSON) -> str:
@@ -84,7 +89,7 @@ class Objects:
         """The objects that exist, and what is wrong with the others; "" where all do."""
         found: list[Component] = []
         problems: list[str] = []
-        for status in wrapper.status["componentStatus"]:
+        for status in wrapper.component_statuses:
             kind = await self._kind(status)
             one = await self._present(wrapper, kind, status["name"]) if kind else None
             if one is None or one.deleting:
@@ -92,13 +97,13 @@ class Objects:
                 problems.append(f"{status['kind']} {status['name']} {state}")
             else:
                 found.append(one)
-        expected = len(wrapper.status["componentStatus"])
+        expected = len(wrapper.component_statuses)
         what = f"Only found {len(found)} deployed components, but was expecting {expected}"
         return found, f"{what}: {'; '.join(problems)}" if problems else ""
 
     def watched(self, wrapper: AppWrapper) -> bool:
         """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
-        kinds = {(one["apiVersion"], one["kind"]) for one in wrapper.status["componentStatus"]}
+        kinds = {(one["apiVersion"], one["kind"]) for one in wrapper.component_statuses}
         return all(
             kind.known for kind in self._caches.kinds.all() if (kind.resource.api_version, kind.resource.kind) in kinds
         )
@@ -108,7 +113,7 @@ class Objects:
         gone: dict[int, str] = {}
         left, problem = 0, ""
         pods = [pod for pod in pods if not pod.held]
-        for index, status in enumerate(wrapper.status.get("componentStatus") or ()):
+        for index, status in enumerate(wrapper.component_statuses):
             if condition(status, RESOURCES_DEPLOYED).get("reason") == DELETED or not status["name"]:
                 continue
             try:

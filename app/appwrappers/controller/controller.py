@@ -121,7 +121,7 @@ class AppWrappersController:
         return step
 
     async def _observe(self, seen: Seen) -> Step:
-        wrapper, statuses = seen.wrapper, seen.wrapper.status["componentStatus"]
+        wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
         components, missing = await self._objects.missing(wrapper)
         expected = [[one.get("replicas", 1) for one in status["podSets"]] for status in statuses]
         health = health_of(

@@ -27,6 +27,7 @@ from app.appwrappers.model import (
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
 from app.appwrappers.podsets.inference import pod_sets_of
+from app.appwrappers.podsets.shapes import component_problem
 from app.kube.conditions import Truth, changed_at, condition, is_true, set_condition
 from app.wire import copied
 
@@ -60,23 +61,37 @@ class _Pass:
         }.get(self._wrapper.phase, self._wait)()
 
     def _new(self) -> Step:
+        if unusable := self._unusable():
+            return unusable
         components = []
         for index, component in enumerate(self._wrapper.components):
             template = component["template"]
             try:
                 pod_sets = [one.status for one in pod_sets_of(component)]
             except ValueError as error:
-                self._set(UNHEALTHY, "True", "InvalidComponent", f"spec.components[{index}]: {error}")
-                return self._go("Failed", "Unhealthy", f"InvalidComponent: spec.components[{index}]: {error}")
+                return self._invalid(f"spec.components[{index}]: {error}")
             components.append(
                 {"name": "", "kind": template["kind"], "apiVersion": template["apiVersion"], "podSets": pod_sets}
             )
         self._status["componentStatus"] = components
         return self._go("Suspended")
 
+    def _unusable(self) -> Step | None:
+        """The end of an AppWrapper with a component of which no object can be made; None of any other."""
+        for index, component in enumerate(self._wrapper.components):
+            if problem := component_problem(component):
+                return self._invalid(f"spec.components[{index}].{problem}")
+        return None
+
+    def _invalid(self, problem: str) -> Step:
+        self._set(UNHEALTHY, "True", "InvalidComponent", problem)
+        return self._go("Failed", "Unhealthy", f"InvalidComponent: {problem}")
+
     def _suspended(self) -> Step:
         if self._wrapper.suspend:
             return self._wait()
+        if unusable := self._unusable():
+            return unusable
         if not self._wrapper.finalized:
             return self._wait("finalize")
         if len(self._status.get("componentStatus") or ()) != len(self._wrapper.components):
@@ -180,6 +195,8 @@ class _Pass:
             if waits := self._delete():
                 return waits
             self._set(RESOURCES_DEPLOYED, "False", "Resetting", "Resources deleted for resetting AppWrapper")
+        if unusable := self._unusable():
+            return unusable
         left = self._options.retry_pause - self._passed(RESETTING)
         if left > 0:
             return self._wait(after=left)

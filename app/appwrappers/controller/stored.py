@@ -17,6 +17,7 @@ from app.appwrappers.model import (
     QUEUE_NAME,
     RESOURCES_DEPLOYED,
 )
+from app.appwrappers.podsets.shapes import usable_status
 from app.kube.conditions import condition
 from app.kube.owners import controller_of
 from app.kube.quantity import parse
@@ -50,10 +51,14 @@ class AppWrapper:
         return found
 
     @property
+    def component_statuses(self) -> list[JSON]:
+        """Of each component; empty until the AppWrapper was first seen."""
+        return list(self.status.get("componentStatus") or ())
+
+    @property
     def marked(self) -> bool:
         """Whether all objects were created here, so that they and their Pods have our marks."""
-        statuses = self.status.get("componentStatus") or ()
-        found = [condition(one, RESOURCES_DEPLOYED) for one in statuses]
+        found = [condition(one, RESOURCES_DEPLOYED) for one in self.component_statuses]
         return all("observedGeneration" in one for one in found if one)
 
     @property
@@ -80,7 +85,7 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
         queue=(metadata.get("labels") or {}).get(QUEUE_NAME, ""),
         annotations={name: value for name, value in annotations.items() if name.startswith(ANNOTATIONS)},
         document=encode_json(spec.get("components") or []),
-        status=obj.get("status") or {},
+        status=usable_status(obj.get("status")),
     )
 
 

@@ -20,6 +20,7 @@ from app.appwrappers.kueue.model import (
 )
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOURCES_DEPLOYED
+from app.appwrappers.podsets.shapes import usable_status
 from app.kube.conditions import condition, is_true
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
@@ -100,7 +101,7 @@ def stored_job(obj: JSON) -> Job:
             if key in (ADMISSION_GATED_BY, PREBUILT_WORKLOAD) or key.startswith(_PROVISIONING)
         },
         document=encode_json(spec.get("components") or []),
-        status=obj.get("status") or {},
+        status=usable_status(obj.get("status")),
     )
 
 

@@ -12,15 +12,12 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-import structlog
-
 from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
 from app.kube.walls import fault
-from app.metrics import HANDLING_FAULTS
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.controller.findings import Findings
@@ -40,8 +37,6 @@ from app.workloads.model import (
     Problem,
     Rule,
 )
-
-log = structlog.get_logger(__name__)
 
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
@@ -80,19 +75,13 @@ def own_writes(
     )
 
 
-def _key_failed(rule: ObjectKey, workload: ObjectKey, problem: str) -> None:
-    HANDLING_FAULTS.labels("rules").inc()
-    where = {"namespace": rule[0], "name": rule[1], "workload": "/".join(workload)}
-    log.warning("workload dropped from a rule", **where, problem=problem)
-
-
 class Caches:
     """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
 
     def __init__(self, quota: Mapping[str, int]) -> None:
         self.listeners = Listeners()
         self.findings = Findings()
-        self.matcher = Matcher(_key_failed)
+        self.matcher = Matcher()
         self.warming = Warming(self.matcher.prepare, self._warmed, self._failed)
         self._failures: dict[ObjectKey, str] = {}
         self._standings: dict[ObjectKey, Counter[str]] = {}
@@ -248,9 +237,7 @@ class Caches:
 
     def _note_failure(self, rule: ObjectKey, error: Exception) -> None:
         fault("rules", "rule not in force", namespace=rule[0], name=rule[1])
-        self._failures[rule] = (
-            f"the rule cannot be evaluated ({type(error).__name__}); the log has it"
-        )
+        self._failures[rule] = f"the rule cannot be evaluated ({type(error).__name__}); the log has it"
 
     def _others_with_companions_of(self, rule: ObjectKey, workloads: set[ObjectKey]) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""

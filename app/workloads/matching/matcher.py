@@ -9,7 +9,7 @@ workloads of its tenants and no others.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
@@ -32,13 +32,9 @@ class _Kept:
 
 
 class Matcher:
-    """Rules and workloads, and which of them match. Sets that are returned are the caller's own.
+    """Rules and workloads, and which of them match. Sets that are returned are the caller's own."""
 
-    `faulty` is called with a rule and a workload for which a key of it cannot be evaluated, and why.
-    """
-
-    def __init__(self, faulty: Callable[[ObjectKey, ObjectKey, str], object] = lambda *_: None) -> None:
-        self._note_fault = faulty
+    def __init__(self) -> None:
         self._rules: dict[ObjectKey, _Kept] = {}
         self._faulty: dict[ObjectKey, set[ObjectKey]] = {}
         """By workload: the rules of which a key cannot be evaluated for it; they do not match it."""
@@ -221,8 +217,7 @@ class Matcher:
         return {key for key in found if met(self._workloads[key])}
 
     def _note(self, rule: ObjectKey, workload: ObjectKey, fault: str) -> None:
-        if fault and self._rules[rule].faults.get(workload) != fault:
-            self._note_fault(rule, workload, fault)
+        if fault:
             self._rules[rule].faults[workload] = fault
             self._faulty.setdefault(workload, set()).add(rule)
 
