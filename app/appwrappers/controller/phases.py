@@ -7,6 +7,7 @@ each timer has a recorded time of its own, absence is retryable, and what was pr
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
@@ -78,7 +79,10 @@ class _Pass:
 
     def _unusable(self) -> Step | None:
         """The end of an AppWrapper with a component of which no object can be made; None of any other."""
-        for index, component in enumerate(self._wrapper.components):
+        components: Any = self._wrapper.components
+        if not isinstance(components, list):
+            return self._invalid("spec.components: want a list of components, each with a template")
+        for index, component in enumerate(components):
             if problem := component_problem(component):
                 return self._invalid(f"spec.components[{index}].{problem}")
         return None

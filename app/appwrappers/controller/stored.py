@@ -18,7 +18,7 @@ from app.appwrappers.model import (
     RESOURCES_DEPLOYED,
 )
 from app.appwrappers.podsets.shapes import usable_status
-from app.kube.conditions import condition
+from app.kube.conditions import condition, status_of
 from app.kube.owners import controller_of
 from app.kube.quantity import parse
 from app.kube.store import Key, key_of
@@ -144,7 +144,7 @@ class Pod:
 
 
 def stored_pod(obj: JSON) -> Pod:
-    metadata, status = obj["metadata"], obj.get("status") or {}
+    metadata, status = obj["metadata"], status_of(obj)
     labels, statuses = metadata.get("labels") or {}, _container_statuses(status)
     deleting = "deletionTimestamp" in metadata
     return Pod(

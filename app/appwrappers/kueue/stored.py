@@ -21,7 +21,7 @@ from app.appwrappers.kueue.model import (
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOURCES_DEPLOYED
 from app.appwrappers.podsets.shapes import usable_status
-from app.kube.conditions import condition, is_true
+from app.kube.conditions import condition, is_true, status_of
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.numbers import whole_or
@@ -167,7 +167,7 @@ def stored_workload(obj: JSON) -> Workload:
         gated_by=(metadata.get("annotations") or {}).get(ADMISSION_GATED_BY, ""),
         max_exec_time=spec.get("maximumExecutionTimeSeconds"),
         document=encode_json(spec.get("podSets") or []),
-        status=obj.get("status") or {},
+        status=status_of(obj),
     )
 
 

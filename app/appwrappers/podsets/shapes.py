@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from app.kube.conditions import status_of
 from app.wire import JSON
 
 
@@ -31,9 +32,11 @@ def metadata_problem(metadata: Any) -> str:
 
 def usable_status(status: Any) -> JSON:
     """The status without the fields whose shape is not that of the definition, as if they had not been written."""
-    if not isinstance(status, dict):
-        return {}
-    return {field: value for field, value in status.items() if field not in _FIELDS or _FIELDS[field](value)}
+    return {
+        field: value
+        for field, value in status_of({"status": status}).items()
+        if field not in _FIELDS or _FIELDS[field](value)
+    }
 
 
 def _is_text(value: Any) -> bool:
@@ -51,13 +54,6 @@ def _is_pod_set(value: Any) -> bool:
     return (replicas is None or _is_count(replicas)) and isinstance(annotations, dict | None)
 
 
-def _are_conditions(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and all(isinstance(one.get(field, ""), str) for field in ("type", "status", "reason"))
-        for one in value
-    )
-
-
 def _is_component_status(value: Any) -> bool:
     return (
         isinstance(value, dict)
@@ -66,13 +62,12 @@ def _is_component_status(value: Any) -> bool:
         and isinstance(value.get("name"), str)
         and isinstance(value.get("podSets"), list)
         and all(map(_is_pod_set, value["podSets"]))
-        and _are_conditions(value.get("conditions") or [])
+        and status_of({"status": value}) is value
     )
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "phase": lambda value: isinstance(value, str),
-    "conditions": _are_conditions,
     "resettingCount": _is_count,
     "componentStatus": lambda value: isinstance(value, list) and all(map(_is_component_status, value)),
 }

@@ -206,7 +206,10 @@ def _paths(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
 
 def _stored(stage: Stage, resource: Resource, number: int, obj: JSON) -> None:
     """Put the object where an API server keeps it; its name is the server's own."""
-    names = {SYSTEM: {ADMIN_RULES, WORKLOAD_RULES, RMD_CONFIGS, RMD_NODE_STATES, *UVS_RESOURCES}, T1: {TENANT_RULES, WORKLOADS}}
+    names = {
+        SYSTEM: {ADMIN_RULES, WORKLOAD_RULES, RMD_CONFIGS, RMD_NODE_STATES, *UVS_RESOURCES},
+        T1: {TENANT_RULES, WORKLOADS},
+    }
     namespace = next((name for name, kinds in names.items() if resource in kinds), "default")
     prefix = "workload-" if resource == WORKLOADS else ""
     own = {"name": f"{prefix}poison-{number}", "generation": 1}
@@ -268,26 +271,21 @@ async def _started(stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 async def _good_neighbors(stage: Stage) -> None:
-    """A tenant, a rule with a workload, and an AppWrapper: what each is for comes to be."""
+    """A tenant, a rule with a Pod of the tenant, and an AppWrapper: what each is for comes to be."""
     client = stage.client
-    good = rule("neighbor", match=("metadata.resourceName", ["pod-good"]))
+    good = rule("neighbor", match=("metadata.resourceName", ["good"]))
     await client.create(TENANT_RULES, TENANT_RULES.body({"name": "neighbor"}, spec=good["spec"]), namespace=T1)
-    said = workload("good")
-    await client.create(WORKLOADS, WORKLOADS.body(said["metadata"], spec=said["spec"]), namespace=T1)
+    await client.create(PODS, PODS.body({"name": "good"}, spec=POD_SPEC), namespace="default")
     spec = {"components": [{"template": PODS.body({"name": "wrapped"}, spec=POD_SPEC)}]}
-    await client.create(APP_WRAPPERS, APP_WRAPPERS.body({"name": "neighbor"}, spec=spec), namespace="universe")
-    await eventually(lambda: _result(stage, TENANTS, "tenant1"), lambda found: found == "success")
-    await eventually(lambda: _result(stage, TENANT_RULES, "neighbor", T1), lambda found: found == "success")
-    pods = ("", "pods")
-    await eventually(lambda: stage.cluster.storage.get(pods, "universe", "wrapped"))
-    created = stage.cluster.storage.get(("workload.infra.universe.nvidia.com", "tenantworkloadrules"), T1, "neighbor")
-    assert created is not None
-    assert created["status"]["created"] == 1
+    await client.create(APP_WRAPPERS, APP_WRAPPERS.body({"name": "neighbor"}, spec=spec), namespace=SYSTEM)
+    await eventually(lambda: _status(stage, TENANTS, "tenant1"), lambda found: found.get("result") == "success")
+    await eventually(lambda: _status(stage, TENANT_RULES, "neighbor", T1), lambda found: found.get("created") == 1)
+    await eventually(lambda: stage.cluster.storage.get(("", "pods"), SYSTEM, "wrapped"))
 
 
-async def _result(stage: Stage, resource: Resource, name: str, namespace: str | None = None) -> str:
-    obj = await stage.client.get(resource, name, namespace=namespace)
-    return str((obj.get("status") or {}).get("result"))
+async def _status(stage: Stage, resource: Resource, name: str, namespace: str | None = None) -> JSON:
+    found: JSON = (await stage.client.get(resource, name, namespace=namespace)).get("status") or {}
+    return found
 
 
 def _is_built_in(resource: Resource) -> bool:
