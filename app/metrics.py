@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Gauge, Histogram, disable_created_metrics, generate_latest
+import structlog
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client import Counter as CounterMetric
 
 # The text format has no place for the times at which series began: they would be twice as many.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types here
@@ -29,6 +39,13 @@ BUILD_INFO = Gauge(
 )
 
 
+HANDLING_FAULTS = CounterMetric(
+    "handling_faults_total",
+    "Faults of Berth while an object was handled, which was dropped: by the task, or `metrics` for a failed publisher",
+    ("loop",),
+)
+
+
 class BatchHistogram(Histogram):
     """A histogram that takes many observations for little more than the price of one."""
 
@@ -38,7 +55,12 @@ class BatchHistogram(Histogram):
             self._buckets[bucket].inc(count)
 
 
+_log = structlog.get_logger(__name__)
+_SILENCE = 60.0
+"""Seconds between two lines about a publisher that fails at each exposition."""
 _publishers: list[Callable[[], None]] = []
+_logged: dict[Callable[[], None], float] = {}
+"""When a failure of a publisher was logged last."""
 
 
 def describe(role: str) -> None:
@@ -52,8 +74,16 @@ def published(publisher: Callable[[], None]) -> Callable[[], None]:
 
 
 def publish() -> None:
+    """Have all publishers set their gauges. One that raises keeps its last figures, and is counted and logged."""
     for publisher in _publishers:
-        publisher()
+        try:
+            publisher()
+        except Exception:  # noqa: BLE001  the wall: alerts rest upon the figures of the others
+            HANDLING_FAULTS.labels("metrics").inc()
+            now = time.monotonic()
+            if now - _logged.get(publisher, -_SILENCE) >= _SILENCE:
+                _logged[publisher] = now
+                _log.exception("metrics not published", publisher=f"{publisher.__module__}.{publisher.__qualname__}")
 
 
 def forget(gauge: Gauge, value: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from app.numbers import LONGEST, MOST_DIGITS
+
 JSON = dict[str, Any]
 """One decoded Kubernetes object."""
 
@@ -23,7 +25,8 @@ _MERGE, _MOST_MERGED = "tag:yaml.org,2002:merge", 10_000
 def _bounded(base: Any) -> Any:
     """A loader that copies at most `_MOST_MERGED` pairs by merge keys (`<<`) into one mapping.
 
-    PyYAML copies the pairs of each alias there, so that a few hundred bytes can stand for any number of them.
+    PyYAML copies the pairs of each alias there, so that a few hundred bytes can stand for any number of them. And it
+    reads numbers of base 2, 8, 16 and 60 of any length, which no text can be made of.
     """
 
     class Loader(base):  # type: ignore[misc]  # one of two classes
@@ -40,6 +43,12 @@ def _bounded(base: Any) -> Any:
                             raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             super().flatten_mapping(node)
 
+        def construct_yaml_int(self, node: Any) -> Any:
+            if len(node.value) > MOST_DIGITS:
+                raise yaml.constructor.ConstructorError(None, None, LONGEST, node.start_mark)
+            return super().construct_yaml_int(node)
+
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
     return Loader
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -66,17 +66,27 @@ def review_app(
     return ReviewApp(endpoints | {f"/{alias}": endpoints[f"/{name}"] for alias, name in aliases.items()})
 
 
-def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tuple[bytes, str]]) -> FastAPI:
+Exposition = tuple[bytes, str]
+"""The text of all metrics, and its content type."""
+
+
+def health_app(
+    *,
+    readiness: Callable[[], list[str]],
+    metrics: Callable[[], Exposition | Awaitable[Exposition]],
+    hung: Callable[[], str] = lambda: "",
+) -> FastAPI:
     """The application on the plain port.
 
-    `readiness()` lists what is not ready, empty when all is; `metrics()` gives the exposition and its content type.
-    `/healthz` answers for as long as the event loop runs: it reports only faults that a restart would fix.
+    `readiness()` lists what is not ready, empty when all is; `hung()` says what only a restart fixes, "" for nothing.
     """
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
+    @api.get("/livez")
     @api.get("/healthz")
     async def healthz() -> Response:
-        return Response("ok")
+        fault = hung()
+        return Response(fault or "ok", status_code=503 if fault else 200)
 
     @api.get("/readyz")
     async def readyz() -> Response:
@@ -85,7 +95,8 @@ def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tupl
 
     @api.get("/metrics")
     async def exposition() -> Response:
-        body, content_type = metrics()
+        found = metrics()
+        body, content_type = found if isinstance(found, tuple) else await found
         return Response(body, media_type=content_type)
 
     return api

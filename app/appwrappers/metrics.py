@@ -60,7 +60,7 @@ def entered(before: AppWrapper, after: AppWrapper) -> None:
     """An AppWrapper was put into another phase."""
     ENTERED.labels(after.key[0], after.phase).inc()
     if after.phase == "Resetting":
-        RESETS.labels(condition(after.status, RESETTING)["reason"]).inc()
+        RESETS.labels(condition(after.status, RESETTING).get("reason", "")).inc()
     phase, began = _begun.get(after.uid, ("", 0.0))
     if phase and phase == before.phase:
         SPENT.labels(phase).observe(time.monotonic() - began)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
+from app.kube import quantity
 from app.kube.quantity import parse
 from app.wire import JSON
 
@@ -85,7 +86,7 @@ def amounts_of(quantities: JSON | None) -> Amounts:
 
 def added(left: Amounts, right: Amounts) -> Amounts:
     """Both together."""
-    return {name: left.get(name, Decimal(0)) + right.get(name, Decimal(0)) for name in {**left, **right}}
+    return {name: quantity.added(left.get(name, Decimal(0)), right.get(name, Decimal(0))) for name in {**left, **right}}
 
 
 def _largest(left: Amounts, right: Amounts) -> Amounts:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from app.text import MESSAGE, cut, moment, stamp
 from app.wire import JSON, encode_json, size_as_go
@@ -14,6 +14,28 @@ from app.wire import JSON, encode_json, size_as_go
 Truth = Literal["True", "False", "Unknown"]
 _WIDEST = 6
 """Bytes of one character in the JSON that an API server stores."""
+_TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
+
+
+def status_of(obj: JSON) -> JSON:
+    """The status of a stored object as it can be read: a map, whose `conditions` are a list of maps with texts.
+
+    What has another shape is left out, as if it had not been written.
+    """
+    status = obj.get("status")
+    if not isinstance(status, dict):
+        return {}
+    conditions = status.get("conditions")
+    if conditions is None or _are_conditions(conditions):
+        return status
+    listed = [one for one in conditions if _are_conditions([one])] if isinstance(conditions, list) else []
+    return {**status, "conditions": listed}
+
+
+def _are_conditions(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and all(isinstance(one.get(field, ""), str) for field in _TEXTS) for one in value
+    )
 
 
 def condition(status: JSON, kind: str) -> JSON:

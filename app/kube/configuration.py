@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from app.kube.store import Store
+from app.kube.walls import fault
 from app.wire import JSON, load_yaml
 
 _log = structlog.get_logger(__name__)
@@ -55,7 +56,10 @@ class Configuration(Generic[T]):
     def _read(self, config_map: JSON | None) -> None:
         try:
             self.current = self._usual if config_map is None else self._parse(config_map)
-        except ValueError as error:
+        except Exception as error:  # noqa: BLE001  the wall: whatever an admin writes, what was read before stays
+            if not isinstance(error, ValueError):
+                fault("configuration", "configuration not read", name=self._name)
+                error = ValueError(f"it cannot be read ({type(error).__name__}); the log has it")
             self._problem = f"configmaps/{self._name}: {error}"
             _log.warning("configuration not used", problem=self._problem)
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from app.kube import metrics
 from app.kube.queue import QueueClosed, WorkQueue
 from app.kube.store import Store
 from app.kube.turns import Turns, requests_under
+from app.kube.walls import fault, standing, wall
 
 log = structlog.get_logger(__name__)
 
@@ -107,8 +108,8 @@ class Controller(Generic[K]):
                 await store.wait_synced()
             log.info("controller starts", controller=self.name, workers=self._workers)
             self._ended: asyncio.Future[asyncio.Task[None]] = asyncio.get_running_loop().create_future()
-            feed = self._begin(self._feed(), "feed")
-            self._begin(self._work(), "0")
+            feed = self._begin(self._feed, "feed")
+            self._begin(self._work, "0")
             try:
                 ended = await self._ended
             finally:
@@ -119,8 +120,8 @@ class Controller(Generic[K]):
         # None of them ends by itself: one that did has failed, and a controller without workers must not look alive.
         ended.result()
 
-    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=f"{self.name}-{name}")
+    def _begin(self, work: Callable[[], Awaitable[None]], part: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(standing(self.name, work), name=f"{self.name}-{part}")
         self._tasks.add(task)
         task.add_done_callback(lambda task: None if self._ended.done() else self._ended.set_result(task))
         return task
@@ -132,7 +133,8 @@ class Controller(Generic[K]):
 
     def _add_all(self) -> None:
         for key in self._keys():
-            self.queue.add(key)
+            with wall(self.name, key=key):
+                self.queue.add(key)
 
     @property
     def _in_doubt(self) -> bool:
@@ -162,7 +164,7 @@ class Controller(Generic[K]):
             finally:
                 self._idle -= 1
             if not self._idle and len(self._tasks) <= self._workers:  # one of the tasks is the feed
-                self._begin(self._work(), str(len(self._tasks)))
+                self._begin(self._work, str(len(self._tasks)))
             try:
                 while self._in_doubt and not self._ending:  # noqa: ASYNC110 - several stores, and an end, to wait for
                     await asyncio.sleep(_LOOK)
@@ -185,10 +187,10 @@ class Controller(Generic[K]):
                 outcome = "requeue"
         except (Transient, Terminal) as error:
             outcome = self._failed(key, error)
-        except Exception:  # the wall of a reconcile worker: one key's bug must not stop the others
+        except Exception:  # noqa: BLE001  the wall of a reconcile worker: one key's bug must not stop the others
             self.queue.retry(key)
             outcome = "internal"
-            log.exception("reconcile failed", controller=self.name, key=key)
+            fault(self.name, "reconcile failed", controller=self.name, key=key)
         metrics.RECONCILES.labels(self.name, outcome).inc()
         metrics.RECONCILE_DURATION.labels(self.name).observe(time.monotonic() - started)
 

@@ -6,6 +6,9 @@ import re
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal
 from functools import lru_cache
 
+from app.numbers import NumberError, shown
+from app.numbers import written as digits_of
+
 _FORM = re.compile(r"([+-]?)(\d*)(\.\d*)?([eEinumkKMGTP]*[+-]?\d*)", re.ASCII)
 _EXPONENT = re.compile(r"[eE]([+-]?0*\d{1,6})", re.ASCII)
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -23,13 +26,14 @@ class QuantityError(ValueError):
     """The value is not a quantity. The message names it; `fault` is what an API server says."""
 
     def __init__(self, value: object, fault: str) -> None:
-        shown = repr(value) if len(str(value)) <= 64 else f"{str(value)[:64]!r}…"
+        text = value if isinstance(value, str) else shown(value)
+        quoted = repr(value) if len(text) <= 64 else f"{text[:64]!r}…"
         expected = (
             "a number with an optional suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
             if isinstance(value, str)
             else 'text such as "500m", "2" or "1Gi"'
         )
-        super().__init__(f"{shown} is not a quantity: expected {expected}")
+        super().__init__(f"{quoted} is not a quantity: expected {expected}")
         self.fault = fault
 
 
@@ -41,6 +45,11 @@ def parse(value: object) -> Decimal:
     return _read(_text(value))[0]
 
 
+def added(left: Decimal, right: Decimal) -> Decimal:
+    """The sum of two quantities; `+` raises where one has a million digits, as `9e999999`."""
+    return _EXACT.add(left, right)
+
+
 def parse_integer(value: object) -> int:
     """The value of a quantity that must be whole and not negative, as counts of devices are; ValueError otherwise.
 
@@ -48,7 +57,7 @@ def parse_integer(value: object) -> int:
     """
     number = parse(value)
     if number < 0 or number != number.to_integral_value():
-        raise ValueError(f"{str(value)!r} is not a whole number that is zero or more")
+        raise ValueError(f"{shown(value)} is not a whole number that is zero or more")
     return int(min(number, _LIMIT))
 
 
@@ -70,7 +79,7 @@ def total(start: object, *, plus: object = 0, minus: object = 0) -> str:
     Raises QuantityError.
     """
     number = parse(start)
-    return written(number + parse(plus) - parse(minus), like=start if number else plus)
+    return written(added(added(number, parse(plus)), -parse(minus)), like=start if number else plus)
 
 
 def written(number: Decimal, *, like: object) -> str:
@@ -99,7 +108,12 @@ def _written(rounded: Decimal, form: str) -> str:
 def _text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise QuantityError(value, _BAD_FORM)
-    return str(value)
+    if isinstance(value, float):
+        return str(value)
+    try:
+        return value if isinstance(value, str) else digits_of(value)
+    except NumberError:
+        raise QuantityError(value, _BAD_FORM) from None
 
 
 @lru_cache(maxsize=4096)

@@ -28,6 +28,8 @@ from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.retry import Backoff, get_or_none
 from app.kube.store import PoisonError, Replacement, Store, key_of
+from app.kube.walls import fault
+from app.numbers import whole_or
 from app.wire import JSON, decode_json
 
 log = structlog.get_logger(__name__)
@@ -146,8 +148,8 @@ class Reflector:
             self._doubt(f"watch of {self.resource.plural}: {error}")
         except ApiError as error:
             reason, delay = self._fault(error), error.delay
-        except Exception:  # the wall of a background task: a bug here must not end the cache silently
-            log.exception("reflector failed", kind=self.resource.kind)
+        except Exception:  # noqa: BLE001  the wall of a background task: a bug here must not end the cache silently
+            fault(f"watch-{self.resource.plural}", "reflector failed", kind=self.resource.kind)
             reason = "internal"
             self._doubt(f"watch of {self.resource.plural}: internal error")
         await self._pause(reason, delay)
@@ -337,4 +339,4 @@ def _version_of(obj: JSON) -> str:
 
 def _is_older(version: str, other: str) -> bool:
     """Whether a resource version comes before another; versions that are not numbers cannot be compared."""
-    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+    return whole_or(version, -1) >= 0 and whole_or(version, -1) < whole_or(other, -1)

@@ -1,13 +1,14 @@
-"""Caches and controllers as tasks of a group, which ends all of them where one fails."""
+"""Caches, controllers and loops as tasks of a group, each behind the wall that keeps objects from ending it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from app.kube.controller import Controller
 from app.kube.reflector import Reflector
+from app.kube.walls import standing
 
 
 def start(
@@ -15,9 +16,15 @@ def start(
 ) -> None:
     """Make each of them a task of the group."""
     for reflector in reflectors:
-        group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+        stand(group, f"watch-{reflector.resource.plural}", reflector.run)
     for controller in controllers:
+        # A controller runs once. What handles keys in it are tasks of its own, each behind the wall.
         group.create_task(controller.run(), name=controller.name)
+
+
+def stand(group: asyncio.TaskGroup, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+    """Make a task of the group that goes on, after a pause, where `work` raises. It is counted under its name."""
+    return group.create_task(standing(name, work), name=name)
 
 
 def problems_of(reflectors: Iterable[Reflector]) -> list[str]:

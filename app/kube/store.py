@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from sys import intern
 from typing import Generic, Literal, TypeVar
 
-import structlog
-
 from app.errors import BerthError
+from app.kube.walls import fault
 from app.wire import JSON
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -220,9 +217,9 @@ class Store(Generic[T]):
         for listener in tuple(listeners):
             try:
                 listener(*arguments)
-            except Exception:  # the wall: a listener's fault must not end the watch that feeds the others
+            except Exception:  # noqa: BLE001  the wall: a listener must not end the watch that feeds the others
                 event = arguments[0] if arguments else "RENEWED"
-                log.exception("store listener failed", event_type=event, key=arguments[1:2])
+                fault("listener", "store listener failed", event_type=event, key=arguments[1:2])
 
 
 def _added(listeners: list[F], listener: F) -> Callable[[], None]:

@@ -77,15 +77,15 @@ class Read:
 
 
 def read_spec(spec: JSON) -> Read:
-    """The spec has the types that the CustomResourceDefinition gives it."""
+    """Where the spec has not the types that the CustomResourceDefinition gives it, it has a problem."""
     found = _Findings()
     request = Request(
         settings=_settings(spec, found),
         all_cores=bool(spec.get("allCores")),
         cores=_cores(spec, "coreIds", found),
         reserved=_cores(spec, "reservedCoreIds", found),
-        nodes=tuple(dict.fromkeys(_bounded(spec.get("nodes") or (), "nodes", MOST_NODES, found))),
-        node_selector=dict(_bounded(spec.get("nodeSelector") or {}, "nodeSelector", MOST_LABELS, found)),
+        nodes=_nodes(spec, found),
+        node_selector=_selector(spec, found),
     )
     _check_cores(spec, request, found)
     if request.node_selector and request.nodes:
@@ -229,6 +229,23 @@ def _ratio(text: Any, found: _Findings) -> float | None:
         found.problems.append(f'spec.plugins.pstate.ratio: want a positive number such as "1.5", got {quoted(text)}')
         return None
     return value
+
+
+def _nodes(spec: JSON, found: _Findings) -> tuple[str, ...]:
+    nodes: Any = spec.get("nodes") or []
+    listed = nodes if isinstance(nodes, list) else []
+    names = [node for node in listed if isinstance(node, str)]
+    if nodes != names:
+        found.problems.append("spec.nodes: want a list of names of nodes")
+    return tuple(dict.fromkeys(_bounded(names, "nodes", MOST_NODES, found)))
+
+
+def _selector(spec: JSON, found: _Findings) -> dict[str, str]:
+    selector: Any = spec.get("nodeSelector") or {}
+    if not isinstance(selector, dict) or not all(isinstance(value, str) for value in selector.values()):
+        found.problems.append("spec.nodeSelector: want a map of labels, whose values are texts")
+        return {}
+    return dict(_bounded(selector, "nodeSelector", MOST_LABELS, found))
 
 
 def _monitoring(text: Any, found: _Findings) -> str:

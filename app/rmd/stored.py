@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.kube.conditions import status_of
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
+from app.numbers import whole_or
 from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TEMPLATE_HASH, TLS_PORT
 from app.rmd.requests import Read, read_spec
 from app.wire import JSON
@@ -33,7 +35,9 @@ class Workload:
 
     @property
     def states(self) -> Mapping[str, JSON]:
-        return self.status.get("workloadStates") or {}
+        states = self.status.get("workloadStates")
+        pairs = states.items() if isinstance(states, dict) else ()
+        return {node: state if isinstance(state, dict) else {} for node, state in pairs}
 
 
 def stored_workload(obj: JSON) -> Workload:
@@ -48,7 +52,7 @@ def stored_workload(obj: JSON) -> Workload:
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         read=read_spec(obj.get("spec") or {}),
-        status=obj.get("status") or {},
+        status=status_of(obj),
         pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else None,
     )
 
@@ -65,12 +69,12 @@ class DaemonPod:
 
 def stored_daemon(obj: JSON) -> DaemonPod | None:
     """None where it is on no node yet. The daemon is the first container, its API the first port of that."""
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    spec, status = obj.get("spec") or {}, status_of(obj)
     if not spec.get("nodeName"):
         return None
     address = status.get("podIP") or next((one.get("ip") for one in status.get("podIPs") or ()), "") or ""
     ports = (spec.get("containers") or [{}])[0].get("ports") or [{}]
-    port = int(ports[0].get("containerPort") or PLAIN_PORT)
+    port = whole_or(ports[0].get("containerPort"), 0) or PLAIN_PORT
     scheme = "https" if port == TLS_PORT or ports[0].get("name") == "https" else "http"
     host = f"[{address}]" if ":" in address else address
     gone = status.get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in obj["metadata"]
@@ -112,7 +116,7 @@ def stored_config(obj: JSON) -> Config | None:
         selector=dict(spec.get("rmdNodeSelector") or DEFAULT_NODES),
         image=str(spec.get("rmdImage") or ""),
         agent=bool(spec.get("deployNodeAgent")),
-        status=obj.get("status") or {},
+        status=status_of(obj),
     )
 
 
@@ -158,5 +162,5 @@ def stored_node_state(obj: JSON) -> NodeState:
         owner=controller_of(metadata).get("uid", ""),
         node=str((obj.get("spec") or {}).get("node") or ""),
         node_uid=str((obj.get("spec") or {}).get("nodeUid") or ""),
-        status=obj.get("status") or {},
+        status=status_of(obj),
     )

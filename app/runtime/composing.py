@@ -13,6 +13,7 @@ from functools import partial
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.metrics import create_controller_series
+from app.kube.walls import standing
 from app.runtime.manager import Connected, LeaderElected
 from app.settings.reconciling import ElectedSettings, RoleContext, Runnable
 from app.settings.source import RoleSettings
@@ -86,7 +87,7 @@ def _connecting(settings: RoleSettings) -> Callable[[], Awaitable[KubeClient]]:
 @contextlib.asynccontextmanager
 async def recording(events: EventRecorder) -> AsyncIterator[EventRecorder]:
     """Write Events while the block runs, and the last ones after it."""
-    writing = asyncio.ensure_future(events.run())
+    writing = asyncio.ensure_future(standing("events", events.run))
     try:
         yield events
     finally:

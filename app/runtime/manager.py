@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.admission.server import health_app, make_server
 from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.metrics import LEADER
+from app.kube.running import stand
 from app.metrics import EVENT_LOOP_LAG, describe, exposition
+from app.runtime.health import Health
 from app.settings.reconciling import Runnable
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Manager:
         metrics: Callable[[], tuple[bytes, str]] = exposition,
         report: Callable[[list[str]], None] = lambda _waiting: None,
     ) -> None:
-        self._runnable, self._health = runnable, health
-        self._metrics, self._report = metrics, report
+        self._runnable, self._listener, self._report = runnable, health, report
+        self._health = Health(metrics)
         self._known: list[str] | None = None
         self._stopping = False
         describe(role)
@@ -65,12 +66,14 @@ class Manager:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Return after a requested stop; raise the error of the runnable."""
-        server = make_server(health_app(readiness=self.waiting, metrics=self._metrics), grace_seconds=1)
         try:
             async with asyncio.TaskGroup() as tasks:
-                background = [tasks.create_task(self._report_readiness()), tasks.create_task(_measure_lag())]
-                if self._health is not None:
-                    tasks.create_task(server.serve(sockets=[self._health]))
+                background = [
+                    stand(tasks, "readiness", self._report_readiness),
+                    stand(tasks, "event-loop-lag", _measure_lag),
+                ]
+                if self._listener is not None:
+                    background.append(tasks.create_task(self._health.serve(self._listener)))
                 work = tasks.create_task(lasting(self._runnable))
                 stopping = tasks.create_task(stop.wait())
                 await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -82,7 +85,6 @@ class Manager:
                 await asyncio.wait({work})
                 for task in background:
                     task.cancel()
-                server.should_exit = True
         except* BerthError as group:
             raise first_of(group) from None
 
@@ -96,6 +98,7 @@ class Manager:
         if waiting != self._known:
             _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
             self._known = waiting
+        self._health.published(waiting)
         self._report(waiting)
 
 

@@ -12,6 +12,7 @@ import math
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,9 @@ from app.errors import UsageError
 from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
 from app.kube.reflector import Reflector
-from app.kube.running import start
+from app.kube.running import stand, start
 from app.kube.transport import connect
+from app.kube.walls import standing
 from app.registry import WINGS, parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
 from app.runtime.review_log import Denials, ReviewLog
@@ -98,16 +100,17 @@ class Serving:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drain. Raises what a part died of."""
+        poll = self._settings.certificate_poll_seconds
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._sources.run()),
-                    tasks.create_task(self._certificate.watch(poll_seconds=self._settings.certificate_poll_seconds)),
-                    tasks.create_task(self._look()),
+                    stand(tasks, "certificate", partial(self._certificate.watch, poll_seconds=poll)),
+                    stand(tasks, "webhook-look", self._look),
                 ]
                 events = self._events
                 if events is not None:
-                    background.append(tasks.create_task(events.run()))
+                    background.append(stand(tasks, "events", events.run))
                 reviews = tasks.create_task(self._serve_reviews())
                 await stop.wait()
                 await self._drain(reviews)
@@ -165,7 +168,7 @@ class Sources:
         if settings.manifests is not None:
             source = ManifestSource(Path(settings.manifests), [(one.resource.kind, one.store) for one in caches.all])
             self._problems = lambda: [] if source.healthy else [source.reason]
-            await source.run()
+            await standing("manifests", source.run)
             return
         async with await connect(kubeconfig=settings.kubeconfig, context=settings.context) as client:
             caches.client = client

@@ -14,6 +14,7 @@ from google.protobuf import struct_pb2
 from app.errors import Terminal
 from app.kube.conditions import condition
 from app.kube.names import check_label_value, domain_above
+from app.numbers import whole_or
 from app.tenancy.proto import admin_pb, resource_pb, rule_pb, workload_pb
 from app.wire import JSON, decode_json
 from app.workloads.model import (
@@ -186,7 +187,7 @@ def rule_message(obj: JSON) -> rule_pb.WorkloadRule:
     """
     metadata, status = _object(obj.get("metadata")), _object(obj.get("status"))
     annotation = _text(_object(metadata.get("annotations")).get(RULE_GENERATION))
-    generation = int(annotation) if annotation.isdecimal() else 0
+    generation = _number(annotation)
     observed = _number(status.get("observedGeneration"))
     if generation:
         observed = generation if observed == _number(metadata.get("generation")) else 0
@@ -319,4 +320,5 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    """Of a field of 64 bits; 0 for anything else."""
+    return number if (number := whole_or(value, 0)) < 2**63 else 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from app.kube.conditions import status_of
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
 from app.pace import step
 from app.tenancy.link import Link
@@ -85,7 +86,7 @@ def tenant_certificate_name(tenant: str) -> str:
 
 def tenant_state(obj: JSON) -> str:
     """One word for the state of a Tenant object: removing, error, suspended, ready or pending."""
-    status = obj.get("status") or {}
+    status = status_of(obj)
     if obj["metadata"].get("deletionTimestamp"):
         return "removing"
     if status.get("result") == "error":

@@ -6,6 +6,7 @@ and Workloads). What it leaves open is decided in docs/workload-api.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,6 +72,8 @@ RULE_GENERATION = "berth.dev/rule-generation"
 MIRROR = "berth.dev/mirror"
 """Label on a mirror, by the agent: our mark; "true"."""
 
+KEY_FAILED = "KeyFailed"
+"""Reason of a problem: a key of the rule cannot be evaluated for a workload."""
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 Policy = Literal["Any", "SameNode"]
 RuleKind = Literal["tenant", "admin"]
@@ -120,6 +123,11 @@ class Rule:
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
+
+    @property
+    def keys(self) -> Iterator[str]:
+        """The keys of the terms, in their order."""
+        return (expression.key for term in self.terms for expression in term)
 
     @property
     def id(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set
+from app.appwrappers.podsets.shapes import metadata_problem
 from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kube.owners import controller_of
 from app.pace import step
@@ -84,11 +85,10 @@ def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
     group = template["apiVersion"].rpartition("/")[0]
     if (group, template["kind"]) == (APP_WRAPPERS.group, APP_WRAPPERS.kind):
         yield f"{path}: Nested AppWrappers are forbidden: take the components of this one instead"
-    metadata = template.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        yield f"{path}.metadata: want an object"
+    metadata: Any = template.get("metadata")
+    if problem := metadata_problem(metadata):
+        yield f"{path}.metadata{problem}"
         return
-    metadata = metadata or {}
     if metadata.get("namespace") not in (None, "", namespace):
         yield (
             f"{path}.metadata.namespace: AppWrappers cannot create objects in other namespaces: want {namespace} "

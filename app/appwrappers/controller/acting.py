@@ -22,6 +22,7 @@ from app.kube.credentials import Impersonation
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none
+from app.kube.walls import fault
 from app.text import enumerated
 from app.wire import JSON
 
@@ -56,7 +57,7 @@ class Objects:
             author = self._author(wrapper)
         except ValueError as error:
             return Creation(problem=str(error), unauthored=True)
-        for index, status in enumerate(wrapper.status["componentStatus"]):
+        for index, status in enumerate(wrapper.component_statuses):
             if is_true(status, RESOURCES_DEPLOYED):
                 continue
             present = self._caches.written.get(wrapper.key)
@@ -68,6 +69,10 @@ class Objects:
                 return Creation(created, index, str(error), fatal=error.rejected)
             except ValueError as error:
                 return Creation(created, index, str(error), fatal=True)
+            except (TypeError, AttributeError, KeyError, IndexError) as error:
+                fault("appwrappers", "template not read", app_wrapper=wrapper.key, component=index)
+                problem = f"spec.components[{index}].template: a field has not the type that its kind has: {error}"
+                return Creation(created, index, problem, fatal=True)
         return Creation(created)
 
     def _author(self, wrapper: AppWrapper) -> Impersonation | None:
@@ -119,7 +124,7 @@ class Objects:
         """The objects that exist, and what is wrong with the others; "" where all do."""
         found: list[Component] = []
         problems: list[str] = []
-        for status in wrapper.status["componentStatus"]:
+        for status in wrapper.component_statuses:
             kind = await self._kind(status)
             one = await self._present(wrapper, kind, status["name"]) if kind else None
             if one is None or one.deleting:
@@ -127,13 +132,13 @@ class Objects:
                 problems.append(f"{status['kind']} {status['name']} {state}")
             else:
                 found.append(one)
-        expected = len(wrapper.status["componentStatus"])
+        expected = len(wrapper.component_statuses)
         what = f"Only found {len(found)} deployed components, but was expecting {expected}"
         return found, f"{what}: {enumerated(problems)}" if problems else ""
 
     def watched(self, wrapper: AppWrapper) -> bool:
         """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
-        kinds = {(one["apiVersion"], one["kind"]) for one in wrapper.status["componentStatus"]}
+        kinds = {(one["apiVersion"], one["kind"]) for one in wrapper.component_statuses}
         return all(
             kind.known for kind in self._caches.kinds.all() if (kind.resource.api_version, kind.resource.kind) in kinds
         )
@@ -143,7 +148,7 @@ class Objects:
         gone: dict[int, str] = {}
         left, problem = 0, ""
         pods = [pod for pod in pods if not pod.held]
-        for index, status in enumerate(wrapper.status.get("componentStatus") or ()):
+        for index, status in enumerate(wrapper.component_statuses):
             if condition(status, RESOURCES_DEPLOYED).get("reason") == DELETED or not status["name"]:
                 continue
             try:

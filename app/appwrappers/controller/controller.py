@@ -24,7 +24,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder
-from app.kube.running import start
+from app.kube.running import stand, start
 from app.kube.store import Key
 from app.text import utc_now
 
@@ -83,8 +83,8 @@ class AppWrappersController:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             start(group, self._caches.reflectors, (self._controller,))
-            group.create_task(self._caches.kinds.run(), name="wrapped-kinds")
-            group.create_task(self._expire(), name="lag")
+            stand(group, "wrapped-kinds", self._caches.kinds.run)
+            stand(group, "appwrappers-lag", self._expire)
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
@@ -125,7 +125,7 @@ class AppWrappersController:
         return step
 
     async def _observe(self, seen: Seen) -> Step:
-        wrapper, statuses = seen.wrapper, seen.wrapper.status["componentStatus"]
+        wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
         components, missing = await self._objects.missing(wrapper)
         expected = [[one.get("replicas", 1) for one in status["podSets"]] for status in statuses]
         health = health_of(

@@ -14,6 +14,7 @@ from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
+from app.kube.running import stand
 from app.kube.store import Key, Store
 
 LAG = 10.0
@@ -88,8 +89,8 @@ class Kinds:
 
     def _start(self, kind: Kind) -> None:
         if self._group is not None:
-            self._group.create_task(kind.reflector.run(), name=f"watch-{kind.resource.plural}")
-            self._group.create_task(self._tell(kind), name=f"sync-{kind.resource.plural}")
+            stand(self._group, "wrapped-kinds", kind.reflector.run)
+            stand(self._group, "wrapped-kinds", lambda: self._tell(kind))
 
     async def _tell(self, kind: Kind) -> None:
         await kind.store.wait_synced()

@@ -16,6 +16,8 @@ from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
 from app.appwrappers.podsets.paths import pod_template_at
 from app.kube.owners import controller_of, controller_reference
+from app.numbers import shown
+from app.text import cut
 from app.wire import JSON
 
 _SUFFIX = 5
@@ -38,7 +40,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
 
     It `blocks` the deletion of its owner where who creates it may change the finalizers of AppWrappers.
     """
-    component, status = wrapper.component(index), wrapper.status["componentStatus"]
+    component, status = wrapper.component(index), wrapper.component_statuses
     namespace, name = wrapper.key
     found: JSON = component["template"]
     metadata = found["metadata"] = found.get("metadata") or {}
@@ -48,11 +50,10 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
         raise ConflictError("metadata.ownerReferences: the template names another controller")
     metadata["namespace"], metadata["name"] = namespace, status[index]["name"]
     metadata.pop("generateName", None)
-    metadata["labels"] = {APP_WRAPPER: name} | _texts(metadata.get("labels")) | {APP_WRAPPER_UID: wrapper.uid}
-    metadata["ownerReferences"] = [
-        *(metadata.get("ownerReferences") or ()),
-        owner_reference(name, wrapper.uid, blocks=blocks),
-    ]
+    labels = _texts(metadata.get("labels"), "metadata.labels")
+    metadata["labels"] = {APP_WRAPPER: name} | labels | {APP_WRAPPER_UID: wrapper.uid}
+    owners = _list(metadata.get("ownerReferences"), "metadata.ownerReferences")
+    metadata["ownerReferences"] = [*owners, owner_reference(name, wrapper.uid, blocks=blocks)]
     first = sum(len(one["podSets"]) for one in status[:index])
     infos = component.get("podSetInfos") or []
     for number, pod_set in enumerate(status[index]["podSets"]):
@@ -77,19 +78,19 @@ def _inject(template: JSON, info: JSON, marks: Mapping[str, str], path: str) -> 
     if metadata is spec:
         raise ConflictError(f"{path}: no Pod template")
     for owner, field, added in (
-        (metadata, "annotations", _texts(info.get("annotations"))),
-        (metadata, "labels", _texts(info.get("labels")) | dict(marks)),
-        (spec, "nodeSelector", _texts(info.get("nodeSelector"))),
+        (metadata, "annotations", _texts(info.get("annotations"), "podSetInfos: annotations")),
+        (metadata, "labels", _texts(info.get("labels"), "podSetInfos: labels") | dict(marks)),
+        (spec, "nodeSelector", _texts(info.get("nodeSelector"), "podSetInfos: nodeSelector")),
     ):
         if added:
-            owner[field] = _joined(_texts(owner.get(field)), added, f"{path}: {field}")
-    if info.get("tolerations"):
-        present = spec.get("tolerations") or []
-        spec["tolerations"] = [*present, *(one for one in info["tolerations"] if one not in present)]
-    if info.get("schedulingGates"):
-        present = spec.get("schedulingGates") or []
-        names = {one.get("name") for one in present}
-        spec["schedulingGates"] = [*present, *(one for one in info["schedulingGates"] if one["name"] not in names)]
+            owner[field] = _joined(_texts(owner.get(field), f"{path}: {field}"), added, f"{path}: {field}")
+    if tolerations := _list(info.get("tolerations"), "podSetInfos: tolerations"):
+        present = _list(spec.get("tolerations"), f"{path}.spec.tolerations")
+        spec["tolerations"] = [*present, *(one for one in tolerations if one not in present)]
+    if gates := _list(info.get("schedulingGates"), "podSetInfos: schedulingGates"):
+        present = _list(spec.get("schedulingGates"), f"{path}.spec.schedulingGates")
+        names = [one.get("name") for one in present]
+        spec["schedulingGates"] = [*present, *(one for one in gates if one.get("name") not in names)]
 
 
 def _joined(present: dict[str, str], added: Mapping[str, str], what: str) -> dict[str, str]:
@@ -99,6 +100,15 @@ def _joined(present: dict[str, str], added: Mapping[str, str], what: str) -> dic
     return present | dict(added)
 
 
-def _texts(value: Any) -> dict[str, str]:
-    """A map of texts, as the API server would read it."""
-    return {key: item if isinstance(item, str) else str(item) for key, item in (value or {}).items()}
+def _texts(value: Any, path: str) -> dict[str, str]:
+    """A map of texts, as the API server would read it. Raises ValueError."""
+    if value is not None and not isinstance(value, dict):
+        raise ValueError(f"{path}: want a map of texts, got {cut(shown(value))}")
+    return {key: item if isinstance(item, str) else shown(item) for key, item in (value or {}).items()}
+
+
+def _list(value: Any, path: str) -> list[JSON]:
+    """A list of objects. Raises ValueError."""
+    if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+        raise ValueError(f"{path}: want a list of objects, got {cut(shown(value))}")
+    return list(value or ())

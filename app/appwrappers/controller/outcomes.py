@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from app.kube.conditions import condition
+from app.kube.conditions import condition, status_of
 from app.wire import JSON
 
 Ending = Literal["", "succeeded", "failed"]
@@ -37,7 +37,7 @@ def outcome_of(obj: JSON) -> Outcome:
 
 def _by_conditions(succeeded: str, failed: str) -> Callable[[JSON], Outcome]:
     def read(obj: JSON) -> Outcome:
-        status = obj.get("status") or {}
+        status = status_of(obj)
         endings: tuple[tuple[Ending, str], ...] = (("failed", failed), ("succeeded", succeeded))
         for ending, kind in endings:
             found = condition(status, kind)
@@ -56,13 +56,13 @@ def _job(obj: JSON) -> Outcome:
     found = _by_conditions("Complete", "Failed")(obj)
     if found.ending:
         return found
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    spec, status = obj.get("spec") or {}, status_of(obj)
     completions = spec.get("completions")
     return found if completions is None else Outcome(True, left=max(0, completions - status.get("succeeded", 0)))
 
 
 def _ray_job(obj: JSON) -> Outcome:
-    status = obj.get("status") or {}
+    status = status_of(obj)
     deployment, job = status.get("jobDeploymentStatus"), status.get("jobStatus")
     why = ": ".join(str(status[part]) for part in ("reason", "message") if status.get(part))
     if deployment == "Failed" or (deployment == "Complete" and job in ("FAILED", "STOPPED")):

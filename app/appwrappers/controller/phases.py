@@ -27,6 +27,7 @@ from app.appwrappers.model import (
     pod_set_name,
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
+from app.appwrappers.podsets.shapes import component_problem
 from app.appwrappers.sizes import REMARK, component_status, size_problems
 from app.kube.conditions import Truth, changed_at, condition, cut_as_stored, is_true, set_condition
 from app.text import enumerated
@@ -62,6 +63,8 @@ class _Pass:
         }.get(self._wrapper.phase, self._wait)()
 
     def _new(self) -> Step:
+        if unusable := self._unusable():
+            return unusable
         components, statuses = self._wrapper.components, list[JSON]()
         for index, component in enumerate(components):
             try:
@@ -82,9 +85,18 @@ class _Pass:
         self._set(UNHEALTHY, "True", reason, message)
         return self._go("Failed", "Unhealthy", f"{reason}: {message}")
 
+    def _unusable(self) -> Step | None:
+        """The end of an AppWrapper with a component of which no object can be made; None of any other."""
+        for index, component in enumerate(self._wrapper.components):
+            if problem := component_problem(component):
+                return self._never("InvalidComponent", f"spec.components[{index}].{problem}")
+        return None
+
     def _suspended(self) -> Step:
         if self._wrapper.suspend:
             return self._wait()
+        if unusable := self._unusable():
+            return unusable
         if not self._wrapper.finalized:
             return self._wait("finalize")
         if len(self._status.get("componentStatus") or ()) != len(self._wrapper.documents):
@@ -191,6 +203,8 @@ class _Pass:
             if waits := self._delete():
                 return waits
             self._set(RESOURCES_DEPLOYED, "False", "Resetting", "Resources deleted for resetting AppWrapper")
+        if unusable := self._unusable():
+            return unusable
         left = self._options.retry_pause - self._passed(RESETTING)
         if left > 0:
             return self._wait(after=left)

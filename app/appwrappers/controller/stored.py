@@ -18,10 +18,12 @@ from app.appwrappers.model import (
     RESOURCES_DEPLOYED,
     queue_of,
 )
-from app.kube.conditions import condition
+from app.appwrappers.podsets.shapes import usable_status
+from app.kube.conditions import condition, status_of
 from app.kube.owners import controller_of
 from app.kube.quantity import parse
 from app.kube.store import Key, key_of
+from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
 
 _CRASH_LOOP = "CrashLoopBackOff"
@@ -58,10 +60,14 @@ class AppWrapper:
         return found
 
     @property
+    def component_statuses(self) -> list[JSON]:
+        """Of each component; empty until the AppWrapper was first seen."""
+        return list(self.status.get("componentStatus") or ())
+
+    @property
     def marked(self) -> bool:
         """Whether all objects were created here, so that they and their Pods have our marks."""
-        statuses = self.status.get("componentStatus") or ()
-        found = [condition(one, RESOURCES_DEPLOYED) for one in statuses]
+        found = [condition(one, RESOURCES_DEPLOYED) for one in self.component_statuses]
         return all("observedGeneration" in one for one in found if one)
 
     @property
@@ -76,6 +82,8 @@ class AppWrapper:
 def stored_app_wrapper(obj: JSON) -> AppWrapper:
     metadata, spec = obj["metadata"], obj.get("spec") or {}
     annotations = metadata.get("annotations") or {}
+    components = spec.get("components") or ()
+    listed = components if isinstance(components, list | tuple) else (components,)
     return AppWrapper(
         key=key_of(obj),
         uid=metadata["uid"],
@@ -88,8 +96,8 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
         queue=queue_of(obj),
         creator=annotations.get(CREATOR) or "",
         annotations={name: value for name, value in annotations.items() if name.startswith(ANNOTATIONS)},
-        documents=tuple(map(encode_json, spec.get("components") or ())),
-        status=obj.get("status") or {},
+        documents=tuple(map(encode_json, listed)),
+        status=usable_status(obj.get("status")),
     )
 
 
@@ -148,21 +156,20 @@ class Pod:
 
 
 def stored_pod(obj: JSON) -> Pod:
-    metadata, status = obj["metadata"], obj.get("status") or {}
+    metadata, status = obj["metadata"], status_of(obj)
     labels, statuses = metadata.get("labels") or {}, _container_statuses(status)
-    said = labels.get(POD_SET, "")
     deleting = "deletionTimestamp" in metadata
     return Pod(
         key=key_of(obj),
         uid=metadata["uid"],
         app_wrapper=labels.get(APP_WRAPPER, ""),
         mark=labels.get(APP_WRAPPER_UID, ""),
-        pod_set=int(said) if said.isdecimal() else -1,
+        pod_set=whole_or(labels.get(POD_SET), -1),
         phase=str(status.get("phase") or ""),
         ready=condition(status, "Ready").get("status") == "True",
         deleting=deleting,
         held=deleting and bool(metadata.get("finalizers")) and metadata.get("deletionGracePeriodSeconds") == 0,
-        restarts=max((one.get("restartCount", 0) for one in statuses if _is_in_crash_loop(one)), default=0),
+        restarts=max((whole_or(one.get("restartCount"), 0) for one in statuses if _is_in_crash_loop(one)), default=0),
         exit_codes=tuple(sorted({code for one in statuses if (code := _exit_code(one))})),
         node=str((obj.get("spec") or {}).get("nodeName") or ""),
         resources=frozenset(_resources(obj.get("spec") or {})),
@@ -178,7 +185,8 @@ def _is_in_crash_loop(status: JSON) -> bool:
 
 
 def _exit_code(status: JSON) -> int:
-    return int(((status.get("state") or {}).get("terminated") or {}).get("exitCode", 0))
+    code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
+    return code if isinstance(code, int) else 0
 
 
 def _resources(spec: JSON) -> set[str]:

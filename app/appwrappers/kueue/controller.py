@@ -113,7 +113,7 @@ class _Work:
             step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
         except FlavorMissingError as error:
             raise Transient(str(error)) from error
-        except ValueError as error:
+        except (ValueError, TypeError, AttributeError, KeyError) as error:  # of a shape that no Workload takes
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)

@@ -20,9 +20,11 @@ from app.appwrappers.kueue.model import (
 )
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUOTA_RESERVED, RESOURCES_DEPLOYED, queue_of
-from app.kube.conditions import condition, is_true
+from app.appwrappers.podsets.shapes import usable_status
+from app.kube.conditions import condition, is_true, status_of
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
+from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
 
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
@@ -81,8 +83,7 @@ class Job:
 
     @property
     def max_exec_time(self) -> int | None:
-        said = self.labels.get(MAX_EXEC_TIME, "")
-        return int(said) if said.isdecimal() and int(said) > 0 else None
+        return whole_or(self.labels.get(MAX_EXEC_TIME), 0) or None
 
 
 def stored_job(obj: JSON) -> Job:
@@ -104,7 +105,7 @@ def stored_job(obj: JSON) -> Job:
             if key in (ADMISSION_GATED_BY, PREBUILT_WORKLOAD) or key.startswith(_PROVISIONING)
         },
         document=encode_json(spec.get("components") or []),
-        status=obj.get("status") or {},
+        status=usable_status(obj.get("status")),
     )
 
 
@@ -175,7 +176,7 @@ def stored_workload(obj: JSON) -> Workload:
         gated_by=(metadata.get("annotations") or {}).get(ADMISSION_GATED_BY, ""),
         max_exec_time=spec.get("maximumExecutionTimeSeconds"),
         document=encode_json(spec.get("podSets") or []),
-        status=obj.get("status") or {},
+        status=status_of(obj),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from app.appwrappers.model import ANNOTATIONS, pod_set_name
 from app.appwrappers.podsets.paths import pod_template_at
 from app.kube.quantity import parse
+from app.numbers import whole_or
 from app.wire import JSON
 
 _CONTAINER = ("name", "image", "command", "args", "resources", "securityContext", "restartPolicy")
@@ -109,8 +110,10 @@ def _topology(template: JSON, annotations: JSON) -> JSON:
     indices = {field: annotations.get(ANNOTATIONS + key) for field, key in _INDICES.items()}
     found |= {field: value for field, value in indices.items() if value}
     count = annotations.get(f"{ANNOTATIONS}tas-sub-group-count")
-    return found | ({"subGroupCount": int(count)} if count and count.isdecimal() else {})
+    known = whole_or(count, -1)
+    return found | ({"subGroupCount": known} if known >= 0 else {})
 
 
 def _texts(value: Any) -> dict[str, str]:
-    return {key: item for key, item in (value or {}).items() if isinstance(item, str)}
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {key: item for key, item in pairs if isinstance(item, str)}

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from app.numbers import whole
 from app.wire import JSON
 
 _ROOT = "template"
@@ -32,7 +33,7 @@ def steps(path: str) -> tuple[str | int, ...]:
         if match is None:
             raise PathError(f"at '{path[:position]}': want .field or [index], got {path[position:]!r}")
         field, index = match.groups()
-        found.append(field if index is None else int(index))
+        found.append(field if index is None else whole(index))
         position = match.end()
     return tuple(found)
 

@@ -11,6 +11,7 @@ from app.claims.changes import entries_of
 from app.claims.format import INTERFACE_NAME, IPS
 from app.claims.model import DeviceKey, device_key
 from app.claims.network_status import attached_to, status_in
+from app.kube.conditions import status_of
 from app.kube.store import Key, key_of
 from app.pace import step
 from app.wire import JSON
@@ -82,7 +83,7 @@ def stored_claim(obj: JSON) -> HeldClaim | None:
 
 def held_claim(key: Key, obj: JSON) -> HeldClaim:
     """Raises TypeError, ValueError, AttributeError or KeyError for an object of another shape."""
-    consumers = (obj.get("status") or {}).get("reservedFor") or []
+    consumers = status_of(obj).get("reservedFor") or []
     pods = [PodName(one["name"], one["uid"]) for one in consumers if one.get("resource") == "pods"]
     entries = [(device_key(one), one["networkData"]) for one in entries_of(obj) if one.get("networkData")]
     return HeldClaim(
@@ -113,7 +114,7 @@ def stored_network_pod(obj: JSON) -> NetworkPod | None:
 
     Networks that are no attachments, as that of the cluster, are left out, and so is a status that cannot be read.
     """
-    metadata, status = obj["metadata"], obj.get("status") or {}
+    metadata, status = obj["metadata"], status_of(obj)
     text = status_in(metadata.get("annotations") or {})
     if not text or "deletionTimestamp" in metadata or status.get("phase") in ("Succeeded", "Failed"):
         return None

@@ -26,7 +26,7 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import EventRecorder
-from app.kube.running import start
+from app.kube.running import stand, start
 from app.kube.store import Key
 from app.networks.model import RESOURCE_NAME
 from app.text import utc_now
@@ -90,7 +90,7 @@ class ClaimsController:
         try:
             async with asyncio.TaskGroup() as group:
                 start(group, self._caches.reflectors, (self._controller,))
-                group.create_task(self._expire(), name="lag")
+                stand(group, "claims-lag", self._expire)
         finally:
             metrics.forget_all()
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from app.claims.network_status import attached_to
 from app.claims.stored.pods import ClaimPod, claim_pod
 from app.errors import Denied
+from app.kube.conditions import status_of
 from app.kube.store import Key
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.selection import parse, parse_default
@@ -54,7 +55,7 @@ def stored_pod(obj: JSON, home: str = "kube-system") -> Pod | None:
     read = claim_pod(obj)
     if read.network_status is None and not read.claims and not read.extended_claim:
         return None
-    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, status_of(obj)
     attached, odd = _attached(read.network_status)
     return Pod(
         key=read.key,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from app.claims.model import EXTENDED_RESOURCE_CLAIM, DeviceKey, device_key
 from app.claims.stored.managers import NO_OWNERS, owners_in
+from app.kube.conditions import status_of
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.wire import JSON
@@ -84,7 +85,7 @@ class Claim:
 
 
 def stored_claim(obj: JSON) -> Claim:
-    metadata, status = obj["metadata"], obj.get("status") or {}
+    metadata, status = obj["metadata"], status_of(obj)
     allocation: JSON = status.get("allocation") or {}
     devices: JSON = allocation.get("devices") or {}
     owner = controller_of(metadata)

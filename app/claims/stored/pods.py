@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.claims.network_status import status_in
+from app.kube.conditions import status_of
 from app.kube.store import Key, key_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import JSON
@@ -55,7 +56,7 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
 
 def claim_pod(obj: JSON) -> ClaimPod:
     """Any Pod, also one that has no claim."""
-    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, status_of(obj)
     made = {one.get("name"): one.get("resourceClaimName") or "" for one in status.get("resourceClaimStatuses") or ()}
     claims = tuple(
         PodClaim(one["name"], one.get("resourceClaimName") or made.get(one["name"], ""))

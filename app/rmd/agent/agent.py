@@ -12,7 +12,7 @@ from pathlib import Path
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
-from app.kube.running import start
+from app.kube.running import stand, start
 from app.kube.store import Key
 from app.rmd.agent.announcing import Announcing
 from app.rmd.agent.caches import Caches
@@ -76,7 +76,7 @@ class NodeAgent:
         async with self._daemons, asyncio.TaskGroup() as tasks:
             start(tasks, self._caches.reflectors, (self._pods,))
             if self._announces:
-                tasks.create_task(self._announcing.run())
+                stand(tasks, "announcing", self._announcing.run)
 
     async def _daemon(self) -> Daemon:
         pod = self._caches.daemon()

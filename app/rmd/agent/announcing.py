@@ -12,6 +12,7 @@ import grpc.aio
 import structlog
 
 from app.errors import Transient
+from app.kube.running import stand
 from app.rmd.agent import metrics
 from app.rmd.agent.kubelet import SOCKET_OPTIONS
 from app.rmd.agent.plugin import CacheWays
@@ -55,8 +56,8 @@ class Announcing:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow_daemon())
-            tasks.create_task(self._follow_kubelet())
+            stand(tasks, "cache-ways", self._follow_daemon)
+            stand(tasks, "device-plugin", self._follow_kubelet)
 
     async def _follow_daemon(self) -> None:
         loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.kube.conditions import status_of
 from app.kube.names import shorten
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
@@ -35,7 +36,7 @@ class NodePod:
 
 
 def stored_pod(obj: JSON) -> NodePod:
-    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    metadata, spec, status = obj["metadata"], obj["spec"], status_of(obj)
     phase = str(status.get("phase") or "")
     return NodePod(
         key=key_of(obj),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from app.kube.conditions import Truth, cut_as_stored
+from app.numbers import whole_or
 from app.rmd.daemon.wire import Reservation
 from app.rmd.stored import Workload
 from app.text import MESSAGE, one_line
@@ -75,7 +76,7 @@ def succeeded(state: JSON) -> bool:
 
 def is_current(state: JSON, generation: int) -> bool:
     """Whether it is about this spec; the operator does not say which one it is about."""
-    return int(state.get("observedGeneration") or 0) == generation
+    return whole_or(state.get("observedGeneration"), 0) == generation
 
 
 def readiness(workload: Workload, targets: Collection[str]) -> tuple[Truth, str, str]:
@@ -92,7 +93,7 @@ def readiness(workload: Workload, targets: Collection[str]) -> tuple[Truth, str,
     if len(done) == len(targets):
         return "True", "Reserved", f"reserved on {len(done)} of {len(targets)} nodes"
     rest = sorted(set(targets) - set(done))
-    refused = [node for node in rest if (states.get(node) or PENDING)["response"]]
+    refused = [node for node in rest if (states.get(node) or PENDING).get("response")]
     reason = "NotReserved" if refused else "Pending"
     message = f"reserved on {len(done)} of {len(targets)} nodes; {_listed(refused or rest, states)}"
     return "False", reason, one_line(message, MESSAGE)

@@ -6,13 +6,14 @@ Each part waits for what it needs, so that without the definition of rules the P
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, PODS, Resource
-from app.kube.running import problems_of, start
+from app.kube.running import problems_of, stand, start
 from app.kube.store import Store
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
@@ -94,13 +95,13 @@ class Agent:
         connection, self._runs = self._connection, True
         try:
             async with asyncio.TaskGroup() as tasks:
-                for run in (self._cluster.run, connection.run):
-                    tasks.create_task(run())
+                stand(tasks, "cluster", self._cluster.run)
+                stand(tasks, "connection", connection.run)
                 start(tasks, self._reflectors)
-                tasks.create_task(connection.keep("workloads", self._sender.session))
+                stand(tasks, "stream-workloads", partial(connection.keep, "workloads", self._sender.session))
                 for watch in self._watches:
-                    tasks.create_task(connection.keep(watch.stream, watch.session))
+                    stand(tasks, f"stream-{watch.stream}", partial(connection.keep, watch.stream, watch.session))
                 for syncer in self._syncers:
-                    tasks.create_task(syncer.run())
+                    syncer.start(tasks)
         finally:
             self._runs = False

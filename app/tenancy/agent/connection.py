@@ -17,6 +17,7 @@ import grpc.aio
 import structlog
 
 from app.kube.retry import Backoff
+from app.kube.walls import fault
 from app.serving.tls import Pair, read_certificates
 from app.tenancy.agent import answers, metrics
 from app.tenancy.agent.cluster import ClusterIdentity
@@ -194,8 +195,8 @@ class Connection:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             return "renewed", "the channel was closed"
-        except Exception:  # the wall of a background task: a bug in one stream must not end the others
-            log.exception("stream to the gateway failed", stream=stream)
+        except Exception:  # noqa: BLE001  the wall of a background task: a bug in one stream must not end the others
+            fault(f"stream-{stream}", "stream to the gateway failed", stream=stream)
             return "internal", "internal error"
         else:
             return "eof", "the gateway ended the stream"

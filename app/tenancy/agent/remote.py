@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 import yaml
 
+from app.kube.walls import wall
 from app.tenancy.agent.answers import GatewayUnavailable
 from app.tenancy.agent.connection import Connection, Link, Stream
 from app.tenancy.messages import canonical
@@ -78,7 +79,8 @@ class Remote(Generic[T]):
 
     def _notify(self, name: str) -> None:
         for listener in self._listeners:
-            listener(name)
+            with wall("gateway-objects", name=name):
+                listener(name)
 
 
 class Watch(ABC, Remote[T]):
@@ -111,7 +113,8 @@ class Watch(ABC, Remote[T]):
             async for answer in call:
                 match answer.WhichOneof("event"):
                     case self.event:
-                        self.keep(getattr(answer, self.event))
+                        with wall("gateway-objects", stream=self.stream):
+                            self.keep(getattr(answer, self.event))
                     case "deleted":
                         self.drop(answer.deleted)
                     case "synced":

@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography import x509
 
 from app.kube.metrics import create_controller_series, create_watch_series
+from app.kube.running import stand
 from app.serving.metrics import refresh
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
@@ -40,7 +41,7 @@ class CertificateDate:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(self._follow())
+            following = stand(tasks, "certificate", self._follow)
             await self._work.run()
             following.cancel()
 

@@ -17,6 +17,7 @@ import structlog
 from app.errors import BerthError
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.retry import Backoff
+from app.kube.running import stand, start
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.outages import OF_THE_LINK, UNKNOWN
 from app.tenancy.agent.remote import Watch
@@ -47,10 +48,9 @@ class Syncer(ABC, Generic[T]):
         remote.subscribe(self._remote_changed)
         remote.connection.subscribe(remote.stream, self._enqueue_all)
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._controller.run())
-            tasks.create_task(self._sweep())
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        start(tasks, (), (self._controller,))
+        stand(tasks, f"{self._controller.name}-sweep", self._sweep)
 
     @abstractmethod
     async def _reconcile(self, name: str) -> float | None:

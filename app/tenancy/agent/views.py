@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.kube.conditions import condition, is_true, since
+from app.kube.conditions import condition, is_true, since, status_of
 from app.kube.store import Store
 from app.tenancy.messages import canonical, workload_message
 from app.tenancy.proto import workload_pb
@@ -144,6 +144,6 @@ def project_pod(obj: JSON, *, keep_finished: bool) -> PodView | None:
     uid = obj["metadata"].get("uid")
     if not isinstance(uid, str) or not uid:
         raise ValueError("a Pod without metadata.uid")
-    spec = workload_spec(obj, ready=is_true(obj.get("status") or {}, "Ready"))
+    spec = workload_spec(obj, ready=is_true(status_of(obj), "Ready"))
     request = workload_pb.WorkloadStreamRequest(update=workload_message(spec))
     return PodView(uid, request.SerializeToString(deterministic=True))

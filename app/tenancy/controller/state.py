@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from app.kube.conditions import condition
+from app.kube.conditions import condition, status_of
 from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, PlacementOptions
 from app.tenancy.link import Link, holder_of, link_of
@@ -75,7 +75,7 @@ def project_state(obj: JSON) -> TenantState:
         uid=str(metadata.get("uid") or ""),
         ending=bool(metadata.get("deletionTimestamp")),
         link=link_of(obj),
-        connected=condition(obj.get("status") or {}, CONNECTED),
+        connected=condition(status_of(obj), CONNECTED),
     )
 
 

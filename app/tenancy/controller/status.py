@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.kube.client import KubeClient
-from app.kube.conditions import since
+from app.kube.conditions import since, status_of
 from app.kube.retry import if_there
 from app.tenancy.tenants.namespace import FIELD_MANAGER
 from app.text import MESSAGE, cut, enumerated, stamp
@@ -50,7 +50,7 @@ async def write_status(
             "reason": finding.reason or "AsWanted",
             "message": cut(finding.problem or finding.note, MESSAGE),
             "observedGeneration": generation,
-            "lastTransitionTime": since(obj.get("status") or {}, finding.type, status, now=stamp(now)),
+            "lastTransitionTime": since(status_of(obj), finding.type, status, now=stamp(now)),
         }
 
     status = {
@@ -60,7 +60,7 @@ async def write_status(
         "observedGeneration": generation,
         "conditions": [condition(finding) for finding in (ready, *findings)],
     }
-    before = obj.get("status") or {}
+    before = status_of(obj)
     ours = {finding.type for finding in (ready, *findings)}
     shown = {name: before.get(name) for name in status}
     shown["conditions"] = [one for one in before.get("conditions") or () if one.get("type") in ours]

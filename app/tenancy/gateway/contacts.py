@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from app.errors import ApiError
 from app.kube.rate import Rate
 from app.kube.retry import if_there
+from app.kube.walls import wall
 from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.identity import CONDITION_REASONS, Refusal
@@ -65,15 +66,23 @@ class Contacts:
         accepted, self._accepted = self._accepted, set()
         refused, self._refused = self._refused, {}
         for name in accepted:
-            if (tenant := self._tenants.get("", name)) is not None and self._contact_due(tenant):
-                now = self._now()
-                written = await self._apply(tenant, _CONTACTS, {"lastContact": stamp(now)})
-                self._pauses[name] = now + (self._every if written else self._again)
+            with wall("contacts", leave=(ApiError,), tenant=name):
+                await self._write_contact(name)
         for name, refusal in refused.items():
-            if (tenant := self._tenants.get("", name)) is not None and self._refusal_due(tenant, refusal):
-                fields = {"time": stamp(refusal.at), "reason": refusal.reason, "message": refusal.message}
-                fields |= {"cluster": refusal.cluster} if refusal.cluster else {}
-                await self._apply(tenant, _REFUSALS, {"lastRefusal": fields})
+            with wall("contacts", leave=(ApiError,), tenant=name):
+                await self._write_refusal(name, refusal)
+
+    async def _write_contact(self, name: str) -> None:
+        if (tenant := self._tenants.get("", name)) is not None and self._contact_due(tenant):
+            now = self._now()
+            written = await self._apply(tenant, _CONTACTS, {"lastContact": stamp(now)})
+            self._pauses[name] = now + (self._every if written else self._again)
+
+    async def _write_refusal(self, name: str, refusal: Refused) -> None:
+        if (tenant := self._tenants.get("", name)) is not None and self._refusal_due(tenant, refusal):
+            fields = {"time": stamp(refusal.at), "reason": refusal.reason, "message": refusal.message}
+            fields |= {"cluster": refusal.cluster} if refusal.cluster else {}
+            await self._apply(tenant, _REFUSALS, {"lastRefusal": fields})
 
     def forget_idle(self) -> None:
         self._rate.forget_idle()

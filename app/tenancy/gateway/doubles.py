@@ -13,6 +13,7 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.retry import get_or_none, if_there
+from app.kube.walls import wall
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.link import holder_of, link_of
 from app.workloads.model import TENANTS, WORKLOADS
@@ -36,10 +37,14 @@ class Doubles:
             await self._wake.wait()
             self._wake.clear()
             for rival in self._backend.sources.rivals_of(self._tenant):
-                try:
-                    await self._remove(rival.name, rival.namespace)
-                except ApiError as error:  # the next `synced` comes within a minute
-                    log.info("workloads of another tenant not removed", tenant=rival.name, error=str(error))
+                with wall("doubles", tenant=rival.name):
+                    await self._removed(rival.name, rival.namespace)
+
+    async def _removed(self, rival: str, namespace: str) -> None:
+        try:
+            await self._remove(rival, namespace)
+        except ApiError as error:  # the next `synced` comes within a minute
+            log.info("workloads of another tenant not removed", tenant=rival, error=str(error))
 
     async def _remove(self, rival: str, namespace: str) -> None:
         """What a stream of the gateway has written there; what was made by hand stays."""

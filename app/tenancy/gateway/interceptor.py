@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-import structlog
 
 from app.errors import ApiError
+from app.kube.walls import fault, wall
 from app.tenancy.gateway.admitting import Admission, Evidence, Slots
 from app.tenancy.gateway.encoding import passing
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
@@ -26,8 +26,6 @@ from app.tenancy.gateway.reading import Context, Receiving
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +112,15 @@ class Guard(grpc.aio.ServerInterceptor):
         A stream that may stay is a contact: an agent that has nothing to send is connected too.
         """
         for stream in tuple(self._streams):
-            decision = self._admission.decide(stream.evidence)
-            if isinstance(decision, Refusal):
-                stream.end(self._admission.refuse(decision, stream.evidence))
-            elif decision.tenant is not None:
-                self._admission.backend.contacts.accepted(decision.tenant.name)
+            with wall("streams", service=stream.evidence.service):
+                self._review(stream)
+
+    def _review(self, stream: _Call) -> None:
+        decision = self._admission.decide(stream.evidence)
+        if isinstance(decision, Refusal):
+            stream.end(self._admission.refuse(decision, stream.evidence))
+        elif decision.tenant is not None:
+            self._admission.backend.contacts.accepted(decision.tenant.name)
 
     def end_all(self, refused: Refused) -> None:
         for stream in tuple(self._streams):
@@ -138,8 +140,8 @@ class Guard(grpc.aio.ServerInterceptor):
         except grpc.aio.AbortError:
             code = "ABORTED"
             raise
-        except Exception:  # the wall of a route: one call's bug must not stop the others
-            log.exception("call failed", service=method.service, method=method.name)
+        except Exception:  # noqa: BLE001  the wall of a route: one call's bug must not stop the others
+            fault("calls", "call failed", service=method.service, method=method.name)
             code = "INTERNAL"
             await context.abort(Code.INTERNAL, "internal error of the gateway")
         finally:

@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.kube.running import stand
 from app.kube.store import EventType, Key
 from app.serving.listener import bind
 from app.tenancy.gateway.admitting import Admission
@@ -136,7 +137,8 @@ class Gateway:
             log.info("gateway listens", host=self._settings.bind_address, port=self.port)
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(run()) for run in (self._sources.run, self._keep, self._note)]
+                    loops = {"gateway-caches": self._sources.run, "gateway-clock": self._keep, "contacts": self._note}
+                    tasks = [stand(group, name, run) for name, run in loops.items()]
                     await stop.wait()
                     self._front.close()
                     await self._health.enter_graceful_shutdown()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from app.admission.patch import pointer
 from app.kube.own_writes import OwnWrites
 from app.kube.store import Store
+from app.numbers import whole_or
 from app.tenancy.messages import canonical
 from app.wire import JSON
 from app.workloads.model import ObjectKey, workload_name
@@ -54,9 +55,8 @@ class Known:
 
     def before(self, other: Known) -> bool:
         """Whether this is an earlier state than `other`."""
-        if self.version.isdecimal() and other.version.isdecimal():
-            return int(self.version) < int(other.version)
-        return self.version != other.version
+        ours, theirs = whole_or(self.version, -1), whole_or(other.version, -1)
+        return ours < theirs if ours >= 0 and theirs >= 0 else self.version != other.version
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from app.kube.walls import fault
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.doubles import Doubles
 from app.tenancy.gateway.failures import Code, Refused
@@ -76,6 +77,11 @@ class WorkloadStream:
                 await self._take(request)
             except Unusable as unusable:
                 self._drop(unusable)
+            except Refused:
+                raise
+            except Exception:  # noqa: BLE001  the wall: the events after this one are read
+                fault("workload-stream", tenant=self._tenant.name)
+                self._drop(Unusable("internal", "internal error of the gateway"))
             await self._writer.room()
             await self._pace()
         await self._writer.empty()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from app.errors import ApiError
 from app.kube.queue import QueueClosed, WorkQueue
+from app.kube.walls import fault
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of, namespace_needed
 from app.tenancy.gateway.stored_workloads import STREAM, STREAM_PATH, Known, State, project_known
@@ -80,9 +81,19 @@ class WorkloadWriter:
                 workload_id = await self._queue.get()
                 try:
                     if (state := self._wanted.get(workload_id)) is not None:
-                        await self._next(workload_id, state)
+                        await self._walled(workload_id, state)
                 finally:
                     self._queue.done(workload_id)
+
+    async def _walled(self, workload_id: str, state: State) -> None:
+        try:
+            await self._next(workload_id, state)
+        except Refused:
+            raise
+        except Exception:  # noqa: BLE001  the wall: the other workloads of the tenant are written
+            fault("workload-stream", tenant=self._tenant.name, workload=workload_id)
+            self._settle(workload_id, state)
+            self._rejected(workload_id, "internal error of the gateway")
 
     async def _next(self, workload_id: str, state: State) -> None:
         namespace = self._tenant.namespace

@@ -14,8 +14,10 @@ from sys import intern
 
 import msgspec
 
+from app.kube.conditions import status_of
 from app.kube.names import DNS_LABEL_LIMIT, shorten
 from app.kube.owners import controller_of
+from app.numbers import whole_or
 from app.placement.model import DPU_OF_HOST
 from app.placement.policy import DEFAULT_SCHEDULER
 from app.wire import JSON, encode_json
@@ -184,7 +186,7 @@ def is_queued(pod: JSON) -> bool:
 
     One with claims of devices is not in its queue until these exist, and other schedulers have queues of their own.
     """
-    status, spec = pod.get("status") or {}, pod.get("spec") or {}
+    status, spec = status_of(pod), pod.get("spec") or {}
     if spec.get("resourceClaims") or (spec.get("schedulerName") or DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER:
         return False
     if is_bound(pod) or pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
@@ -200,8 +202,7 @@ def size_of(pod: JSON) -> int:
 
 def version_of(metadata: JSON) -> int:
     """The resource version where it can be compared, else 0."""
-    version = str(metadata.get("resourceVersion"))
-    return int(version) if version.isdecimal() else 0
+    return whole_or(metadata.get("resourceVersion"), 0)
 
 
 def _pair(annotations: Mapping[str, str], mark: str) -> tuple[str, str]:
@@ -230,7 +231,7 @@ def _injected(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], bytes]:
 
 def _lost(pod: JSON) -> bool:
     """Failed by eviction, with its node or the like; not by its own end or its own deadline."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     if status.get("phase") != "Failed" or status.get("reason") == "DeadlineExceeded":
         return False
     # A Pod that may end by itself says no reason when it does; one that may not has no other way to fail.

@@ -13,7 +13,7 @@ from app.placement.model import PlacementOptions
 from app.wire import JSON
 from app.workloads.companions import marks
 from app.workloads.companions.blueprint import Blueprint, Placed
-from app.workloads.model import SYSTEM_NAMESPACE, ObjectKey, Problem, Rule, Waiting, Workload
+from app.workloads.model import KEY_FAILED, SYSTEM_NAMESPACE, ObjectKey, Problem, Rule, Waiting, Workload
 from app.workloads.rules.keys import Facts
 
 ANNOTATION_LIMIT = 256 * 1024
@@ -74,6 +74,8 @@ def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
     if not isinstance(placed, Placed):
         return placed
     injected = {one.annotation: text for one in rule.injections if (text := facts.text(one.key)) is not None}
+    if problem := facts.fault_of(one.key for one in rule.injections):
+        return Problem(KEY_FAILED, f"spec.workloadInfoInject: {problem}", of_workload=True)
     written = marks.annotations_of(rule, workload, spec_hash=placed.spec_hash, injected=injected, host=placed.host)
     annotations = {**blueprint.annotations, **injected, **written}
     size = _size(annotations)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -17,6 +17,7 @@ from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
+from app.kube.walls import fault
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.controller.findings import Findings
@@ -28,10 +29,12 @@ from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
+    KEY_FAILED,
     SYSTEM_NAMESPACE,
     TENANT_RULES,
     WORKLOADS,
     ObjectKey,
+    Problem,
     Rule,
 )
 
@@ -79,7 +82,8 @@ class Caches:
         self.listeners = Listeners()
         self.findings = Findings()
         self.matcher = Matcher()
-        self.warming = Warming(self.matcher.prepare, self._warmed)
+        self.warming = Warming(self.matcher.prepare, self._warmed, self._failed)
+        self._failures: dict[ObjectKey, str] = {}
         self._standings: dict[ObjectKey, Counter[str]] = {}
         """Of the companions of each rule that are not being deleted."""
         self._removing: dict[ObjectKey, set[ObjectKey]] = {}
@@ -112,6 +116,15 @@ class Caches:
 
     def stored_rule(self, key: ObjectKey) -> StoredRule | None:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
+
+    def failures(self, rule: ObjectKey) -> tuple[str, ...]:
+        """Why a rule that is right could not be put in force."""
+        return (self._failures[rule],) if rule in self._failures else ()
+
+    def key_failures(self, rule: ObjectKey) -> Iterator[Problem]:
+        """The workloads for which a key of the rule cannot be evaluated."""
+        for workload, reason in self.matcher.faults_of(rule).items():
+            yield Problem(KEY_FAILED, f"Workload {workload[1]}: {reason}", of_workload=True)
 
     def removing(self, rule: ObjectKey) -> int:
         """How many companions of a rule have to go, because it does not match their workloads."""
@@ -198,13 +211,18 @@ class Caches:
         before, after = old.rule if old else None, new.rule if new else None
         workloads: set[ObjectKey] = set()
         waited = after != before and self.warming.drop(key)
-        if after is not None and after != before:
-            if self.matcher.heavy(after):
-                self.warming.put(after)
-            else:
-                workloads |= self.matcher.put_rule(after)
-        elif after is None and before is not None:
-            workloads |= self.matcher.remove_rule(key)
+        if after != before:
+            self._failures.pop(key, None)
+        try:
+            if after is not None and after != before:
+                if self.matcher.heavy(after):
+                    self.warming.put(after)
+                else:
+                    workloads |= self.matcher.put_rule(after)
+            elif after is None and before is not None:
+                workloads |= self.matcher.remove_rule(key)
+        except Exception as error:  # noqa: BLE001  the wall: the status of the rule says so
+            self._note_failure(key, error)
         if waited or after is None or (old is not None and before is None):
             workloads |= self._others_with_companions_of(key, workloads)
         self._tell(key, workloads)
@@ -212,6 +230,14 @@ class Caches:
     def _warmed(self, rule: Rule, preparation: Preparation) -> None:
         workloads = self.matcher.put_rule(rule, preparation)
         self._tell(rule.key, workloads | self._others_with_companions_of(rule.key, workloads))
+
+    def _failed(self, rule: Rule, error: Exception) -> None:
+        self._note_failure(rule.key, error)
+        self.listeners.rule_status(rule.key)
+
+    def _note_failure(self, rule: ObjectKey, error: Exception) -> None:
+        fault("rules", "rule not in force", namespace=rule[0], name=rule[1])
+        self._failures[rule] = f"the rule cannot be evaluated ({type(error).__name__}); the log has it"
 
     def _others_with_companions_of(self, rule: ObjectKey, workloads: set[ObjectKey]) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""

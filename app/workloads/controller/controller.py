@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
-from app.kube.running import problems_of, start
+from app.kube.running import problems_of, stand, start
 from app.placement.model import PlacementOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.reconciling import Companions
@@ -78,8 +78,8 @@ class WorkloadsController:
         """Until cancelled; what is under way then gets a few seconds to end."""
         async with asyncio.TaskGroup() as group:
             start(group, self._reflectors, self._controllers)
-            group.create_task(self._caches.warming.run(self._caches.workloads.wait_synced), name="rules")
-            group.create_task(self._expire(), name="lag")
+            stand(group, "rules", lambda: self._caches.warming.run(self._caches.workloads.wait_synced))
+            stand(group, "workloads-lag", self._expire)
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each; nothing once every cache is filled and known to be right."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from app.kube.conditions import status_of
 from app.kube.names import check_dns_label
 from app.wire import JSON, encode_sorted
 from app.workloads.companions.marks import Companion, companion_of
@@ -78,7 +79,7 @@ def status_digest(rules: JSON) -> bytes:
 
 def stored_workload(obj: JSON) -> StoredWorkload:
     metadata = obj["metadata"]
-    status = obj.get("status") or {}
+    status = status_of(obj)
     workload, problem = None, ""
     try:
         workload = project_workload(obj)
@@ -90,7 +91,7 @@ def stored_workload(obj: JSON) -> StoredWorkload:
 
 def stored_rule(obj: JSON, kind: RuleKind) -> StoredRule:
     metadata = obj["metadata"]
-    generation, status = metadata.get("generation") or 0, obj.get("status") or {}
+    generation, status = metadata.get("generation") or 0, status_of(obj)
     try:
         return StoredRule(kind, generation, parse_rule(obj, kind=kind), (), status)
     except RuleError as error:

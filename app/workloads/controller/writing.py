@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+import structlog
+
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
@@ -19,6 +21,7 @@ from app.kube.events import EventRecorder, Regarding
 from app.kube.own_writes import OwnWrites
 from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
+from app.metrics import HANDLING_FAULTS
 from app.text import stamp
 from app.wire import JSON
 from app.workloads.controller.caches import LAG, Caches
@@ -27,6 +30,8 @@ from app.workloads.controller.pace import Pace
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
+
+log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE = 60.0
 _BUSY_PAUSE = 1.0
@@ -230,6 +235,7 @@ class RuleStatuses(_Statuses[JSON]):
             return Done()
         if key in self._caches.warming:
             return Done()  # `changed` is called once its matches are known
+        key_failures = tuple(self._caches.key_failures(key))
         status = rule_status(
             stored.kind,
             generation=stored.generation,
@@ -238,8 +244,8 @@ class RuleStatuses(_Statuses[JSON]):
             standings=self._caches.standings(key),
             lacking=self._caches.lacking(key),
             removing=self._caches.removing(key),
-            broken=stored.problems,
-            findings=self._caches.findings.of_rule(key).values(),
+            broken=(*stored.problems, *self._caches.failures(key)),
+            findings=(*self._caches.findings.of_rule(key).values(), *key_failures),
         )
         latest = self._sent.get(key) or {}
         complete = timed(status, latest, now=stamp())
@@ -248,6 +254,10 @@ class RuleStatuses(_Statuses[JSON]):
         if pause := self._pause(key[0], len(stored.rule.template) if stored.rule is not None else _UNKNOWN):
             return RequeueAfter(pause)
         self._pace.wrote(key)
+        if key_failures:
+            HANDLING_FAULTS.labels("rules").inc(len(key_failures))
+            same = {"namespace": key[0], "name": key[1], "workloads": len(key_failures)}
+            log.warning("workloads dropped from a rule", **same, problem=key_failures[0].message)
         resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES
         written = await self._write(resource, key, complete, complete)
         if written is not None:

@@ -43,6 +43,10 @@ class RuleIndex:
         return bool(self._postings)
 
     @property
+    def rules(self) -> Iterable[ObjectKey]:
+        return self._postings.keys()
+
+    @property
     def keys(self) -> Iterable[str]:
         """The keys under which rules are found; an event evaluates no other for finding them."""
         return self._buckets.keys()

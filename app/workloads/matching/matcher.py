@@ -9,7 +9,7 @@ workloads of its tenants and no others.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
@@ -27,6 +27,8 @@ _AT_ONCE = 20_000
 class _Kept:
     rule: Rule
     matched: set[ObjectKey] = field(default_factory=set)
+    faults: dict[ObjectKey, str] = field(default_factory=dict)
+    """By workload: which key cannot be evaluated for it, and why."""
 
 
 class Matcher:
@@ -34,6 +36,8 @@ class Matcher:
 
     def __init__(self) -> None:
         self._rules: dict[ObjectKey, _Kept] = {}
+        self._faulty: dict[ObjectKey, set[ObjectKey]] = {}
+        """By workload: the rules of which a key cannot be evaluated for it; they do not match it."""
         self._workloads: dict[ObjectKey, Workload] = {}
         self._matches: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         """By workload, sorted by (kind, id); only those that match something."""
@@ -54,6 +58,11 @@ class Matcher:
         """How many workloads a rule matches."""
         kept = self._rules.get(key)
         return 0 if kept is None else len(kept.matched)
+
+    def faults_of(self, key: ObjectKey) -> Mapping[ObjectKey, str]:
+        """By workload: which key of a rule cannot be evaluated for it, and why. The rule does not match it then."""
+        kept = self._rules.get(key)
+        return {} if kept is None else kept.faults
 
     def matches(self, rule: ObjectKey, workload: ObjectKey) -> bool:
         kept = self._rules.get(rule)
@@ -76,7 +85,8 @@ class Matcher:
         found: set[ObjectKey] = set()
         for scope in self._scopes_of(workload.namespace):
             found |= scope.candidates(facts)
-        return self._match(key, {rule for rule in found if holds(self._rules[rule].rule.terms, facts)})
+        changed = self._match(key, {rule for rule in found if holds(self._rules[rule].rule.terms, facts)})
+        return changed | self._note_faults(key, facts)
 
     def remove_workload(self, key: ObjectKey) -> set[ObjectKey]:
         """Forget a workload; the keys of the rules that matched it."""
@@ -87,7 +97,7 @@ class Matcher:
         space.move(key, Facts(workload.document), None)
         if not space.members:
             del self._spaces[workload.namespace]
-        return self._match(key, set())
+        return self._match(key, set()) | self._note_faults(key, None)
 
     def heavy(self, rule: Rule) -> bool:
         """Whether to put this rule takes so long that it should be prepared: always where a key of a term computes."""
@@ -162,6 +172,10 @@ class Matcher:
             self._scopes[namespace].remove(key)
         for workload in kept.matched:
             self._keep(workload, tuple(rule for rule in self._matches[workload] if rule != key))
+        for workload in kept.faults:
+            self._faulty[workload].discard(key)
+            if not self._faulty[workload]:
+                del self._faulty[workload]
         return kept
 
     def _tidy(self, rule: Rule) -> None:
@@ -177,10 +191,22 @@ class Matcher:
         self, rule: Rule, postings: Postings, space: WorkloadIndex, preparation: Preparation | None
     ) -> set[ObjectKey]:
         def value(key: str, one: Workload) -> Found:
-            return preparation.value(key, one) if preparation else Facts(one.document).find(key)
+            if preparation:
+                self._note(rule.key, one.key, preparation.fault(one))
+                return preparation.value(key, one)
+            facts = Facts(one.document)
+            found = facts.find(key)
+            self._note(rule.key, one.key, facts.fault_of(rule.keys))
+            return found
 
         def met(one: Workload) -> bool:
-            return preparation.holds(one) if preparation else holds(rule.terms, Facts(one.document))
+            if preparation:
+                self._note(rule.key, one.key, preparation.fault(one))
+                return preparation.holds(one)
+            facts = Facts(one.document)
+            found = holds(rule.terms, facts)
+            self._note(rule.key, one.key, facts.fault_of(rule.keys))
+            return found
 
         found: set[ObjectKey] = set()
         for posting in postings:
@@ -189,6 +215,21 @@ class Matcher:
                 space.track(key, ((one.key, value(key, one)) for one in members))
             found.update(space.candidates(posting))
         return {key for key in found if met(self._workloads[key])}
+
+    def _note(self, rule: ObjectKey, workload: ObjectKey, fault: str) -> None:
+        if fault:
+            self._rules[rule].faults[workload] = fault
+            self._faulty.setdefault(workload, set()).add(rule)
+
+    def _note_faults(self, workload: ObjectKey, facts: Facts | None) -> set[ObjectKey]:
+        """Replace what is noted of a workload by what `facts` say; the rules for which that is a change."""
+        before = {rule: self._rules[rule].faults.pop(workload) for rule in self._faulty.pop(workload, ())}
+        if facts is not None and facts.faults:
+            scopes = self._scopes_of(workload[0])
+            for rule in {rule for scope in scopes for rule in scope.rules}:
+                self._note(rule, workload, facts.fault_of(self._rules[rule].rule.keys))
+        after = {rule: self._rules[rule].faults[workload] for rule in self._faulty.get(workload, ())}
+        return {rule for rule in before.keys() | after.keys() if before.get(rule) != after.get(rule)}
 
     def _space(self, namespace: str) -> WorkloadIndex:
         space = self._spaces.get(namespace)

@@ -27,6 +27,7 @@ class _Known(NamedTuple):
     document: bytes
     holds: bool
     values: tuple[Found, ...]
+    fault: str
 
 
 class Preparation:
@@ -50,6 +51,10 @@ class Preparation:
     def holds(self, workload: Workload) -> bool:
         return self._look(workload).holds
 
+    def fault(self, workload: Workload) -> str:
+        """Which key cannot be evaluated for the workload, and why."""
+        return self._look(workload).fault
+
     def value(self, key: str, workload: Workload) -> Found:
         """What the workload has under a key by which the rule is found."""
         return self._look(workload).values[self._keys.index(key)]
@@ -58,7 +63,8 @@ class Preparation:
         if not self._knows(workload):
             facts = Facts(workload.document)
             met = holds(self._rule.terms, facts)
-            self._known[workload.key] = _Known(workload.document, met, tuple(map(facts.find, self._keys)))
+            values = tuple(map(facts.find, self._keys))
+            self._known[workload.key] = _Known(workload.document, met, values, facts.fault_of(self._rule.keys))
         return self._known[workload.key]
 
     def _knows(self, workload: Workload) -> bool:
@@ -69,12 +75,19 @@ class Preparation:
 class Warming:
     """`put` in what is heavy: `prepare` begins with a rule, and `done` gets it when it is prepared.
 
+    A rule that raises is dropped, and `failed` gets it with the reason.
+
     Namespaces take turns, each with its oldest rule: expensive rules of one tenant delay only its own. A cancelled
     task loses only unfinished evaluations.
     """
 
-    def __init__(self, prepare: Callable[[Rule], Preparation], done: Callable[[Rule, Preparation], object]) -> None:
-        self._prepare, self._done = prepare, done
+    def __init__(
+        self,
+        prepare: Callable[[Rule], Preparation],
+        done: Callable[[Rule, Preparation], object],
+        failed: Callable[[Rule, Exception], object],
+    ) -> None:
+        self._prepare, self._done, self._failed = prepare, done, failed
         self._waiting: dict[ObjectKey, Rule] = {}
         self._begun: dict[ObjectKey, tuple[Preparation, Iterator[None]]] = {}
         self._filled = asyncio.Event()
@@ -99,10 +112,19 @@ class Warming:
         while True:
             await self._filled.wait()
             for key in {key[0]: key for key in reversed(self._waiting)}.values():
-                self._work(key)
+                try:
+                    self._work(key)
+                except Exception as error:  # noqa: BLE001  the wall: the rules of the other tenants are prepared
+                    self._give_up(key, error)
                 await asyncio.sleep(0)  # other tasks run
             if not self._waiting:
                 self._filled.clear()
+
+    def _give_up(self, key: ObjectKey, error: Exception) -> None:
+        rule = self._waiting.get(key)
+        self.drop(key)
+        if rule is not None:
+            self._failed(rule, error)
 
     def _work(self, key: ObjectKey) -> None:
         rule = self._waiting.get(key)

@@ -3,7 +3,7 @@
 Every visited node is a step, and so is every value (and every 256 characters of text) that a multi-select makes, that
 a function takes or makes, that a flattening or a slice copies and that `==` compares: `[@,@]|[@,@]|…` doubles what it
 selects at each stage. Fields, indices and projections only pass on what is there. Without steps left, the result is
-null.
+null. A whole number that is too long to be written is an error that names it: `app.numbers`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from jmespath.exceptions import JMESPathError
 from jmespath.functions import Functions
 from jmespath.visitor import TreeInterpreter
+
+from app.numbers import NumberError, bounded
 
 STEPS = 1_000
 """Of one evaluation: about a millisecond. A usual workload has less than a hundred values."""
@@ -84,6 +86,8 @@ class _Interpreter(TreeInterpreter):
             self._spend(1)
             if isinstance(item, str):
                 self._spend(len(item) // _CHARACTERS)
+            elif isinstance(item, int):
+                bounded(item)
             elif isinstance(item, list):
                 self._spend(len(item))
                 waiting += item
@@ -96,11 +100,13 @@ class _Interpreter(TreeInterpreter):
 def interpret(tree: dict[str, Any], document: Any) -> Any:
     """What the tree finds in the document; None too where it does not fit the data or runs out of steps.
 
-    The caller has to limit the depth of the document.
+    The caller has to limit the depth of the document. Raises NumberError.
     """
     try:
         return _Interpreter().visit(tree, document)
     except (_OverBudgetError, JMESPathError):
         return None
+    except NumberError:
+        raise
     except (TypeError, ValueError, OverflowError):
         return None  # a function of the library on a value that its own checks let pass: contains('1', `1`)

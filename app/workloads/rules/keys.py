@@ -2,7 +2,8 @@
 
 A key that only walks down maps (`state.extra.labels."app.kubernetes.io/name"`, `@`) takes a short way with the same
 result; everything else is interpreted within a budget (`key_budget`). Keys come from tenants: whatever the text,
-compiling answers with a Key or a ValueError, and evaluating never raises and never runs long.
+compiling answers with a Key or a ValueError, and evaluating never runs long. What it raises is a fault of that key,
+which holds for no workload then: `Facts` keeps it, for the status of the rule.
 
 Numbers are written as JSON writes them; one without a fraction has no decimal point, whatever form it traveled in.
 """
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from app.numbers import NumberError, bounded, written
+from app.text import quoted
 from app.wire import decode_json, encode_sorted
 from app.workloads.model import Expression, Term
 from app.workloads.rules.key_budget import interpret
@@ -66,35 +69,56 @@ def compile_key(text: str) -> Key:
 class Facts:
     """The values of one document under keys; it is read, and each key evaluated once, when first asked for."""
 
-    __slots__ = ("_document", "_found", "_texts", "source")
+    __slots__ = ("_document", "_found", "_texts", "faults", "source")
 
     def __init__(self, document: bytes) -> None:
         self.source = document
         self._document: Any = _UNREAD
         self._found: dict[str, Found] = {}
         self._texts: dict[str, str | None] = {}
+        self.faults: dict[str, str] = {}
+        """Keys that could not be evaluated, each with the reason."""
 
     def find(self, key: str) -> Found:
-        """Raises ValueError for a key that is none."""
+        """None for a key that cannot be evaluated: then it is in `faults`. Raises ValueError for a key that is none."""
         try:
             return self._found[key]
         except KeyError:
-            value = self._value(key)
-            text = comparable(value)
-            found: Found = False if text is None and value is not None else text
+            compiled, found = compile_key(key), None
+            try:
+                value = self._value(compiled)
+                text = comparable(value)
+                found = False if text is None and value is not None else text
+            except Exception as error:  # noqa: BLE001  the wall: a key is a tenant's, and other rules have to be evaluated
+                self._fault(key, error)
             self._found[key] = found
             return found
 
     def text(self, key: str) -> str | None:
-        """What stands at the key, as an annotation; None for no annotation."""
+        """What stands at the key, as an annotation; None for no annotation, and for a key that is in `faults` then."""
         if key not in self._texts:
-            self._texts[key] = rendered(self._value(key))
+            compiled = compile_key(key)
+            self._texts[key] = None
+            try:
+                self._texts[key] = rendered(self._value(compiled))
+            except Exception as error:  # noqa: BLE001  the wall, as above
+                self._fault(key, error)
         return self._texts[key]
 
-    def _value(self, key: str) -> Any:
+    def fault_of(self, keys: Iterable[str]) -> str:
+        """Which of these keys could not be evaluated, and why; "" where all that were looked at could."""
+        if not self.faults:
+            return ""
+        return next((f"key {quoted(key)}: {self.faults[key]}" for key in keys if key in self.faults), "")
+
+    def _value(self, key: Key) -> Any:
         if self._document is _UNREAD:
             self._document = decode_json(self.source)
-        return compile_key(key).evaluate(self._document)
+        return key.evaluate(self._document)
+
+    def _fault(self, key: str, error: Exception) -> None:
+        reason = str(error) if isinstance(error, NumberError) else f"cannot be evaluated ({type(error).__name__})"
+        self.faults[key] = reason
 
 
 def holds(terms: Iterable[Term], facts: Facts) -> bool:
@@ -105,6 +129,8 @@ def holds(terms: Iterable[Term], facts: Facts) -> bool:
 def met(expression: Expression, facts: Facts) -> bool:
     """Whether one expression holds."""
     found = facts.find(expression.key)
+    if expression.key in facts.faults:
+        return False
     if expression.operator == "In":
         return found in expression.values
     if expression.operator == "NotIn":
@@ -113,13 +139,16 @@ def met(expression: Expression, facts: Facts) -> bool:
 
 
 def comparable(value: Any) -> str | None:
-    """The text that `In` and `NotIn` compare; None where there is nothing to compare: null, a map or a list."""
+    """The text that `In` and `NotIn` compare; None where there is nothing to compare: null, a map or a list.
+
+    Raises NumberError.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        return written(value)
     if not isinstance(value, float) or not math.isfinite(value):
         return None
     if value.is_integer() and abs(value) < _EXACT:
@@ -131,6 +160,18 @@ def rendered(value: Any) -> str | None:
     """The text of an annotation, or None where there must be none.
 
     A string stays as it is; everything else is compact JSON with sorted keys and without escapes for characters that
-    need none. The same value always gives the same text.
+    need none. The same value always gives the same text. Raises NumberError.
     """
+    if isinstance(value, dict | list):
+        _check_numbers(value)
     return encode_sorted(value).decode() if isinstance(value, dict | list) else comparable(value)
+
+
+def _check_numbers(value: Any) -> None:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, int):
+            bounded(item)
+        elif isinstance(item, dict | list):
+            waiting += item.values() if isinstance(item, dict) else item

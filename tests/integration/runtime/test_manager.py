@@ -21,6 +21,7 @@ from app.kube.lease import LeaseTiming
 from app.kube.metrics import LEADER
 from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import connect
+from app.runtime.health import HUNG_SECONDS, Health
 from app.runtime.manager import Connected, Group, LeaderElected, Manager
 from app.serving.listener import address, listen
 from app.settings.reconciling import Drained
@@ -96,6 +97,47 @@ async def test_health_says_alive_what_is_waited_for_and_the_figures() -> None:
         part.lines.clear()
         assert (await running.get("/readyz"))[0] == 200
         assert "event_loop_lag_seconds" in (await running.get("/metrics"))[1]
+
+
+async def test_health_answers_while_the_event_loop_is_busy() -> None:
+    """The test itself holds the only event loop of the role until the answers are there."""
+    part = Part("Pods: not listed yet")
+    async with role(part) as running:
+        await part.started.wait()
+        await eventually(lambda: _alive(running))
+        await eventually(lambda: _waits_for(running, part.lines))
+        for path in ("/livez", "/healthz"):
+            assert _get(running.url + path) == (200, "ok")
+        status, body = _get(running.url + "/readyz")
+        assert (status, json.loads(body)["waitingFor"]) == (503, ["Pods: not listed yet"])
+
+
+async def test_metrics_that_wait_for_the_loop_hold_up_no_health() -> None:
+    part = Part()
+    async with role(part) as running:
+        await part.started.wait()
+        await eventually(lambda: _alive(running))
+        metrics = asyncio.create_task(running.get("/metrics"))
+        await asyncio.sleep(0)  # the request is under way in another thread, and its answer takes this loop
+        assert _get(running.url + "/healthz") == (200, "ok")
+        assert (await metrics)[0] == 200
+
+
+def test_a_loop_without_a_turn_for_too_long_counts_as_hung() -> None:
+    now = 0.0
+    health = Health(lambda: (b"", ""), clock=lambda: now)
+    health.published([])
+    now = HUNG_SECONDS
+    assert (health.hung(), health.waiting()) == ("", [])
+    now = HUNG_SECONDS + 15
+    assert health.hung() == "the event loop has had no turn for 75 s: after 60 s it counts as hung"
+    assert health.waiting() == [health.hung()]
+    health.published([])
+    assert health.hung() == ""
+
+
+async def _waits_for(running: Role, lines: list[str]) -> bool:
+    return bool(json.loads((await running.get("/readyz"))[1])["waitingFor"] == lines)
 
 
 async def _alive(running: Role) -> bool:

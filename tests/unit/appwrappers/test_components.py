@@ -40,7 +40,12 @@ def deployment(**spec: Any) -> JSON:
 
 def job_set() -> JSON:
     jobs = [{"name": "a", "replicas": 2, "template": {"spec": {"template": {"spec": pod_spec()}}}}]
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": jobs}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {},
+        "spec": {"replicatedJobs": jobs},
+    }
 
 
 def set_at(obj: JSON, value: Any, *path: str) -> JSON:
@@ -89,7 +94,12 @@ def test_what_is_right_is_let_through(components: list[JSON]) -> None:
         ({}, f"{AT}.template: failed to decode as JSON: want an object with apiVersion and kind"),
         (wrapped("text"), f"{AT}.template: failed to decode as JSON: want an object with apiVersion and kind"),
         (wrapped({"kind": "Pod"}), f"{AT}.template: failed to decode as JSON: want an object with apiVersion and kind"),
-        (wrapped({**pod(), "metadata": []}), f"{AT}.template.metadata: want an object"),
+        (wrapped({**pod(), "metadata": []}), f"{AT}.template.metadata: want an object, with a name or a generateName"),
+        (
+            wrapped({"apiVersion": "v1", "kind": "Pod", "spec": CONTAINERS}),
+            f"{AT}.template.metadata: want an object, with a name or a generateName",
+        ),
+        (wrapped({**pod(), "metadata": {"name": 1}}), f"{AT}.template.metadata.name: want text"),
         *(
             (
                 wrapped({"apiVersion": f"workload.codeflare.dev/{version}", "kind": "AppWrapper", "metadata": {}}),

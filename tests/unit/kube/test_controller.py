@@ -13,9 +13,10 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import Key, Store
 from app.kube.turns import request_place
+from app.metrics import HANDLING_FAULTS
 from tests.support.counting import Counted
 from tests.support.running import running
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.simulated
 
@@ -172,14 +173,40 @@ async def test_work_that_outlasts_the_drain_is_cancelled_and_awaited() -> None:
     assert events == ["cancelled", "cleaned up"]
 
 
-async def test_failing_key_source_ends_the_run_visibly() -> None:
-    """A controller that cannot resync must not look alive."""
+async def test_a_failing_source_of_keys_is_counted_and_asked_again() -> None:
+    """Keys come from stored objects. What one of them raises must not end the controllers of all others."""
+    asked: list[None] = []
 
     def keys() -> list[str]:
-        raise RuntimeError("no keys")
+        asked.append(None)
+        if len(asked) == 1:
+            raise RuntimeError("no keys")
+        return ["a"]
 
-    with pytest.raises(RuntimeError, match="no keys"):
-        await asyncio.wait_for(Controller("c", scripted(Done())[1], keys=keys, turn=None).run(), PATIENCE)
+    before = HANDLING_FAULTS.labels("keyless")._value.get()
+    attempts, reconcile = scripted(Done())
+    task = asyncio.create_task(Controller("keyless", reconcile, keys=keys, turn=None).run())
+    try:
+        await eventually(lambda: len(attempts) == 1)
+        assert HANDLING_FAULTS.labels("keyless")._value.get() == before + 1
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_key_without_a_turn_is_dropped_and_the_others_are_reconciled() -> None:
+    def turn(key: str) -> str:
+        return {"good": "a"}[key]
+
+    attempts, reconcile = scripted(Done())
+    task = asyncio.create_task(Controller("c", reconcile, keys=lambda: ["poison", "good"], turn=turn).run())
+    try:
+        await eventually(lambda: len(attempts) == 1)
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_nothing_is_begun_from_a_cache_in_doubt_and_everything_is_looked_at_after_it() -> None:

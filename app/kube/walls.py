@@ -1,0 +1,61 @@
+"""The wall of tasks that handle objects: what one object raises ends neither the task nor the group that it is in.
+
+Every task of a role that reads objects is made with `standing`; `tests/integration/runtime/test_walls.py` looks at all
+tasks of all roles. Inside of it `wall` stands around the work for one object, so that those after it are handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from app.kube.retry import Backoff
+from app.metrics import HANDLING_FAULTS
+
+log = structlog.get_logger(__name__)
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before a task that raised goes on."""
+_CALM = 60.0
+"""Seconds without a fault after which the pauses are short again."""
+
+
+def fault(loop: str, message: str = "object dropped", /, **of: object) -> None:
+    """Count and log the exception that is being handled; `of` says which object it was, `loop` whose task."""
+    HANDLING_FAULTS.labels(loop).inc()
+    log.exception(message, loop=loop, **of)  # noqa: LOG004  the caller handles it
+
+
+@contextmanager
+def wall(loop: str, *, leave: tuple[type[Exception], ...] = (), **of: object) -> Iterator[None]:
+    """Drop the object that raises in this block, with a log line and a count; errors of `leave` go on."""
+    try:
+        yield
+    except leave:
+        raise
+    except Exception:  # noqa: BLE001  the wall: the objects after this one are handled
+        fault(loop, "object dropped", **of)
+
+
+async def standing(loop: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Run `work` until it returns or is cancelled; where it raises, again after a growing pause.
+
+    `work` keeps what it has to do outside of the call, so that another call goes on with it.
+    """
+    HANDLING_FAULTS.labels(loop)
+    backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+    while True:
+        begun = time.monotonic()
+        try:
+            await work()
+        except Exception:  # noqa: BLE001  the wall: a task that ended would end its group, and the process with it
+            fault(loop, "task goes on after a fault")
+        else:
+            return
+        if time.monotonic() - begun >= _CALM:
+            backoff.reset()
+        await asyncio.sleep(backoff.next(at_least=_FIRST_PAUSE / 2))
