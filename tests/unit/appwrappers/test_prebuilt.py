@@ -22,7 +22,10 @@ def seen(owners: list[JSON]) -> Seen:
     wrapper = {
         "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "labels": labels},
         "spec": {"suspend": True, "components": [{"template": template, "podSets": pod_sets}]},
-        "status": {"phase": "Suspended", "componentStatus": [{"podSets": pod_sets}]},
+        "status": {
+            "phase": "Suspended",
+            "componentStatus": [{"name": "p", "kind": "Pod", "apiVersion": "v1", "podSets": pod_sets}],
+        },
     }
     workload = {
         "metadata": {"name": "w", "namespace": "ns", "uid": "u-w", "resourceVersion": "1", "ownerReferences": owners},
