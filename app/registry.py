@@ -90,9 +90,10 @@ WEBHOOK = Role(
             Argument("events"),
             Argument("client_ca", "berth.clientCAFile"),
             Argument("insecure", "berth.withoutClientCA"),
+            Argument("caller_token_file", "berth.callerTokenFile"),
         ),
         tls="berth.webhookSecret",
-        volumes={"client-ca": "berth.clientCAVolume"},
+        volumes={"client-ca": "berth.clientCAVolume", "caller-token": "berth.callerTokenVolume"},
         grace=("drain_seconds", "deadline_seconds"),
         notes=(
             (

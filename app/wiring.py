@@ -116,7 +116,8 @@ class Webhook:
     """A webhook that the chart registers as `<name>.berth.dev`: an API server sends it what the rules of a kind say.
 
     `values` is the key below `webhook.webhooks` that has its failurePolicy and timeoutSeconds. `namespaces` and
-    `objects` are its selectors.
+    `objects` are its selectors. `proven` is for answers that follow from the user of the request: the path ends with
+    the token of callers.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Webhook:
     objects: tuple[Requirement, ...] = ()
     conditions: tuple[Condition, ...] = ()
     when: str = ""
+    proven: bool = False
 
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"

@@ -93,7 +93,8 @@ class ReviewEndpoint:
     """The ASGI application behind one path.
 
     `finished` is called for every review, after its answer was sent. `draining()` makes each answer ask the client to
-    close. `deadline` is in seconds, `body_limit` in bytes. With a `memo` a decision is made once for Pods alike.
+    close. `deadline` is in seconds, `body_limit` in bytes. With a `memo` a decision is made once for Pods alike. Its
+    callers are `proven` API servers or may be anybody.
     """
 
     name: str
@@ -103,6 +104,7 @@ class ReviewEndpoint:
     deadline: float = DEADLINE
     body_limit: int = BODY_LIMIT
     draining: Callable[[], bool] = lambda: False
+    proven: bool = False
     memo: Memo | None = None
     pace: Pace = field(default_factory=Pace, init=False)
     _deadlines: Deadlines = field(default_factory=Deadlines, init=False)
@@ -163,6 +165,8 @@ class ReviewEndpoint:
                 _check_values(content)
             review = decode(content)
             request, memo = review.request, self.memo
+            if self.proven:
+                request.prove()
             asked = None if memo is None else memo.asked(request)
             if memo is not None and asked is not None:
                 kept = memo.find(asked)

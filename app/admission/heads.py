@@ -24,8 +24,8 @@ _KNOWN = 256
 _END = b"\r\n\r\n"
 _DIGITS = 7
 _LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]{1,%d})\r\n" % _DIGITS)
-_OTHERS = frozenset({b"expect", b"transfer-encoding", b"upgrade"})
-"""They ask for more than an answer, or say that the body comes in another form."""
+_OTHERS = frozenset({b"authorization", b"expect", b"transfer-encoding", b"upgrade"})
+"""They ask for more than an answer, say that the body comes in another form, or who calls."""
 
 
 class Head(NamedTuple):

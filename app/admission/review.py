@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -80,6 +80,23 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     user_info: UserInfo = UserInfo()
     old_object: msgspec.Raw = _NULL
     dry_run: bool | None = None
+
+    proven: ClassVar[bool] = False
+    """Whether the caller is a proven API server, so that `user_info` is true. No field: no body can say it."""
+
+    def prove(self) -> None:
+        """The caller has proven to be an API server (`app.admission.callers`)."""
+        self.__dict__["proven"] = True
+
+    def check_proven(self) -> None:
+        """Raise BadReview (403) where the answer would follow from `user_info`, and nobody vouches for that."""
+        if not self.proven:
+            raise BadReview(
+                f"{self.kind.kind}: the answer follows from request.userInfo, and the caller has not proven to be an "
+                "API server: want its client certificate (--client-ca), or the token of --caller-token-file at the "
+                "end of the path in the webhook configuration",
+                status=403,
+            )
 
     @property
     def object(self) -> msgspec.Raw:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import app.serving.metrics  # noqa: F401  what the budgets of ports hold is published
 from app.admission.answering import AnsweringProtocol
+from app.admission.callers import CallerTokens, split_path
 from app.admission.chain import Chain
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import ReviewEndpoint
@@ -36,16 +37,28 @@ KEEP_ALIVE = 120
 class ReviewApp:
     """The application on the TLS port: the endpoints by path, FastAPI for other paths.
 
+    Callers that show one of the `callers`' tokens have the `proven` endpoints. A wrong token has no effect, so that a
+    token can be changed while Pods are created.
     Inside FastAPI its middleware would cost a review as much as its decision does.
     """
 
-    def __init__(self, endpoints: Mapping[str, ReviewEndpoint]) -> None:
-        self.endpoints = endpoints
+    def __init__(
+        self,
+        endpoints: Mapping[str, ReviewEndpoint],
+        proven: Mapping[str, ReviewEndpoint] = MappingProxyType({}),
+        callers: CallerTokens | None = None,
+    ) -> None:
+        self.endpoints, self._proven, self._callers = endpoints, proven, callers
         self._rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self.endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        endpoint = self._endpoint(scope) if scope["type"] == "http" else None
         await (self._rest if endpoint is None else endpoint)(scope, receive, send)
+
+    def _endpoint(self, scope: Scope) -> ReviewEndpoint | None:
+        path, token = split_path(scope["path"])
+        proven = self._callers is not None and self._callers.proves(token, scope["headers"])
+        return (self._proven if proven else self.endpoints).get(path)
 
 
 def review_app(
@@ -53,17 +66,23 @@ def review_app(
     *,
     aliases: Mapping[str, str] = MappingProxyType({}),
     memos: Mapping[str, Memo] = MappingProxyType({}),
+    callers: CallerTokens | None = None,
     **options: Any,
 ) -> ReviewApp:
     """An endpoint with these options for each chain, and with the memo of its name, where there is one.
 
-    `aliases` are other paths of endpoints.
+    `aliases` are other paths of endpoints. With `callers` each has a twin for those that are proven.
     """
     create_series(tuple(chains))
-    endpoints = {
-        f"/{name}": ReviewEndpoint(name, chain, memo=memos.get(name), **options) for name, chain in chains.items()
-    }
-    return ReviewApp(endpoints | {f"/{alias}": endpoints[f"/{name}"] for alias, name in aliases.items()})
+
+    def endpoints(**further: Any) -> dict[str, ReviewEndpoint]:
+        made = {
+            f"/{name}": ReviewEndpoint(name, chain, memo=memos.get(name), **(options | further))
+            for name, chain in chains.items()
+        }
+        return made | {f"/{alias}": made[f"/{name}"] for alias, name in aliases.items()}
+
+    return ReviewApp(endpoints(), endpoints(proven=True) if callers is not None else {}, callers)
 
 
 Exposition = tuple[bytes, str]

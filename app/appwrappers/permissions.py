@@ -15,8 +15,8 @@ REVIEWS = (
 )
 SERVED = "webhook.args.appwrappers"
 WEBHOOKS = (
-    Webhook("appwrapper-defaults", "appwrapper-defaults", values="appwrappers", when=SERVED),
-    Webhook("appwrappers", "appwrappers", values="appwrappers", when=SERVED),
+    Webhook("appwrapper-defaults", "appwrapper-defaults", values="appwrappers", when=SERVED, proven=True),
+    Webhook("appwrappers", "appwrappers", values="appwrappers", when=SERVED, proven=True),
 )
 _KUEUE = "kueue.x-k8s.io"
 _GROUP, _PLURAL = APP_WRAPPERS.group, APP_WRAPPERS.plural

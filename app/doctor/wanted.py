@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from app.admission.callers import split_path
 from app.doctor.webhooks import Registered
 from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
 from app.wire import JSON
@@ -40,7 +41,7 @@ def differences(one: Registered) -> Iterator[tuple[str, object, object]]:
     """
     wanted = wanted_of(one)
     path = "clientConfig/service/path"
-    called = (one.client.get("service") or {}).get("path") or "/"
+    called, _ = split_path((one.client.get("service") or {}).get("path") or "/")
     if one.service is not None and called != (right := wanted["clientConfig"]["service"]["path"]):
         yield path, called, right
     for field in ("admissionReviewVersions", "sideEffects", "reinvocationPolicy"):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from app.admission.callers import split_path
 from app.cel import matchconditions
 from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
 from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
@@ -175,7 +176,7 @@ def calling_us(resource: Resource, configuration: JSON, *, release: str, namespa
 def _calls_us(one: Registered, namespace: str) -> bool:
     if one.service is None or one.service[0] != namespace:
         return False
-    if (one.client["service"].get("path") or "/") not in _SERVING_PATHS:
+    if split_path(one.client["service"].get("path") or "/")[0] not in _SERVING_PATHS:
         return False
     resources = {plural for rule in one.webhook.get("rules") or [] for plural in rule.get("resources") or []}
     return "pods" in resources if one.mutating else bool(resources & _CHECKED)

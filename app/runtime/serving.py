@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from app.admission.callers import CallerTokens
 from app.admission.memo import WEBHOOK, Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app
@@ -75,6 +76,7 @@ class Serving:
             denied=Denials(self._events) if self._events is not None else None,
             spans=spans,
         )
+        self._callers = None if settings.caller_token_file is None else CallerTokens(settings.caller_token_file)
         parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
         create_watch_series(tuple(one.resource.kind for one in self._caches.all))
         self._reviews = make_server(
@@ -85,6 +87,9 @@ class Serving:
                 finished=self._log.finished,
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,
+                callers=self._callers,
+                # TLS has asked each of them for its certificate.
+                proven=not settings.insecure,
             ),
             context=self._certificate.context,
             budget=Budget(settings.undecided_bytes_each, port="reviews"),
@@ -108,6 +113,8 @@ class Serving:
                     stand(tasks, "certificate", partial(self._certificate.watch, poll_seconds=poll)),
                     stand(tasks, "webhook-look", self._look),
                 ]
+                if self._callers is not None:
+                    background.append(stand(tasks, "callers", partial(self._callers.watch, poll_seconds=poll)))
                 events = self._events
                 if events is not None:
                     background.append(stand(tasks, "events", events.run))

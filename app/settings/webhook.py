@@ -54,6 +54,10 @@ class WebhookSettings(RoleSettings):
         Items,
         Flag("CA of client certificates; repeatable", TLS, default="the service account's CA", repeatable=True),
     ] = (SERVICE_ACCOUNT_CA,)
+    caller_token_file: Annotated[
+        NotEmpty | None,
+        Flag("File of tokens, one a line: an API server has one at the end of a webhook's path, or as bearer", TLS),
+    ] = None
     certificate_poll_seconds: Annotated[float, Flag("How often the TLS files are read", TLS)] = Field(
         10.0, gt=0, allow_inf_nan=False
     )

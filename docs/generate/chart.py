@@ -198,6 +198,7 @@ def _webhook(one: Webhook) -> JSON:
             "path": "/mutate" if one.kind in MUTATING else "/validate",
             "values": one.values,
             "when": one.when,
+            "proven": one.proven,
             "rules": [rule | {"scope": one.scope} for rule in rules_of(one.kind)],
             "namespaces": [_without_empty(asdict(requirement)) for requirement in one.namespaces],
             "objects": [_without_empty(asdict(requirement)) for requirement in one.objects],

@@ -13,9 +13,10 @@ from typing import Any, get_args
 
 import yaml
 
-from app.registry import reviews_of
+from app.registry import reviews_of, webhooks_of
 from app.wiring import MUTATING, ReviewKind
 from app.workloads.tenant_pods import TEMPLATES
+from tests.support.chart_combinations import CALLER_TOKEN
 
 JSON = dict[str, Any]
 _OBJECTS = Path(__file__).with_name("objects.yaml")
@@ -41,7 +42,9 @@ class Kind:
 
     @property
     def path(self) -> str:
-        return "/mutate" if self.review in MUTATING else "/validate"
+        """With the token of callers where the webhook configuration has it."""
+        path = "/mutate" if self.review in MUTATING else "/validate"
+        return f"{path}/{CALLER_TOKEN}" if any(one.proven for one in webhooks_of(self.review)) else path
 
 
 def kinds() -> tuple[Kind, ...]:

@@ -18,6 +18,7 @@ import yaml
 from app.definitions import read_definitions
 from app.devtools.clusters.definitions import APP_WRAPPERS, BARE, RMD
 from tests.fuzz.webhook import LINE
+from tests.support.chart_combinations import CALLER_TOKEN
 from tests.support.paths import ROOT
 from tests.support.sandbox import Sandboxed, sandbox
 from tests.support.waiting import PATIENCE
@@ -122,12 +123,14 @@ class _Lines(list[str]):
 @contextlib.contextmanager
 def webhooks(folder: Path, names: Sequence[str] = tuple(SETTINGS)) -> Iterator[dict[str, Counted]]:
     """A webhook with each of these settings, all in one cluster, ready."""
-    pki = Pki(folder / "pki")
+    pki, tokens = Pki(folder / "pki"), folder / "caller-token"
+    tokens.write_text(CALLER_TOKEN)
     with sandbox(folder) as cluster, contextlib.ExitStack() as stack:
         _fill(cluster)
         started = {}
         for name in names:
             flags = [f"--kubeconfig={cluster.kubeconfig()}", "--insecure", "--events", *SETTINGS[name]]
+            flags.append(f"--caller-token-file={tokens}")
             started[name] = Counted(pki, *_flags(pki, None), *flags)
             stack.callback(started[name].stop)
         for webhook in started.values():

@@ -29,6 +29,7 @@ from app.kube.transport import connect
 from app.permissions import permissions_of
 from tests.support.appwrappers import NAMESPACE, SYSTEM, app_wrapper, open_cluster, pod
 from tests.support.chart import ASSETS, SERVERS
+from tests.support.chart_combinations import CALLER_TOKEN
 from tests.support.rbac import allow
 from tests.support.real_apiserver import real_api_servers
 from tests.support.waiting import eventually
@@ -51,7 +52,7 @@ def queued(name: str, *templates: JSON, **spec: Any) -> JSON:
 
 
 class Reviewed:
-    """A cluster whose API server calls the webhook; `post` asks the webhook itself."""
+    """A cluster whose API server calls the webhook; `post` asks the webhook itself, as the API server where `proven`."""
 
     def __init__(self, admin: KubeClient, kubeconfig: Path, port: int) -> None:
         self.admin, self.kubeconfig, self._port = admin, kubeconfig, port
@@ -106,20 +107,31 @@ class Reviewed:
         async with await connect(kubeconfig=self.acting_as(name, *groups)) as client:
             yield client
 
-    async def post(self, path: str, body: JSON, *, old: JSON | None = None) -> tuple[int, JSON]:
+    async def post(
+        self,
+        path: str,
+        body: JSON,
+        *,
+        old: JSON | None = None,
+        proven: bool = True,
+        bearer: str = "",
+        user: str = "system:admin",
+    ) -> tuple[int, JSON]:
         """A review of the creation, or of the change of an `old` one, by curl as it were."""
         request = {
             "uid": "u",
             "kind": {"group": APP_WRAPPERS.group, "version": APP_WRAPPERS.version, "kind": APP_WRAPPERS.kind},
             "operation": "UPDATE" if old else "CREATE",
             "namespace": NAMESPACE,
-            "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
+            "userInfo": {"username": user, "groups": ["system:masters"] if user == "system:admin" else []},
             "object": body,
             "oldObject": old,
         }
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        url = f"https://127.0.0.1:{self._port}{path}" + (f"/{CALLER_TOKEN}" if proven else "")
         async with aiohttp.ClientSession() as session:
-            answer = await session.post(f"https://127.0.0.1:{self._port}{path}", json=review, ssl=False)
+            answer = await session.post(url, json=review, ssl=False, headers=headers)
             return answer.status, (await answer.json())["response"]
 
 
@@ -148,17 +160,20 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
                 path = Path(Reviewed(admin, kubeconfig, 0).acting_as(ACCOUNT))
                 needed = permissions_of("webhook", appwrappers=True)
                 await allow(admin, ACCOUNT, needed, role="webhook", release=SYSTEM)
+            tokens = tmp_path / "webhook" / "caller-token"
+            tokens.write_text(f"{CALLER_TOKEN}\n")
             common = {
                 "kubeconfig": str(path),
                 "namespace": SYSTEM,
                 "insecure": True,
                 "tls_cert_file": str(tmp_path / "webhook" / "tls.crt"),
                 "tls_private_key_file": str(tmp_path / "webhook" / "tls.key"),
+                "caller_token_file": str(tokens),
                 "drain_seconds": 0.0,
                 "appwrappers": True,
             }
             port, _ = await start_webhook(parts, common | settings, host="127.0.0.1", where="the cluster")
-            await register(admin, port=port, bundle=bundle, infra=False, every=True)
+            await register(admin, port=port, bundle=bundle, infra=False, every=True, token=CALLER_TOKEN)
             place = Reviewed(admin, kubeconfig, port)
             if not weak:
                 await eventually(lambda: _is_called(place))

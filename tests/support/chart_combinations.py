@@ -14,8 +14,9 @@ INFRA: dict[str, Any] = {
 }
 AGENT: dict[str, Any] = {"agent": {"enabled": True, "gateway": "gateway.example:30001"}}
 ALL: dict[str, Any] = INFRA | AGENT
+CALLER_TOKEN = "caller" * 11
 WRAPPERS: dict[str, Any] = {
-    "webhook": {"args": {"appwrappers": True, "appwrapperStrict": True}},
+    "webhook": {"args": {"appwrappers": True, "appwrapperStrict": True}, "callerToken": CALLER_TOKEN},
     "controller": {
         "enabled": True,
         "args": {"controllers": ["appwrappers", "appwrapper-workloads"], "wrappedKinds": ["pods", "jobs.batch"]},

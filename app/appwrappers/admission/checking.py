@@ -62,6 +62,7 @@ class AppWrapperCheck:
         """Raises Denied with every problem, Transient where the API server cannot be asked for rights."""
         if (request.kind.group, request.kind.kind) != (APP_WRAPPERS.group, APP_WRAPPERS.kind):
             return None
+        request.check_proven()
         obj = written_object(request, reason=_REASON)
         if obj is None:
             return None

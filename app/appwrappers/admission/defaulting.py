@@ -34,6 +34,7 @@ class Defaulting:
         """
         if (request.kind.group, request.kind.kind) != (APP_WRAPPERS.group, APP_WRAPPERS.kind):
             return None
+        request.check_proven()
         obj = written_object(request, reason="InvalidAppWrapper")
         if obj is None or request.operation != "CREATE":
             return None

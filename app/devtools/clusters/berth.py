@@ -6,6 +6,7 @@ Files in the sandbox's directory: `webhook/`, `gateway/`, `admin/` and `tenants/
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,6 +31,8 @@ class Berth:
         self._parts = parts
         self._log_level = log_level
         self._bundle = write_webhook_certificate(directory / "webhook")
+        self._token = secrets.token_hex(32)
+        (directory / "webhook" / "caller-token").write_text(self._token)
 
     async def start_webhook(self, client: KubeClient, cluster: str, *, every: bool = False) -> tuple[int, int]:
         """Start the webhook of a cluster, and have its API server call it; returns its port and its health port.
@@ -41,6 +44,7 @@ class Berth:
             "insecure": True,
             "tls_cert_file": str(folder / "tls.crt"),
             "tls_private_key_file": str(folder / "tls.key"),
+            "caller_token_file": str(folder / "caller-token"),
             "drain_seconds": 0.0,
             "confine_tenants": infra,
             "appwrappers": every,
@@ -48,7 +52,7 @@ class Berth:
             "rmd_backend": "daemon" if every else "off",
         }
         ports = await start_webhook(self._parts, self._common(cluster) | settings, host=_HOST, where=cluster)
-        await register(client, port=ports[0], bundle=self._bundle, infra=infra, every=every)
+        await register(client, port=ports[0], bundle=self._bundle, infra=infra, every=every, token=self._token)
         return ports
 
     async def start_further_controllers(self, cluster: str) -> None:

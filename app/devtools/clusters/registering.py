@@ -6,6 +6,7 @@ from app.claims.model import DEFINITIONS_NAME
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
+from app.registry import webhooks_of
 from app.wire import JSON
 from app.wiring import ReviewKind
 
@@ -16,10 +17,13 @@ _CHECKED: tuple[ReviewKind, ...] = (
 )
 
 
-async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, every: bool = False) -> None:
+async def register(
+    client: KubeClient, *, port: int, bundle: str, infra: bool, every: bool = False, token: str = ""
+) -> None:
     """For what is written from now on; in the infra cluster for what tenants run there, too.
 
-    With `every` for AppWrappers, RMD and claims as well. `bundle` is the base64 value of caBundle.
+    With `every` for AppWrappers, RMD and claims as well. `bundle` is the base64 value of caBundle. The `token` proves
+    the API server to the webhook.
     """
 
     def calling(path: str) -> JSON:
@@ -39,5 +43,9 @@ async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, e
         # As in the chart: a driver must be able to write its status without Berth.
         called = validating["webhooks"][0] | {"failurePolicy": "Ignore"}
         validating["webhooks"] += further_webhooks("claim-status", called, exempt=exempt)
+    proven = {f"{webhook.name}.berth.dev" for webhook in webhooks_of() if webhook.proven}
+    for webhook in (*mutating["webhooks"], *validating["webhooks"]):
+        if token and webhook["name"] in proven:
+            webhook["clientConfig"] = {**webhook["clientConfig"], "url": f"{webhook['clientConfig']['url']}/{token}"}
     await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await client.apply(VALIDATING_WEBHOOKS, "berth", validating)

@@ -22,6 +22,7 @@ from app.kube.resources import (
 from tests.support.appwrapper_reviews import PODS_RULE, WRAP, Opening, queued
 from tests.support.appwrappers import CONFIG, JOBS, NAMESPACE, SYSTEM, app_wrapper, job, pod
 from tests.support.appwrappers import service as a_service
+from tests.support.chart_combinations import CALLER_TOKEN
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -124,6 +125,29 @@ async def test_a_cluster_that_cannot_be_asked_is_no_denial(opening: Opening) -> 
         status, answer = await place.post("/validate", app_wrapper("one", pod("p")))
         assert (status, answer["status"]["reason"]) == (500, "Unavailable")
         assert "subjectaccessreviews" in answer["status"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate", PEERS_PATH])
+@pytest.mark.parametrize("user", ["system:admin", "alice"])
+async def test_a_caller_that_has_not_proven_to_be_an_api_server_learns_nothing(
+    opening: Opening, path: str, user: str
+) -> None:
+    """No right is asked for: the answer is the same for one who may create everything, and for one who may nothing."""
+    async with opening(weak=True) as place:
+        body = app_wrapper("one", pod("p"))
+        for further in ({}, {"bearer": "x" * 64}, {"bearer": ""}):
+            status, answer = await place.post(path, body, proven=False, user=user, **further)
+            assert (status, answer["allowed"]) == (403, False)
+            assert "--caller-token-file" in answer["status"]["message"]
+            assert user not in str(answer)
+        status, answer = await place.post(f"{path}/{'y' * 64}", body, proven=False, user=user)
+        assert status == 403
+
+
+async def test_a_bearer_token_proves_the_caller_too(opening: Opening) -> None:
+    async with opening() as place:
+        status, answer = await place.post("/validate", app_wrapper("one", pod("p")), proven=False, bearer=CALLER_TOKEN)
+        assert (status, answer["allowed"]) == (200, True)
 
 
 async def test_too_many_components_are_refused_before_anything_else(opening: Opening) -> None:

@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], list[Any]]:
 
 def wrapped(*paths: str) -> JSON:
     pod = {"containers": [{"name": "c", "image": "i"}]}
-    template = {"apiVersion": "example.com/v1", "kind": "Other", "template": {"spec": pod}}
+    template = {"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "o"}, "template": {"spec": pod}}
     return {"components": [{"template": template, "podSets": [{"path": path} for path in paths]}]}
 
 

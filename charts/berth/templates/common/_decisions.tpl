@@ -53,6 +53,37 @@
 {{- end -}}
 {{- end -}}
 
+{{- /*
+The token by which the API server proves itself where it shows no certificate: whether there is one, its Secret, file and
+volume, and the token. One that is made is kept in the values, for all templates, and in the Secret, for upgrades.
+*/ -}}
+{{- define "berth.usesCallerToken" -}}
+{{- if and .Values.webhook.enabled .Values.webhook.args.appwrappers (not (include "berth.clientCAFile" .)) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "berth.callerTokenSecret" -}}{{ include "berth.fullname" . }}-webhook-caller{{- end -}}
+
+{{- define "berth.callerTokenFile" -}}
+{{- if include "berth.usesCallerToken" . -}}/etc/berth/caller-token/token{{- end -}}
+{{- end -}}
+
+{{- define "berth.callerTokenVolume" -}}
+{{- if include "berth.usesCallerToken" . -}}
+{{- dict "secret" (dict "secretName" (include "berth.callerTokenSecret" .) "defaultMode" 288) | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.callerToken" -}}
+{{- if include "berth.usesCallerToken" . -}}
+{{- if not .Values.webhook.callerToken -}}
+{{- $present := lookup "v1" "Secret" .Release.Namespace (include "berth.callerTokenSecret" .) -}}
+{{- $kept := get ($present.data | default dict) "token" | b64dec -}}
+{{- $_ := set .Values.webhook "callerToken" ($kept | default (randAlphaNum 64 | lower)) -}}
+{{- end -}}
+{{- .Values.webhook.callerToken -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "berth.withoutClientCA" -}}{{- if not (include "berth.clientCAFile" .) -}}true{{- end -}}{{- end -}}
 
 {{- /* What the controller binds in tenants' namespaces. */ -}}

@@ -16,7 +16,7 @@ clientConfig:
   service:
     name: {{ include "berth.webhookService" .root }}
     namespace: {{ .root.Release.Namespace | quote }}
-    path: {{ .entry.path }}
+    path: {{ .entry.path }}{{ if .entry.proven }}{{ with include "berth.callerToken" .root }}/{{ . }}{{ end }}{{ end }}
     port: 443
 admissionReviewVersions: [v1]
 failurePolicy: {{ $terms.failurePolicy }}
