@@ -27,7 +27,7 @@ class QuantityError(ValueError):
 
     def __init__(self, value: object, fault: str) -> None:
         text = value if isinstance(value, str) else shown(value)
-        quoted = repr(value) if len(text) <= 64 else f"{text[:64]!r}…"
+        quoted = shown(value) if len(text) <= 64 else f"{text[:64]!r}…"
         expected = (
             "a number with an optional suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
             if isinstance(value, str)

@@ -29,6 +29,7 @@ from app.kube.resources import Resource
 from app.kube.retry import Backoff, get_or_none
 from app.kube.store import PoisonError, Replacement, Store, key_of
 from app.kube.walls import fault
+from app.metrics import HANDLING_FAULTS
 from app.numbers import whole_or
 from app.wire import JSON, decode_json
 
@@ -275,6 +276,13 @@ class Reflector:
             deleted=changes["DELETED"],
         )
         self.store.mark_synced()
+        self._count_failures()
+
+    def _count_failures(self) -> None:
+        """A store is pure, and only says how often a listener has raised."""
+        if self.store.failures:
+            HANDLING_FAULTS.labels(f"watch-{self.resource.plural}").inc(self.store.failures)
+            self.store.failures = 0
 
     async def _watch(self) -> str:
         """Applies events until the stream ends, or a list is due; says which. TimeoutError if it falls silent."""
@@ -293,6 +301,7 @@ class Reflector:
                 self.reason = ""
                 if line:
                     self._event(line)
+                    self._count_failures()
                 if self._clock() >= self._due:
                     return "relist"
         if self._clock() - self._opened_at < seconds - _EARLY:

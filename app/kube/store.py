@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from sys import intern
 from typing import Generic, Literal, TypeVar
 
+import structlog
+
 from app.errors import BerthError
-from app.kube.walls import fault
 from app.wire import JSON
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -91,6 +94,8 @@ class Store(Generic[T]):
         self.in_doubt = False
         """True from `suspect` until the whole content has been loaded again: it may show what never was."""
         self._last_contact: float | None = None
+        self.failures = 0
+        """How often a listener has raised."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -217,9 +222,10 @@ class Store(Generic[T]):
         for listener in tuple(listeners):
             try:
                 listener(*arguments)
-            except Exception:  # noqa: BLE001  the wall: a listener must not end the watch that feeds the others
+            except Exception:  # the wall: a listener must not end the watch that feeds the others
                 event = arguments[0] if arguments else "RENEWED"
-                fault("listener", "store listener failed", event_type=event, key=arguments[1:2])
+                self.failures += 1
+                log.exception("store listener failed", event_type=event, key=arguments[1:2])
 
 
 def _added(listeners: list[F], listener: F) -> Callable[[], None]:

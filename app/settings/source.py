@@ -93,7 +93,7 @@ class RoleSettings(BaseModel):
     """Those of a class; a role has those of all its classes. A field that has its default is not given."""
 
     bind_address: Annotated[NotEmpty, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
-    health_check_port: Annotated[Port, Flag("Plain port of /healthz, /readyz, /metrics", SERVING)] = 8444
+    health_check_port: Annotated[Port, Flag("Plain port of /livez, /healthz, /readyz, /metrics", SERVING)] = 8444
     kubeconfig: Annotated[str | None, Flag("Kubeconfig of the role's cluster", CLUSTER, default="in-cluster")] = None
     context: Annotated[str | None, Flag("Context of the kubeconfig", CLUSTER)] = None
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Flag("debug, info, warning or error", LOGS)] = (

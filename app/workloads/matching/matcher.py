@@ -214,6 +214,9 @@ class Matcher:
                 members, key = (self._workloads[member] for member in space.members), posting[0]
                 space.track(key, ((one.key, value(key, one)) for one in members))
             found.update(space.candidates(posting))
+        # What another rule has indexed by the same key was not evaluated above.
+        for member in self._faulty.keys() & space.members:
+            met(self._workloads[member])
         return {key for key in found if met(self._workloads[key])}
 
     def _note(self, rule: ObjectKey, workload: ObjectKey, fault: str) -> None:

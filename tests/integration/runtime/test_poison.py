@@ -231,6 +231,13 @@ def poison(stage: Stage, seen: dict[Resource, int]) -> None:
         stage.cluster.storage.create(("", "configmaps"), body)
 
 
+def digits(stage: Stage) -> None:
+    """A rule that computes a number of 4,301 digits from an annotation of 4,300, each of them right by itself."""
+    for resource, obj in ((TENANT_RULES, SUM), (WORKLOADS, workload("digits", big=LONG))):
+        metadata = {**obj["metadata"], "namespace": "tenant-other", "generation": 1}
+        stage.cluster.storage.create((resource.group, resource.plural), resource.body(metadata, spec=obj["spec"]))
+
+
 CONTROLLERS = "workloads,tenants,appwrappers,rmd,claims,claim-templates,network-services"
 
 
@@ -241,11 +248,17 @@ async def test_roles_start_with_poison_stored_and_serve_a_good_neighbor(tmp_path
         for definition in read_definitions((NETWORK_ATTACHMENTS,)):
             await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         poison(stage, seen)
+        digits(stage)
         assert min(seen.values()) >= EACH
         roles = await _started(stage, tmp_path)
         for process in roles.values():
             await process.until_ready()
         await _good_neighbors(stage)
+        status = await eventually(
+            lambda: _status(stage, TENANT_RULES, "good", "tenant-other"), lambda found: found.get("result") == "error"
+        )
+        assert "Workload workload-digits: key 'sum([to_number" in status["message"]
+        assert "a whole number has more than 309 digits" in status["message"]
         for name, process in roles.items():
             assert (await process.get("/metrics"))[0] == 200, name
             assert process.returncode is None, (name, process.lines[-5:])

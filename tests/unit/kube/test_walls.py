@@ -1,0 +1,62 @@
+"""The wall of a task: what one object raises is counted, and the task goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from app.kube.walls import standing, wall
+from app.metrics import HANDLING_FAULTS
+from tests.support.running import running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.simulated
+
+
+def faults(loop: str) -> float:
+    return HANDLING_FAULTS.labels(loop)._value.get()
+
+
+async def test_a_task_that_raises_goes_on_after_pauses_that_grow() -> None:
+    begun: list[float] = []
+    loop, before = asyncio.get_running_loop(), faults("t")
+
+    async def work() -> None:
+        begun.append(loop.time())
+        if len(begun) < 8:
+            raise ValueError("poison")
+        await asyncio.Event().wait()
+
+    async with running(standing("t", work)):
+        await eventually(lambda: len(begun) == 8)
+    assert faults("t") == before + 7
+    assert min(later - earlier for earlier, later in pairwise(begun)) > 0
+
+
+async def test_work_that_ends_is_not_begun_again() -> None:
+    begun = 0
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+
+    await standing("t", work)
+    assert begun == 1
+
+
+def test_one_object_is_dropped_and_the_next_is_handled() -> None:
+    handled, before = [], faults("w")
+    for item in ("1", "poison", "3"):
+        with wall("w", item=item):
+            handled.append(int(item))
+    assert handled == [1, 3]
+    assert faults("w") == before + 1
+
+
+def test_an_error_that_is_expected_goes_on() -> None:
+    before = faults("w")
+    with pytest.raises(KeyError), wall("w", leave=(KeyError,)):
+        raise KeyError("expected")
+    assert faults("w") == before
