@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.admission.naming import named, readable
 from app.claims.admission.status import Surroundings
 from app.claims.admission.stored import Address, HeldClaim, HeldEntry, NetworkPod
 from app.claims.publishing.model import Attachment
@@ -63,15 +64,19 @@ class Scene:
         claim, network = self._claim, self._network(entry)
         if claim.pod is None or not entry.interface:
             return Surroundings()
-        namesakes = (_device(key, one) for key, one in self._names[entry.interface] if (key, one) != (claim.key, entry))
+        namesakes = (
+            self._device(key, one) for key, one in self._names[entry.interface] if (key, one) != (claim.key, entry)
+        )
         holders = {
             address: holder
             for address in (entry.addresses if network else ())
             if address is not None and (holder := next(self._holders(entry.interface, network, address), ""))
         }
+        home, _, name = network.partition("/")
         return Surroundings(
             network=network,
-            attachment=self._views.attachments.get(*network.split("/", 1)) if network else None,
+            attachment=self._views.attachments.get(home, name) if network else None,
+            shows_subnets=readable((home, name), claim.key[0]),
             holders=holders,
             pod=f"{claim.key[0]}/{claim.pod.name}",
             namesake=next(namesakes, ""),
@@ -86,10 +91,10 @@ class Scene:
         for pod in self._views.pods.by_index(BY_ADDRESS, (network, address)):
             for one in pod.interfaces:
                 if (pod.uid, one.name) != me and one.network == network and address in one.addresses:
-                    yield f"interface {one.name} of Pod {'/'.join(pod.key)}"
+                    yield self._of(f"interface {one.name}", "Pod", pod.key)
         for name, entry in self._own.get((network, address), {}).items():
             if name != interface:
-                yield _device(self._claim.key, entry)
+                yield self._device(self._claim.key, entry)
         for claim in self._views.claims.by_index(BY_ADDRESS, address):
             step()
             its = self._views.pod_of(claim) if claim.key != self._claim.key else None
@@ -98,8 +103,12 @@ class Scene:
             for entry in claim.entries:
                 there = address in entry.addresses and its.network_of(entry.interface) == network
                 if there and (its.uid, entry.interface) != me:
-                    yield _device(claim.key, entry)
+                    yield self._device(claim.key, entry)
 
+    def _device(self, key: Key, entry: HeldEntry) -> str:
+        return self._of(f"device {entry.device}", "claim", key)
 
-def _device(key: Key, entry: HeldEntry) -> str:
-    return f"device {entry.device} of claim {'/'.join(key)}"
+    def _of(self, part: str, kind: str, key: Key) -> str:
+        """A part of an object, which is not named either where the object may not be."""
+        namespace = self._claim.key[0]
+        return f"{part} of {named(kind, key, namespace)}" if readable(key, namespace) else named(kind, key, namespace)
