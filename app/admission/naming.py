@@ -6,22 +6,28 @@ answer names their objects or quotes what is in them. What the author wrote hims
 
 from __future__ import annotations
 
+from app.admission.review import Request
 from app.kube.store import Key
 from app.text import several
 
-ELSEWHERE = "another namespace"
+_ELSEWHERE = "another namespace"
 
 
-def readable(key: Key, namespace: str) -> bool:
-    """Whether an answer to a request of this namespace may name the object, which is in a namespace."""
-    return bool(namespace) and key[0] == namespace
+def home_of(request: Request) -> str:
+    """The namespace whose objects the answer may name, "" for none."""
+    return request.namespace
 
 
-def named(kind: str, key: Key, namespace: str) -> str:
+def readable(key: Key, home: str) -> bool:
+    """Whether an answer may name the object, which is in a namespace."""
+    return bool(home) and key[0] == home
+
+
+def named(kind: str, key: Key, home: str) -> str:
     """One object: "Pod ns/p", or "a Pod of another namespace"."""
-    return f"{kind} {'/'.join(key)}" if readable(key, namespace) else f"a {kind} of {ELSEWHERE}"
+    return f"{kind} {'/'.join(key)}" if readable(key, home) else f"a {kind} of {_ELSEWHERE}"
 
 
 def counted(kind: str, count: int) -> str:
     """Objects that an answer may not name: "1 Pod of another namespace", "2 Pods of other namespaces"."""
-    return f"{several(count, kind)} of {ELSEWHERE if count == 1 else 'other namespaces'}"
+    return f"{several(count, kind)} of {_ELSEWHERE if count == 1 else 'other namespaces'}"

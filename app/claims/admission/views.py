@@ -37,10 +37,11 @@ class Scene:
     """Around the claim as it is being written; what the cache has of it does not count.
 
     A claim that is not reserved for one Pod alone has no surroundings: its interfaces may be in different Pods.
+    Objects of namespace `home` alone are named.
     """
 
-    def __init__(self, views: Views, claim: HeldClaim) -> None:
-        self._views, self._claim = views, claim
+    def __init__(self, views: Views, claim: HeldClaim, *, home: str) -> None:
+        self._views, self._claim, self._home = views, claim, home
         self._pod = views.pod_of(claim)
         self._names: dict[str, list[tuple[Key, HeldEntry]]] = {}
         self._own: dict[tuple[str, Address], dict[str, HeldEntry]] = {}
@@ -72,11 +73,11 @@ class Scene:
             for address in (entry.addresses if network else ())
             if address is not None and (holder := next(self._holders(entry.interface, network, address), ""))
         }
-        home, _, name = network.partition("/")
+        place, _, name = network.partition("/")
         return Surroundings(
             network=network,
-            attachment=self._views.attachments.get(home, name) if network else None,
-            shows_subnets=readable((home, name), claim.key[0]),
+            attachment=self._views.attachments.get(place, name) if network else None,
+            shows_subnets=readable((place, name), self._home),
             holders=holders,
             pod=f"{claim.key[0]}/{claim.pod.name}",
             namesake=next(namesakes, ""),
@@ -110,5 +111,5 @@ class Scene:
 
     def _of(self, part: str, kind: str, key: Key) -> str:
         """A part of an object, which is not named either where the object may not be."""
-        namespace = self._claim.key[0]
-        return f"{part} of {named(kind, key, namespace)}" if readable(key, namespace) else named(kind, key, namespace)
+        text = named(kind, key, self._home)
+        return f"{part} of {text}" if readable(key, self._home) else text

@@ -29,10 +29,10 @@ def stored_held(obj: JSON) -> Held | None:
     return None if read.problems or "deletionTimestamp" in obj["metadata"] else Held(key_of(obj), read.request)
 
 
-def overlaps(one: Held, others: Iterable[Held], hosts: Hosts) -> Iterator[str]:
+def overlaps(one: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> Iterator[str]:
     """Warnings: the others may go away, or their daemons may have refused them.
 
-    RmdWorkloads of other namespaces are counted: their cores and nodes stand together, and their names nowhere.
+    RmdWorkloads of other namespaces than `home` are counted: their cores and nodes stand together, their names nowhere.
     """
     mine = hosts.selected(one.request.node_selector) if one.request.node_selector else set(one.request.nodes)
     found: list[str] = []
@@ -45,7 +45,7 @@ def overlaps(one: Held, others: Iterable[Held], hosts: Hosts) -> Iterator[str]:
         nodes = _shared_nodes(mine, other.request, hosts)
         if not nodes:
             continue
-        if readable(other.key, one.key[0]):
+        if readable(other.key, home):
             cores = _cores(one.request, (other.request,))
             found.append(f"{cores} of {_list(sorted(nodes))} for {'/'.join(other.key)}")
         else:
