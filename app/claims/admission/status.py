@@ -21,11 +21,12 @@ class Surroundings:
     `network` is NAMESPACE/NAME of its attachment, "" where Multus has not named the interface; then nothing is said
     about addresses. `attachment` is None where it does not exist. `holders` say which other interface of the network
     has an address. `pod` is NAMESPACE/NAME of the Pod, and `namesake` another device of it with the same interface
-    name, "" for none.
+    name, "" for none. `shows_subnets`: whether a message may say which subnets the attachment has.
     """
 
     network: str = ""
     attachment: Attachment | None = None
+    shows_subnets: bool = False
     holders: Mapping[Address, str] = field(default_factory=dict)
     pod: str = ""
     namesake: str = ""
@@ -47,8 +48,8 @@ def entry_problems(entry: HeldEntry, around: Surroundings, path: str) -> Iterato
         where = f"{path}.{IPS}[{index}]"
         if around.attachment is not None and around.attachment.excludes(address):
             yield (
-                f"{where}: want an address in a subnet of network {around.network} "
-                f"({_subnets(around.attachment)}), got {address}"
+                f"{where}: want an address in a subnet of network {around.network}"
+                f"{_subnets(around.attachment) if around.shows_subnets else ''}, got {address}"
             )
         if address in around.holders:
             yield (
@@ -59,4 +60,4 @@ def entry_problems(entry: HeldEntry, around: Surroundings, path: str) -> Iterato
 
 def _subnets(attachment: Attachment) -> str:
     shown = ", ".join(map(str, attachment.subnets[:_SHOWN]))
-    return shown + ", …" if len(attachment.subnets) > _SHOWN else shown
+    return f" ({shown}, …)" if len(attachment.subnets) > _SHOWN else f" ({shown})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.admission.chain import Plan, refuse
+from app.admission.naming import home_of
 from app.admission.reading import readable
 from app.admission.review import Request, decode_object
 from app.claims.admission.status import entry_problems
@@ -56,7 +57,8 @@ class ClaimStatusCheck:
         if not changed:
             return
         claim = held_claim((request.namespace, request.name), obj)
-        scene, entries = Scene(self._views, claim), {one.device: one for one in claim.entries}
+        scene = Scene(self._views, claim, home=home_of(request))
+        entries = {one.device: one for one in claim.entries}
         for index, one in changed:
             step(32)
             key = device_key(one)

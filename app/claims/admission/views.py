@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.admission.naming import named, readable
 from app.claims.admission.status import Surroundings
 from app.claims.admission.stored import Address, HeldClaim, HeldEntry, NetworkPod
 from app.claims.publishing.model import Attachment
@@ -36,10 +37,11 @@ class Scene:
     """Around the claim as it is being written; what the cache has of it does not count.
 
     A claim that is not reserved for one Pod alone has no surroundings: its interfaces may be in different Pods.
+    Objects of namespace `home` alone are named.
     """
 
-    def __init__(self, views: Views, claim: HeldClaim) -> None:
-        self._views, self._claim = views, claim
+    def __init__(self, views: Views, claim: HeldClaim, *, home: str) -> None:
+        self._views, self._claim, self._home = views, claim, home
         self._pod = views.pod_of(claim)
         self._names: dict[str, list[tuple[Key, HeldEntry]]] = {}
         self._own: dict[tuple[str, Address], dict[str, HeldEntry]] = {}
@@ -63,15 +65,19 @@ class Scene:
         claim, network = self._claim, self._network(entry)
         if claim.pod is None or not entry.interface:
             return Surroundings()
-        namesakes = (_device(key, one) for key, one in self._names[entry.interface] if (key, one) != (claim.key, entry))
+        namesakes = (
+            self._device(key, one) for key, one in self._names[entry.interface] if (key, one) != (claim.key, entry)
+        )
         holders = {
             address: holder
             for address in (entry.addresses if network else ())
             if address is not None and (holder := next(self._holders(entry.interface, network, address), ""))
         }
+        place, _, name = network.partition("/")
         return Surroundings(
             network=network,
-            attachment=self._views.attachments.get(*network.split("/", 1)) if network else None,
+            attachment=self._views.attachments.get(place, name) if network else None,
+            shows_subnets=readable((place, name), self._home),
             holders=holders,
             pod=f"{claim.key[0]}/{claim.pod.name}",
             namesake=next(namesakes, ""),
@@ -86,10 +92,10 @@ class Scene:
         for pod in self._views.pods.by_index(BY_ADDRESS, (network, address)):
             for one in pod.interfaces:
                 if (pod.uid, one.name) != me and one.network == network and address in one.addresses:
-                    yield f"interface {one.name} of Pod {'/'.join(pod.key)}"
+                    yield self._of(f"interface {one.name}", "Pod", pod.key)
         for name, entry in self._own.get((network, address), {}).items():
             if name != interface:
-                yield _device(self._claim.key, entry)
+                yield self._device(self._claim.key, entry)
         for claim in self._views.claims.by_index(BY_ADDRESS, address):
             step()
             its = self._views.pod_of(claim) if claim.key != self._claim.key else None
@@ -98,8 +104,12 @@ class Scene:
             for entry in claim.entries:
                 there = address in entry.addresses and its.network_of(entry.interface) == network
                 if there and (its.uid, entry.interface) != me:
-                    yield _device(claim.key, entry)
+                    yield self._device(claim.key, entry)
 
+    def _device(self, key: Key, entry: HeldEntry) -> str:
+        return self._of(f"device {entry.device}", "claim", key)
 
-def _device(key: Key, entry: HeldEntry) -> str:
-    return f"device {entry.device} of claim {'/'.join(key)}"
+    def _of(self, part: str, kind: str, key: Key) -> str:
+        """A part of an object, which is not named either where the object may not be."""
+        text = named(kind, key, self._home)
+        return f"{part} of {text}" if readable(key, self._home) else text

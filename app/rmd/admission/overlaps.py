@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from app.admission.naming import counted, readable
 from app.kube.store import Key, key_of
 from app.pace import step
 from app.rmd.admission.hosts import Hosts
@@ -28,19 +29,36 @@ def stored_held(obj: JSON) -> Held | None:
     return None if read.problems or "deletionTimestamp" in obj["metadata"] else Held(key_of(obj), read.request)
 
 
-def overlaps(one: Held, others: Iterable[Held], hosts: Hosts) -> Iterator[str]:
-    """Warnings: the others may go away, or their daemons may have refused them."""
+def overlaps(one: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> Iterator[str]:
+    """Warnings: the others may go away, or their daemons may have refused them.
+
+    RmdWorkloads of other namespaces than `home` are counted: their cores and nodes stand together, their names nowhere.
+    """
     mine = hosts.selected(one.request.node_selector) if one.request.node_selector else set(one.request.nodes)
-    found = []
+    found: list[str] = []
+    foreign: list[Request] = []
+    on: set[str] = set()
     for other in sorted(others, key=lambda held: held.key):
         step()
         if other.key == one.key or not _share(one.request, other.request):
             continue
-        if nodes := sorted(_shared_nodes(mine, other.request, hosts)):
-            found.append(f"{_cores(one.request, other.request)} of {_list(nodes)} for {'/'.join(other.key)}")
-    if found:
+        nodes = _shared_nodes(mine, other.request, hosts)
+        if not nodes:
+            continue
+        if readable(other.key, home):
+            cores = _cores(one.request, (other.request,))
+            found.append(f"{cores} of {_list(sorted(nodes))} for {'/'.join(other.key)}")
+        else:
+            foreign.append(other.request)
+            on |= nodes
+    texts = [_list(found, "; ")] if found else []
+    if foreign:
+        texts.append(
+            f"{_cores(one.request, foreign)} of {_list(sorted(on))} for {counted('RmdWorkload', len(foreign))}"
+        )
+    if texts:
         field = "spec.allCores" if one.request.all_cores else "spec.coreIds"
-        yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {_list(found, '; ')}"
+        yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {'; '.join(texts)}"
 
 
 def _shared_nodes(nodes: set[str], request: Request, hosts: Hosts) -> set[str]:
@@ -62,10 +80,14 @@ def _shared(one: Request, other: Request) -> frozenset[int]:
     return one.cores - other.reserved if other.all_cores else one.cores & other.cores
 
 
-def _cores(one: Request, other: Request) -> str:
-    if one.all_cores and other.all_cores:
-        return "all cores"
-    return f"cores {','.join(ranges_of(_shared(one, other)))}"
+def _cores(one: Request, others: Iterable[Request]) -> str:
+    """The cores of `one` that any of the others names too."""
+    cores: set[int] = set()
+    for other in others:
+        if one.all_cores and other.all_cores:
+            return "all cores"
+        cores |= _shared(one, other)
+    return f"cores {','.join(ranges_of(cores))}"
 
 
 def _list(names: Collection[str], separator: str = ", ") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.admission.chain import Plan, refuse
+from app.admission.naming import home_of
 from app.admission.reading import readable
 from app.admission.review import Request, old_object, written_object
 from app.kube.store import Store
@@ -51,7 +52,7 @@ class RmdObjectCheck:
         if not problems:
             key = request.namespace, request.name or str(obj["metadata"].get("name") or "")
             warnings += unknown_nodes(read.request, self._hosts)
-            warnings += overlaps(Held(key, read.request), self._held.values(), self._hosts)
+            warnings += overlaps(Held(key, read.request), self._held.values(), self._hosts, home=home_of(request))
         return problems, warnings
 
 

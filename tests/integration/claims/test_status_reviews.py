@@ -139,6 +139,27 @@ async def test_claims_of_others_are_compared(served: Served, namespace: str, tmp
         assert f"which device {DRIVER}/n1/d0 of claim {namespace}/q has" in said
 
 
+async def test_answers_name_nothing_of_other_namespaces(served: Served, namespace: str, tmp_path: Path) -> None:
+    far = f"{namespace}-far"
+    async with reviewed(served, namespace, tmp_path) as place:
+        await place.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": far}})
+        theirs = Place(served, far)
+        await theirs.attachment("hidden", "10.77.0.0/24")
+        pod = await theirs.pod("secret-db", attached("net7", "10.0.0.5", network=f"{far}/hidden"))
+        await theirs.claim("secret-claim", pod, "d0")
+        await place.claim("c", await place.pod("p", attached("net1", network=f"{far}/hidden")), "d0")
+        said = await eventually(lambda: place.anew("c", addressed("d0", "10.0.0.5/24")), lambda one: "a Pod of" in one)
+        assert "got 10.0.0.5, which a Pod of another namespace has" in said
+        await theirs.write("secret-claim", addressed("d0", "10.0.0.6/24", interface="net7"))
+        other = await eventually(
+            lambda: place.anew("c", addressed("d0", "10.0.0.6/24")), lambda one: "a claim of" in one
+        )
+        assert "got 10.0.0.6, which a claim of another namespace has" in other
+        assert f"want an address in a subnet of network {far}/hidden, got" in other
+        for secret in ("secret", "net7", "10.77"):
+            assert secret not in said + other
+
+
 async def test_named_drivers_are_denied(served: Served, namespace: str, tmp_path: Path) -> None:
     async with reviewed(served, namespace, tmp_path, claims_deny_drivers=[DRIVER]) as place:
         pod = await place.pod("p")

@@ -20,7 +20,6 @@ from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.permissions import ASKS
 from app.rmd.settings import AdmissionSettings
-from tests.support.pod_requests import POD_KIND
 from tests.support.rmd_cluster import NAMESPACE, SYSTEM, RmdCluster
 from tests.support.rmd_reviews import CLASSES, config_map, container, pod
 from tests.support.served_reviews import served_reviews
@@ -47,10 +46,11 @@ class Reviewed:
             await (self.pod(body) if resource is PODS else self.admin.create(resource, body, namespace=NAMESPACE))
         return str(refusal.value)
 
-    async def post(self, path: str, body: JSON) -> JSON:
-        """The answer to the creation of a Pod, by curl as it were."""
-        kind = {"group": POD_KIND.group, "version": POD_KIND.version, "kind": POD_KIND.kind}
-        request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": NAMESPACE, "dryRun": True}
+    async def post(self, path: str, body: JSON, *, namespace: str = NAMESPACE) -> JSON:
+        """The answer to the creation of an object, by curl as it were."""
+        group, _, version = body["apiVersion"].rpartition("/")
+        kind = {"group": group, "version": version, "kind": body["kind"]}
+        request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": namespace, "dryRun": True}
         sent = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request | {"object": body}}
         async with aiohttp.ClientSession() as session:
             answer = await session.post(f"https://127.0.0.1:{self._port}{path}", json=sent, ssl=False)
@@ -127,6 +127,23 @@ async def test_workloads_and_the_config_are_checked(cluster: RmdCluster, tmp_pat
             await place.admin.patch(RMD_WORKLOADS, "w", change, patch_type="merge", namespace=NAMESPACE)
         config = RMD_CONFIGS.body({"name": "rmdconfig"}, spec={"rmdNodeSelector": {"a b": "c"}})
         assert "spec.rmdNodeSelector[a b]" in await place.refused(RMD_CONFIGS, config)
+
+
+async def test_workloads_of_other_namespaces_are_counted(cluster: RmdCluster, tmp_path: Path) -> None:
+    await cluster.add_node("n1")
+    async with reviewed(cluster, tmp_path / "webhook", rmd_backend="daemon") as place:
+        mine = RMD_WORKLOADS.body({"name": "payroll"}, spec=FINE)
+        await place.admin.create(RMD_WORKLOADS, mine, namespace=NAMESPACE)
+        asked = RMD_WORKLOADS.body({"name": "w"}, spec=FINE)
+
+        async def warned(namespace: str) -> str:
+            return " ".join((await place.post("/validate", asked, namespace=namespace)).get("warnings", ()))
+
+        near = await eventually(lambda: warned(NAMESPACE))
+        assert f"cores 0-1 of n1 for {NAMESPACE}/payroll" in near
+        far = await warned("nowhere")
+        assert far.endswith("others ask for cores 0-1 of n1 for 1 RmdWorkload of another namespace")
+        assert "payroll" not in far
 
 
 async def test_classes_follow_their_config_map(cluster: RmdCluster, tmp_path: Path) -> None:

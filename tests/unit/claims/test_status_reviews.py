@@ -91,7 +91,7 @@ TAKEN = "status.devices[0].networkData.ips[0]: want an address that nothing else
     ("others", "holder"),
     [
         ((network_pod("q", attached("net3", "10.0.0.5")),), "interface net3 of Pod ns/q"),
-        ((network_pod("q", attached("net3", "10.0.0.5"), namespace="far"),), "interface net3 of Pod far/q"),
+        ((network_pod("q", attached("net3", "10.0.0.5"), namespace="far"),), "a Pod of another namespace"),
         ((network_pod("p", attached("net1"), attached("net2", "10.0.0.5")),), "interface net2 of Pod ns/p"),
         (
             (network_pod("q", attached("net1")), claim("x", entry("d7", interfaceName="net1", ips=["10.0.0.5/16"]), pods=("q",))),
@@ -102,6 +102,27 @@ TAKEN = "status.devices[0].networkData.ips[0]: want an address that nothing else
 async def test_an_address_that_another_one_has(others: tuple[JSON, ...], holder: str) -> None:
     known = others if others[0]["metadata"]["name"] == "p" else (NET1, *others)
     assert await warnings(ours("10.0.0.5/24"), LAN, *known) == [f"{TAKEN}{holder} has"]
+
+
+async def test_claims_of_other_namespaces_are_not_named() -> None:
+    """Neither for their addresses, nor for the Pod that they say they are of: its UID is a text that users write."""
+    theirs = claim("x", entry("d7", interfaceName="net1", ips=["10.0.0.5/16"]), pods=("q",))
+    theirs["metadata"]["namespace"] = "far"
+    pod = network_pod("q", attached("net1"), namespace="far")
+    assert await warnings(ours("10.0.0.5/24"), LAN, NET1, theirs, pod) == [f"{TAKEN}a claim of another namespace has"]
+    rival = claim("x", entry("d7", interfaceName="net1"), pods=P)
+    rival["metadata"]["namespace"] = "far"
+    (found,) = await warnings(ours("10.0.0.5/24"), LAN, NET1, rival)
+    assert found.endswith("got 'net1', which a claim of another namespace has")
+
+
+async def test_subnets_of_attachments_of_other_namespaces_are_not_quoted() -> None:
+    """A user may write a network status that names any attachment."""
+    pod = network_pod("p", attached("net1", "10.0.0.5", network="far/secret"))
+    given = attachment("secret", "10.77.0.0/24", namespace="far")
+    assert await warnings(ours("10.0.0.5/24"), given, pod) == [
+        "status.devices[0].networkData.ips[0]: want an address in a subnet of network far/secret, got 10.0.0.5"
+    ]
 
 
 @pytest.mark.parametrize(

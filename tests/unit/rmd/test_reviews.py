@@ -213,27 +213,27 @@ OVERLAP = "a daemon gives a core to one RmdWorkload, and others ask for"
 @pytest.mark.parametrize(
     ("spec", "other", "warning"),
     [
-        (TWO, TWO, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
-        (TWO, {**TWO, "coreIds": ["1-9"]}, f"spec.coreIds: {OVERLAP} cores 1 of n1 for other/o"),
+        (TWO, TWO, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for ns/o"),
+        (TWO, {**TWO, "coreIds": ["1-9"]}, f"spec.coreIds: {OVERLAP} cores 1 of n1 for ns/o"),
         (TWO, {**TWO, "coreIds": ["2"]}, ""),
         (TWO, {**TWO, "nodes": ["n2"]}, ""),
-        (TWO, {**TWO, "nodeSelector": {"zone": "a"}}, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
+        (TWO, {**TWO, "nodeSelector": {"zone": "a"}}, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for ns/o"),
         (TWO, {**TWO, "nodeSelector": {"zone": "b"}}, ""),
-        ({**TWO, "nodeSelector": {"zone": "a"}}, TWO, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
-        (TWO, {**TWO, "coreIds": [], "allCores": True}, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
+        ({**TWO, "nodeSelector": {"zone": "a"}}, TWO, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for ns/o"),
+        (TWO, {**TWO, "coreIds": [], "allCores": True}, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for ns/o"),
         (TWO, {**TWO, "coreIds": [], "allCores": True, "reservedCoreIds": ["0-1"]}, ""),
         ({**TWO, "coreIds": [], "allCores": True, "reservedCoreIds": ["0-1"]}, TWO, ""),
-        ({**TWO, "coreIds": [], "allCores": True}, TWO, f"spec.allCores: {OVERLAP} cores 0-1 of n1 for other/o"),
+        ({**TWO, "coreIds": [], "allCores": True}, TWO, f"spec.allCores: {OVERLAP} cores 0-1 of n1 for ns/o"),
         (
             {**TWO, "coreIds": [], "allCores": True},
             {**TWO, "coreIds": [], "allCores": True},
-            f"spec.allCores: {OVERLAP} all cores of n1 for other/o",
+            f"spec.allCores: {OVERLAP} all cores of n1 for ns/o",
         ),
         (TWO, {**TWO, "rdt": {}}, ""),
     ],
 )
 async def test_cores_that_others_ask_for(spec: JSON, other: JSON, warning: str) -> None:
-    decision = await validated(workload("w", **spec), workload("o", "other", **other))
+    decision = await validated(workload("w", **spec), workload("o", **other))
     assert decision.allowed
     found = [line for line in decision.warnings if OVERLAP in line]
     assert found == ([warning] if warning else [])
@@ -242,6 +242,35 @@ async def test_cores_that_others_ask_for(spec: JSON, other: JSON, warning: str) 
 async def test_a_workload_does_not_overlap_itself_and_one_that_goes() -> None:
     leaving = workload("o", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, **TWO)
     assert (await validated(workload("w", **TWO), workload("w", **TWO), leaving)).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [
+        ((workload("payroll", "bob", **TWO),), "cores 0-1 of n1 for 1 RmdWorkload of another namespace"),
+        (
+            (workload("payroll", "bob", **TWO), workload("w", "carol", **{**TWO, "coreIds": ["1"]})),
+            "cores 0-1 of n1 for 2 RmdWorkloads of other namespaces",
+        ),
+        (
+            (workload("payroll", "bob", **{**TWO, "coreIds": ["1"]}), workload("o", **TWO)),
+            "cores 0-1 of n1 for ns/o; cores 1 of n1 for 1 RmdWorkload of another namespace",
+        ),
+        (
+            tuple(workload(f"payroll{number}", "bob", **TWO) for number in range(8)),
+            "cores 0-1 of n1 for 8 RmdWorkloads of other namespaces",
+        ),
+    ],
+)
+async def test_workloads_of_other_namespaces_are_counted_and_not_named(others: tuple[JSON, ...], asked: str) -> None:
+    (warning,) = (await validated(workload("w", **TWO), *others)).warnings
+    assert warning == f"spec.coreIds: {OVERLAP} {asked}"
+
+
+async def test_without_a_namespace_nothing_is_named() -> None:
+    """An API server gives one in each review of an RmdWorkload."""
+    (warning,) = (await validated(workload("w", **TWO), workload("payroll", "bob", **TWO), namespace="")).warnings
+    assert warning.endswith("for 1 RmdWorkload of another namespace")
 
 
 async def test_many_others_are_counted() -> None:
