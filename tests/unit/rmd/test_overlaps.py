@@ -14,10 +14,11 @@ from app.rmd.requests import read_spec
 from tests.support.rmd_reviews import node
 
 STORED = 1000
+RDT = {"cache": {"max": 2, "min": 2}}
 
 
 def stored(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"namespace": "a", "name": name}, "spec": {"coreIds": ["0-1"], **spec}}
+    return {"metadata": {"namespace": "a", "name": name}, "spec": {"coreIds": ["0-1"], "rdt": RDT, **spec}}
 
 
 def hosts() -> Hosts:
