@@ -1,7 +1,8 @@
 """How an answer to a review speaks of other objects: those of the request's own namespace by name, others by number.
 
 The author of a request may not be able to read other namespaces, and nothing of a request says that he can. So no
-answer names their objects or quotes what is in them. What the author wrote himself may be repeated. Pure.
+answer names their objects or quotes what is in them. What the author wrote himself may be repeated. A caller that has
+not proven to be an API server may say any namespace: it is told no name at all. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _ELSEWHERE = "another namespace"
 
 def home_of(request: Request) -> str:
     """The namespace whose objects the answer may name, "" for none."""
-    return request.namespace
+    return request.namespace if request.proven else ""
 
 
 def readable(key: Key, home: str) -> bool:

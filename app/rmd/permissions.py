@@ -39,7 +39,7 @@ WEBHOOKS = (
         conditions=(Condition("asks-of-rmd", WITH_SETTINGS),),
         when=SERVED,
     ),
-    Webhook("rmdworkloads", "rmdworkloads", values="rmd", when=SERVED),
+    Webhook("rmdworkloads", "rmdworkloads", values="rmd", when=SERVED, proven=True),
 )
 _DAEMONS, _CLASSES = ("daemon", "auto"), ("runtime", "auto")
 _ADMISSION = (

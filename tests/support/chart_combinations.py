@@ -38,13 +38,15 @@ AUTHORS: dict[str, Any] = {
 }
 """App wrappers whose components are created as their authors, by the way in which that is permitted."""
 RMD: dict[str, Any] = {"controller": {"enabled": True, "args": {"controllers": ["rmd"]}}}
-REVIEWED: dict[str, Any] = {"webhook": {"args": {"rmdBackend": "auto", "rmdUnreserved": "warn"}}}
+REVIEWED: dict[str, Any] = {
+    "webhook": {"args": {"rmdBackend": "auto", "rmdUnreserved": "warn"}, "callerToken": CALLER_TOKEN}
+}
 INJECTED_CLAIMS: dict[str, Any] = {
-    "webhook": {"args": {"claims": True}},
+    "webhook": {"args": {"claims": True}, "callerToken": CALLER_TOKEN},
     "controller": {"enabled": True, "args": {"controllers": ["claim-templates"], "claimTemplates": "pairs"}},
 }
 CHECKED_CLAIMS: dict[str, Any] = {
-    "webhook": {"args": {"claims": True, "claimsDenyDrivers": ["dra.net"]}},
+    "webhook": {"args": {"claims": True, "claimsDenyDrivers": ["dra.net"]}, "callerToken": CALLER_TOKEN},
     "claims": {"formatPolicy": "Warn"},
 }
 EVERY_CONTROLLER: dict[str, Any] = {
@@ -132,7 +134,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "claims injected": INJECTED_CLAIMS,
     "rmd": NOTHING | RMD,
     "rmd reviewed": REVIEWED,
-    "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}}},
+    "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}, "callerToken": CALLER_TOKEN}},
     "claims checked": CHECKED_CLAIMS,
     "args": ARGS,
     "claims": NOTHING | CLAIMS,

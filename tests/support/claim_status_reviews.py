@@ -76,4 +76,6 @@ def status_update(obj: Any, old: Any, **fields: Any) -> Request:
         "object": raw(obj),
         "old_object": raw(old),
     }
-    return WholeRequest(**(defaults | fields))
+    request = WholeRequest(**(defaults | fields))
+    request.prove()
+    return request

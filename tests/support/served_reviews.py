@@ -37,7 +37,7 @@ async def served_reviews(
     part = review(Context(settings, namespace, caches))
     context, _ = own.server_context()
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    app = review_app(chains([part], namespace=namespace), finished=lambda _outcome: None)
+    app = review_app(chains([part], namespace=namespace), finished=lambda _outcome: None, proven=True)
     listener, sources, server = bind("127.0.0.1", 0), Sources(own, caches), make_server(app, context=context)
     listener.listen()
     tasks = [asyncio.create_task(sources.run()), asyncio.create_task(server.serve(sockets=[listener]))]

@@ -18,5 +18,6 @@ STATUS_WEBHOOKS = (
         namespaces=(EXEMPT,),
         conditions=(Condition("changes-network-data", (Term(CHANGES_NETWORK_DATA),)),),
         when=SERVED,
+        proven=True,
     ),
 )

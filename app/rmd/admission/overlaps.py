@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from app.admission.naming import counted, readable
-from app.kube.store import Key, key_of
+from app.kube.store import Key, Store, key_of
 from app.pace import step
 from app.rmd.admission.hosts import Hosts
 from app.rmd.cores import ranges_of
@@ -15,6 +15,10 @@ from app.wire import JSON
 
 _NAMED = 5
 """Others that are named."""
+BY_NODE = "node"
+"""The index of stored RmdWorkloads by the nodes that they name."""
+_SELECTING = ""
+"""Stands in that index for all nodes: those of a selector change with the labels of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,20 @@ def stored_held(obj: JSON) -> Held | None:
     """None of one that is being deleted, and of one that no daemon is asked for."""
     read = read_spec(obj.get("spec") or {})
     return None if read.problems or "deletionTimestamp" in obj["metadata"] else Held(key_of(obj), read.request)
+
+
+def indexed_nodes(held: Held) -> tuple[str, ...]:
+    """The keys of a stored RmdWorkload in the index `BY_NODE`."""
+    return (_SELECTING,) if held.request.node_selector else held.request.nodes
+
+
+def neighbors(request: Request, stored: Store[Held], hosts: Hosts) -> Iterable[Held]:
+    """Those that may have a node in common with the request, each once. `stored` has the index `BY_NODE`."""
+    nodes = hosts.selected(request.node_selector) if request.node_selector else request.nodes
+    keys = (_SELECTING, *nodes) if nodes else ()
+    if sum(stored.count(BY_NODE, key) for key in keys) >= len(stored):  # many nodes in common: each is looked at once
+        return stored.values()
+    return {held.key: held for key in keys for held in stored.by_index(BY_NODE, key)}.values()
 
 
 def overlaps(one: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Store
 from app.rmd.admission.hosts import Hosts, stored_host
 from app.rmd.admission.injecting import RdtClassInjector
-from app.rmd.admission.overlaps import stored_held
+from app.rmd.admission.overlaps import BY_NODE, indexed_nodes, stored_held
 from app.rmd.admission.pods import PodCheck
 from app.rmd.admission.workloads import RmdObjectCheck
 from app.rmd.classes import Classes
@@ -37,7 +37,9 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     )
     checks: tuple[Check, ...] = (pods,)
     if backend != "runtime":
-        checks = (pods, RmdObjectCheck(hosts, caches.cache(RMD_WORKLOADS, stored_held, volatile=True)))
+        indices = {BY_NODE: indexed_nodes}
+        held = caches.cache(RMD_WORKLOADS, stored_held, indices=indices, volatile=True)
+        checks = (pods, RmdObjectCheck(hosts, held))
     if backend == "daemon":
         return Parts(checks=checks)
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, settings.rmd_classes))

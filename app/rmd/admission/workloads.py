@@ -8,7 +8,7 @@ from app.admission.reading import readable
 from app.admission.review import Request, old_object, written_object
 from app.kube.store import Store
 from app.rmd.admission.hosts import Hosts
-from app.rmd.admission.overlaps import Held, overlaps
+from app.rmd.admission.overlaps import Held, neighbors, overlaps
 from app.rmd.admission.specs import config_problems, managed, unknown_nodes, workload_problems
 from app.rmd.model import GROUP, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.requests import read_spec
@@ -52,7 +52,8 @@ class RmdObjectCheck:
         if not problems:
             key = request.namespace, request.name or str(obj["metadata"].get("name") or "")
             warnings += unknown_nodes(read.request, self._hosts)
-            warnings += overlaps(Held(key, read.request), self._held.values(), self._hosts, home=home_of(request))
+            others = neighbors(read.request, self._held, self._hosts)
+            warnings += overlaps(Held(key, read.request), others, self._hosts, home=home_of(request))
         return problems, warnings
 
 

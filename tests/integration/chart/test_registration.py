@@ -251,7 +251,7 @@ async def test_without_conditions_no_pod_waits_for_the_check_of_tenants(server: 
 
 async def _patch(server: Server, resource: Resource, change: JSON, subresource: str) -> None:
     await server.client.patch(
-        resource, "app", change, patch_type="strategic", namespace="blue", subresource=subresource
+        resource, "app", change, patch_type="strategic", namespace="blue", subresource=subresource or None
     )
 
 

@@ -28,7 +28,7 @@ def raw(obj: JSON | None) -> msgspec.Raw:
 
 
 async def validated(
-    obj: JSON, *others: JSON, old: JSON | None = None, backend: str = "daemon", **fields: Any
+    obj: JSON, *others: JSON, old: JSON | None = None, backend: str = "daemon", proven: bool = True, **fields: Any
 ) -> Decision:
     """The decision about an object in a cluster with `NODES` and these others; an update with `old`."""
     unreserved = fields.pop("unreserved", "deny")
@@ -41,7 +41,10 @@ async def validated(
         **fields,
     }
     found = await reviewing(*NODES, *others, rmd_backend=backend, rmd_unreserved=unreserved)
-    return (await found["validate"].review(request_for(obj, **fields))).decision
+    request = request_for(obj, **fields)
+    if proven:
+        request.prove()
+    return (await found["validate"].review(request)).decision
 
 
 @pytest.mark.parametrize(
@@ -367,3 +370,13 @@ def test_what_is_read_of_the_cluster(backend: str, kinds: set[str]) -> None:
     assert (found == Parts()) == (backend == "off")
     granted = set(permissions_of("webhook", rmd_backend=backend)) - set(permissions_of("webhook", rmd_backend="off"))
     assert {plural for one in granted for plural in one.resources} == {f"{kind.lower()}s" for kind in kinds}
+
+
+async def test_a_caller_that_may_be_anybody_is_told_no_name() -> None:
+    """It says any namespace that it likes."""
+    others = [workload("theirs", coreIds=["0-1"], nodes=["n1"], rdt={"cache": {"max": 2, "min": 2}})]
+    mine = workload("mine", coreIds=["0-1"], nodes=["n1"], rdt={"cache": {"max": 2, "min": 2}})
+    assert "theirs" in str((await validated(mine, *others)).warnings)
+    told = str((await validated(mine, *others, proven=False)).warnings)
+    assert "theirs" not in told
+    assert "1 RmdWorkload" in told

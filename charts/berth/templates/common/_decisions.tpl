@@ -58,7 +58,9 @@ The token by which the API server proves itself where it shows no certificate: w
 volume, and the token. One that is made is kept in the values, for all templates, and in the Secret, for upgrades.
 */ -}}
 {{- define "berth.usesCallerToken" -}}
-{{- if and .Values.webhook.enabled .Values.webhook.args.appwrappers (not (include "berth.clientCAFile" .)) -}}true{{- end -}}
+{{- $args := .Values.webhook.args -}}
+{{- $asked := or $args.appwrappers $args.claims (ne $args.rmdBackend "off") -}}
+{{- if and .Values.webhook.enabled $asked (not (include "berth.clientCAFile" .)) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "berth.callerTokenSecret" -}}{{ include "berth.fullname" . }}-webhook-caller{{- end -}}
