@@ -25,8 +25,19 @@ from tests.support.waiting import eventually
 
 JOBS = {"webhook --workers": "webhook"}
 """Roles by what was started, where that is not the same."""
-OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader", "queue_")
-OURS += ("reconcile_", "watch_", "worker_", "appwrapper", "rmd_", "claim_", "claims_", "tenants_")
+OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader")
+OURS += (
+    "handling_",
+    "queue_",
+    "reconcile_",
+    "watch_",
+    "worker_",
+    "appwrapper",
+    "rmd_",
+    "claim_",
+    "claims_",
+    "tenants_",
+)
 
 
 @dataclass(frozen=True, slots=True)
