@@ -40,7 +40,10 @@ class Bench:
     def __init__(self, count: int) -> None:
         self.matcher = Matcher()
         self.told: list[tuple[ObjectKey, set[ObjectKey]]] = []
-        self.warming = Warming(self.matcher.prepare, self._prepared)
+        self.failed: list[tuple[ObjectKey, str]] = []
+        self.warming = Warming(
+            self.matcher.prepare, self._prepared, lambda rule, error: self.failed.append((rule.key, str(error)))
+        )
         self.ready = asyncio.Event()
         for number in range(count):
             self.matcher.put_workload(workload(number))
@@ -310,3 +313,22 @@ async def test_companions_end_with_a_rule_that_was_never_worked_out(
         assert infra.pods()
         await infra.remove(TENANT_RULES, "r", T1)
         await eventually(lambda: not infra.pods())
+
+
+async def test_a_rule_that_raises_is_dropped_and_those_after_it_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(3) as at:
+        prepare = at.matcher.prepare
+
+        def raising(found: Rule) -> Preparation:
+            if found.name == "poison":
+                raise RuntimeError("poison")
+            return prepare(found)
+
+        monkeypatch.setattr(at.warming, "_prepare", raising)
+        at.warming.put(rule("poison", "u0-1", tenant="a"))
+        at.warming.put(rule("good", "u1-1", tenant="b"))
+        at.warming.put(rule("good", "u1-1", tenant="a"))
+        at.ready.set()
+        await eventually(lambda: len(at.told) == 2)
+        assert at.failed == [(("tenant-a", "poison"), "poison")]
+        assert ("tenant-a", "poison") not in at.warming

@@ -342,10 +342,18 @@ async def test_objects_of_another_shape_are_refused(spec: Any) -> None:
     assert "want the fields and types of its kind" in decision.message
 
 
-async def test_nodes_of_another_shape_are_refused_by_their_field() -> None:
-    decision = await validated({**workload("w"), "spec": {"nodes": [1]}})
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"nodes": [1]}, "spec.nodes: want a list of names of nodes"),
+        ({"nodes": "n1"}, "spec.nodes: want a list of names of nodes"),
+        ({"nodeSelector": {"a": 1}}, "spec.nodeSelector: want a map of labels, whose values are texts"),
+    ],
+)
+async def test_nodes_of_another_shape_are_refused_by_their_field(spec: Any, problem: str) -> None:
+    decision = await validated({**workload("w"), "spec": {"coreIds": ["1"], **spec}})
     assert (decision.allowed, decision.code) == (False, 422)
-    assert "spec.nodes: want a list of names of nodes" in decision.message
+    assert problem in decision.message
 
 
 @pytest.mark.parametrize("backend", ["off", "runtime"])
