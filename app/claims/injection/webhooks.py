@@ -70,5 +70,7 @@ INJECTION_WEBHOOKS = (
         namespaces=(EXEMPT,),
         conditions=(Condition("asks-for-injection", (Term(_MARKED),)),),
         when=SERVED,
+        # Of AppWrappers, whose defaults follow from the user.
+        proven=True,
     ),
 )
