@@ -22,6 +22,8 @@ from typing import Any
 PER_STEP = 16
 """Characters, bytes or bits that C goes through in the time of one step. Measured on reviews of each kind."""
 ITEMS_PER_STEP = 4
+SCANNED_PER_STEP = 1024
+"""Bytes that a search for other bytes goes through in that time."""
 FOREIGN = 10
 """Steps for a call of a Python function that is not counted itself."""
 _TEXTS = (str, bytes, bytearray, memoryview)
@@ -101,6 +103,7 @@ _OWN = frozenset(
     ]
 )
 """Methods that go through their own object."""
+_SCANS = frozenset({"count", "find", "rfind"})
 _FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
 """Functions that look at the frame of their caller."""
 _FUNCTIONS = (types.FunctionType, types.MethodType)
@@ -222,7 +225,9 @@ def _call(function: Any, /, *arguments: Any, **named: Any) -> Any:
     if name not in _CONSTANT and not (isinstance(function, type) and function.__module__ != "builtins"):
         cost += sum(map(size_of, arguments))
         if name in _OWN:
-            cost += size_of(getattr(function, "__self__", None))
+            own = getattr(function, "__self__", None)
+            scanned = name in _SCANS and isinstance(own, bytes)
+            cost += len(own) // SCANNED_PER_STEP if scanned else size_of(own)
         if name in ("sorted", "sort"):
             cost = int(cost * (1 + math.log2(cost)))
     _total[0] += cost
