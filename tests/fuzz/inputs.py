@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from typing import Any
@@ -81,10 +82,15 @@ def _put(chosen: random.Random, obj: JSON) -> str:
         if what == "remove":
             del holder[key]
         elif what == "beside" and isinstance(holder, dict):
-            holder[str(chosen.choice(_ODD))[:300]] = chosen.choice(_ODD)
+            holder[str(chosen.choice(_ODD))[:300]] = _odd(chosen)
         else:
-            holder[key] = chosen.choice(_ODD)
+            holder[key] = _odd(chosen)
         return f"{what} {'.'.join(map(str, way))}"
+
+
+def _odd(chosen: random.Random) -> Any:
+    """A value of its own: one that inputs share would keep what another of them has put into it."""
+    return copy.deepcopy(chosen.choice(_ODD))
 
 
 def _broken(chosen: random.Random, body: bytes) -> bytes:
