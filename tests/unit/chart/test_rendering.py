@@ -9,11 +9,10 @@ from typing import Any
 import helm_python
 import pytest
 
-from app.admission.callers import split_path
 from app.registry import ROLES
 from app.runtime.composing import FLUSH_SECONDS
 from app.tracing.spans import CLOSE_SECONDS
-from tests.support.chart import CHART, JSON, NAMESPACE, Render, Rendered
+from tests.support.chart import CHART, JSON, NAMESPACE, Render
 from tests.support.chart_combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
 
 DEPLOYED = [role.name for role in ROLES if role.chart.kind == "Deployment"]
@@ -382,23 +381,3 @@ def test_no_way_to_certificates_takes_over_the_secret_of_another(render: Render)
     assert secrets == {"berth-webhook-tls", "berth-webhook-cert"}
     made = render(COMBINATIONS["cert-manager"]).one("Certificate", "berth-webhook")
     assert made["spec"]["secretName"] in secrets - {"berth-webhook-tls"}
-
-
-def _tokens(rendered: Rendered) -> set[str]:
-    """What ends the paths of the webhooks beyond `/mutate` and `/validate`."""
-    configurations = (*rendered.of("MutatingWebhookConfiguration"), *rendered.of("ValidatingWebhookConfiguration"))
-    paths = [webhook["clientConfig"]["service"]["path"] for one in configurations for webhook in one["webhooks"]]
-    return {token for path in paths if (token := split_path(path)[1])}
-
-
-def test_one_token_of_callers_is_made_for_all_webhooks_and_their_secret(render: Render) -> None:
-    first, second = (render({"webhook": {"args": {"appwrappers": True, "claims": True}}}) for _ in range(2))
-    (token,) = _tokens(first)
-    assert first.one("Secret", "berth-webhook-caller")["stringData"] == {"token": token}
-    assert _tokens(second) != {token}
-
-
-def test_with_certificates_of_the_api_server_there_is_no_token(render: Render) -> None:
-    rendered = render({"webhook": {"args": {"appwrappers": True, "clientCA": {"secret": "ca"}}}})
-    assert (_tokens(rendered), rendered.of("Secret")) == (set(), [])
-    assert (_tokens(render({})), render({}).of("Secret")) == (set(), [])
