@@ -15,6 +15,7 @@ from app.kube.events import EventRecorder
 from app.registry import settings_of
 from app.runtime.serving import Serving
 from tests.support.fake_apiserver import ApiServer, parse_path, status, write_kubeconfig
+from tests.support.waiting import PATIENCE
 
 JSON = dict[str, Any]
 OWNERS = [
@@ -163,16 +164,24 @@ async def test_a_second_signal_does_not_wait_for_events(start, api: ApiServer, r
     assert webhook.events("stopped before everything was drained")
 
 
-async def test_a_writer_of_events_that_fails_ends_the_webhook(
+async def test_a_writer_of_events_that_fails_is_started_again(
     pki, api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(_: EventRecorder) -> None:
-        raise RuntimeError("the writer fails")
+    """What it writes comes from users' objects: a fault ends neither the webhook nor the writer."""
+    runs: list[EventRecorder] = []
+    stop = asyncio.Event()
 
-    monkeypatch.setattr(EventRecorder, "run", fail)
+    async def fail_once(recorder: EventRecorder) -> None:
+        runs.append(recorder)
+        if len(runs) == 1:
+            raise RuntimeError("the writer fails")
+        stop.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(EventRecorder, "run", fail_once)
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-    files = {"tls_cert_file": str(pki.certificate), "tls_private_key_file": str(pki.key)}
-    settings = settings_of("webhook").load({**files, "kubeconfig": str(kubeconfig), "insecure": True, "port": 0})
-    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(ExceptionGroup) as ended:
-        await Serving(settings, listener=listener).run(asyncio.Event())
-    assert [str(one) for one in ended.value.exceptions] == ["the writer fails"]
+    given = {"tls_cert_file": str(pki.certificate), "tls_private_key_file": str(pki.key), "drain_seconds": 0.0}
+    settings = settings_of("webhook").load({**given, "kubeconfig": str(kubeconfig), "insecure": True, "port": 0})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        await asyncio.wait_for(Serving(settings, listener=listener).run(stop), PATIENCE)
+    assert len(runs) == 2

@@ -67,7 +67,12 @@ async def test_a_refusal_because_of_a_pod_that_has_gone_meanwhile(agent_options:
     store.mark_synced()
     remote.begin()
     remote.complete()
-    running = asyncio.create_task(sync.run())
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            sync.start(tasks)
+
+    running = asyncio.create_task(run())
     try:
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
         metadata = {"name": "p", "namespace": "universe", "uid": "1", "generation": 1}

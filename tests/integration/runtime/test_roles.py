@@ -44,8 +44,8 @@ async def test_a_controller_works_counts_from_zero_and_gives_its_lease_back(stag
     for name, labels in (("leader", (("lease", "berth-controller"),)), ("queue_depth", (("controller", "tenants"),))):
         assert (name, labels) in first
     last = await eventually(controller.series, lambda found: ("tenants_connected", _TENANT) in found)
-    # A cache has an age from its first list on; the first scrape may come before that list or after it.
-    assert {name for name, _ in last - first} - {"cache_age_seconds"} == {"tenants_connected"}
+    # A cache has an age from its first list on, a task a count of faults from its start; the first scrape may come before that list or after it.
+    assert {name for name, _ in last - first} - {"cache_age_seconds", "handling_faults_total"} == {"tenants_connected"}
     kinds = {name: {dict(labels)["kind"] for found, labels in last if found == name} for name in _CACHES}
     assert kinds["cache_age_seconds"] == kinds["cache_objects"]
     assert await controller.end() == 0
@@ -148,7 +148,7 @@ async def test_an_agent_is_ready_when_its_streams_are_up_and_says_which_are_not(
     first = await agent.series()
     await agent.until_ready()
     new = await agent.series() - first
-    later = ("cache_age_seconds", "cert_not_after_seconds")
+    later = ("cache_age_seconds", "cert_not_after_seconds", "handling_faults_total")
     assert {name for name, _ in new if not name.startswith(later)} == set()
     found = await agent.values()
     assert found["cert_not_after_seconds", ""] == _end(stage.folder / "tenant1" / "tls.crt")

@@ -29,7 +29,7 @@ NAMELESS = {"apiVersion": "v1", "kind": "Pod", "spec": {}}
         ([{"template": {"metadata": {}}}], "[0].template: want an object with apiVersion and kind"),
         ([None], "[0].template: want an object with apiVersion and kind"),
         ([{"template": pod(), "podSets": [{}]}], "[0].podSets: want a list of objects with path"),
-        (7, ": want a list of components"),
+        (7, "[0].template: want an object with apiVersion and kind"),
     ],
 )
 def test_the_condition_names_the_field(phase: str, components: Any, problem: str) -> None:
