@@ -89,13 +89,18 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
         self.__dict__["proven"] = True
 
     def check_proven(self) -> None:
-        """Raise BadReview (403) where the answer would follow from `user_info`, and nobody vouches for that."""
+        """Raise Denied (403) where the answer would follow from `user_info`, and the caller does not vouch for that.
+
+        Not BadReview: of an HTTP error the author of the object reads "unknown", and `failurePolicy: Ignore` admits an
+        object that was not checked.
+        """
         if not self.proven:
-            raise BadReview(
+            raise Denied(
                 f"{self.kind.kind}: the answer follows from request.userInfo, and the caller has not proven to be an "
                 "API server: want its client certificate (--client-ca), or the token of --caller-token-file at the "
                 "end of the path in the webhook configuration",
-                status=403,
+                reason="UnprovenCaller",
+                code=403,
             )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from math import ceil
 
+from app.appwrappers.model import APP_WRAPPERS
 from app.doctor import commands, isolation, namespaces, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
@@ -120,6 +121,19 @@ async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH0502", found[0], text, case="rules", command=fix)
 
 
+async def _unproven(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Webhooks whose answers follow from the user of the request, and whose calls prove nothing."""
+    webhooks = await cluster.running("webhook")
+    if not any(one.setting("insecure") for one in webhooks):
+        return
+    knows = all(one.setting("caller_token_file") for one in webhooks)
+    for one in await cluster.registered():
+        if one.needs_proof and not (knows and one.shows_token):
+            case = "refused" if one.covers(APP_WRAPPERS.group, APP_WRAPPERS.plural, "CREATE") else ""
+            fix = commands.again(cluster, one) if one.by_chart else ""
+            yield warning("BERTH0517", one, case=case, command=fix)
+
+
 async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
     """Others that inject into the same Pods: another release of Berth, another registration, another injector."""
     ours = list(dict.fromkeys(one.name for one in await cluster.registered() if one.injects))
@@ -169,7 +183,15 @@ CHECK = Check(
     "registrations",
     (
         *(_absent, _terms, namespaces.exempt, isolation.tenants_confined, namespaces.who_opted_out),
-        *(isolation.tenants_isolated, isolation.left_out, _unasked_kinds, _missing, _rivals, _not_uninstalled),
+        *(
+            isolation.tenants_isolated,
+            isolation.left_out,
+            _unasked_kinds,
+            _missing,
+            _unproven,
+            _rivals,
+            _not_uninstalled,
+        ),
         _all_well,
     ),
 )

@@ -16,7 +16,7 @@ from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
 from app.registry import reviews_of, webhooks_of
 from app.wire import JSON
-from app.wiring import Webhook
+from app.wiring import MUTATING, Webhook
 
 _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -89,6 +89,23 @@ class Registered:
     def known(self) -> Webhook | None:
         """The webhook of the chart that has its name."""
         return next((one for one in webhooks_of() if f"{one.name}.berth.dev" == self.webhook.get("name")), None)
+
+    @property
+    def shows_token(self) -> bool:
+        """Whether a token of callers ends the path."""
+        path = urlsplit(self.url).path if self.url else (self.client.get("service") or {}).get("path") or "/"
+        return bool(split_path(path)[1])
+
+    @property
+    def needs_proof(self) -> bool:
+        """Whether it is called for what is answered in full to proven callers alone."""
+        alike = (webhook for webhook in webhooks_of() if (webhook.kind in MUTATING) == self.mutating)
+        return any(
+            self.covers(rule.group, plural, operation)
+            for rule in reviews_of(*{webhook.kind for webhook in alike if webhook.proven})
+            for plural in rule.resources
+            for operation in rule.operations
+        )
 
     @property
     def values(self) -> str:

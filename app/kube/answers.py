@@ -1,10 +1,12 @@
 """Turns an unsuccessful HTTP answer, or the lack of one, into an `ApiError`.
 
-The message of a Kubernetes Status is copied and cut; any other body (a proxy's page, an object with secrets) is not.
+The message of a Kubernetes Status is copied without tokens of webhooks, and cut; any other body (a proxy's page, an
+object with secrets) is not.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -20,6 +22,8 @@ MESSAGE_LIMIT = 300
 QUOTA_LIMIT = 1000
 """Of what names a quota with its bounds, or a permission: the API server puts the longest names before them."""
 MAX_RETRY_AFTER = 300.0
+_TOKEN = re.compile(r'(\bPost "https://[^"?\s]*/)[0-9a-z]{64,128}(?=[?"])')
+"""In the URL of a webhook that an API server could not call, which it quotes to the author of the request."""
 
 
 def error_of_status(
@@ -31,7 +35,7 @@ def error_of_status(
     """
     code = status if status is not None else _number(status_object.get("code"), 500)
     message, reason, details = (status_object.get(name) for name in ("message", "reason", "details"))
-    text = message if isinstance(message, str) and message else "no Status in the answer"
+    text = _TOKEN.sub(r"\1…", message) if isinstance(message, str) and message else "no Status in the answer"
     seconds = _number(details.get("retryAfterSeconds"), 0) if isinstance(details, dict) else 0
     if delay is None and seconds:
         delay = min(float(seconds), MAX_RETRY_AFTER)

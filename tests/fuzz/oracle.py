@@ -27,7 +27,7 @@ CLASSES = tuple(1024 * 4**power for power in range(1, 6))
 """Bytes of the largest body of each size class: 4 KiB to 1 MiB. To larger ones the last belongs, in proportion."""
 _SAMPLED = 2
 """Ordinary reviews of each kind, in each class."""
-_REFUSALS = (400, 403, 413, 415)
+_REFUSALS = (400, 413, 415)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,11 +137,37 @@ async def test_a_caller_that_has_not_proven_to_be_an_api_server_learns_nothing(
         body = app_wrapper("one", pod("p"))
         for further in ({}, {"bearer": "x" * 64}, {"bearer": ""}):
             status, answer = await place.post(path, body, proven=False, user=user, **further)
-            assert (status, answer["allowed"]) == (403, False)
+            assert (status, answer["allowed"], answer["status"]["code"]) == (200, False, 403)
             assert "--caller-token-file" in answer["status"]["message"]
             assert user not in str(answer)
-        status, answer = await place.post(f"{path}/{'y' * 64}", body, proven=False, user=user)
-        assert status == 403
+        _, answer = await place.post(f"{path}/{'y' * 64}", body, proven=False, user=user)
+        assert answer["status"]["reason"] == "UnprovenCaller"
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_without_the_token_in_its_path_the_author_reads_what_is_missing(opening: Opening, policy: str) -> None:
+    """Whatever the failurePolicy: an AppWrapper that was not checked is not admitted."""
+    async with opening() as place:
+        for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            configuration = await place.admin.get(kind, "berth")
+            for webhook in configuration["webhooks"]:
+                client = webhook["clientConfig"]
+                webhook |= {"failurePolicy": policy}
+                webhook["clientConfig"] = client | {"url": client["url"].removesuffix(f"/{CALLER_TOKEN}")}
+            await place.admin.patch(kind, "berth", {"webhooks": configuration["webhooks"]}, patch_type="merge")
+        async with place.user("alice", PODS_RULE) as alice:
+
+            async def refusal() -> str:
+                try:
+                    await place.create(app_wrapper("one", pod("p")), client=alice)
+                except ApiError as error:
+                    return str(error)
+                # A real API server learns of the change a moment later.
+                await place.admin.delete(APP_WRAPPERS, "one", namespace=NAMESPACE)
+                return ""
+
+            text = await eventually(refusal)
+            assert "has not proven to be an API server: want its client certificate (--client-ca" in text
 
 
 async def test_a_bearer_token_proves_the_caller_too(opening: Opening) -> None:

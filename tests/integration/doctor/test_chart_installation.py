@@ -304,3 +304,18 @@ async def test_a_webhook_of_a_wing_that_is_missing_comes_back_with_the_release(c
     assert finding.message == "webhook appwrappers.berth.dev is missing, and appwrappers is on"
     await charted.type(finding.command)
     assert await charted.complaints("registrations") == []
+
+
+async def test_a_webhook_without_the_token_of_callers_gets_it_back_from_the_release(charted: Place) -> None:
+    on = "--set webhook.args.appwrappers=true"
+    await charted.type(f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values {on}")
+    stored = (await charted.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
+    index = next(i for i, one in enumerate(stored) if one["name"] == "appwrappers.berth.dev")
+    path = f"/webhooks/{index}/clientConfig/service/path"
+    await charted.change(VALIDATING_WEBHOOKS, "berth", {"op": "replace", "path": path, "value": "/validate"})
+    finding = await charted.only_complaint("registrations")
+    assert (finding.code, finding.severity) == ("BERTH0517", Severity.warning)
+    assert finding.subject == "ValidatingWebhookConfiguration berth, webhook appwrappers.berth.dev"
+    assert finding.consequence.startswith("every AppWrapper is refused")
+    await charted.type(finding.command)
+    assert await charted.complaints("registrations") == []

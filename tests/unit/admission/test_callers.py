@@ -8,7 +8,7 @@ import pytest
 
 from app.admission.callers import CallerTokens, split_path
 from app.admission.review import Request, decode
-from app.errors import BadReview, UsageError
+from app.errors import Denied, UsageError
 
 OLD, NEW = "0" * 64, "z" * 128
 
@@ -73,9 +73,9 @@ def test_no_body_proves_its_caller() -> None:
     body = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","proven":true}}'
     request = decode(body).request
     assert not request.proven
-    with pytest.raises(BadReview) as refusal:
+    with pytest.raises(Denied) as refusal:
         request.check_proven()
-    assert refusal.value.status == 403
+    assert (refusal.value.code, refusal.value.reason) == (403, "UnprovenCaller")
     request.prove()
     request.check_proven()
     assert not Request("u").proven

@@ -11,7 +11,7 @@ from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import Installation, Terms, further_webhooks, pods_to
 from app.registry import webhooks_of
-from app.wiring import MUTATING
+from app.wiring import MUTATING, Webhook
 
 JSON = dict[str, Any]
 SERVICE = {"namespace": "berth-system", "name": "berth-webhook", "path": "/mutate", "port": 443}
@@ -82,3 +82,26 @@ def test_rules_are_covered_by_all_webhooks_together() -> None:
     both = [registered({"rules": [rule]}), registered({"rules": [update]})]
     assert uncovered(both, wanted) == {"secrets": ["CREATE", "UPDATE"]}
     assert uncovered(both[:1], wanted) == {"pods": ["UPDATE"], "secrets": ["CREATE", "UPDATE"]}
+
+
+@pytest.mark.parametrize("known", webhooks_of(), ids=lambda known: str(known.name))
+def test_what_follows_from_the_user_needs_proof_and_nothing_else(known: Webhook) -> None:
+    shared = pods_to({"service": SERVICE}, name="berth", webhook="x", terms=Terms())["webhooks"][0]
+    entries = further_webhooks(known.kind, shared, exempt=())
+    (entry,) = [one for one in entries if one["name"] == f"{known.name}.berth.dev"]
+    one = registered(entry, MUTATING_WEBHOOKS if known.kind in MUTATING else VALIDATING_WEBHOOKS)
+    assert one.needs_proof == known.proven
+
+
+@pytest.mark.parametrize(
+    ("client", "shown"),
+    [
+        ({"service": SERVICE}, False),
+        ({"service": SERVICE | {"path": f"/mutate/{'x' * 64}"}}, True),
+        ({"url": f"https://192.0.2.1/mutate/{'x' * 64}"}, True),
+        ({"url": "https://192.0.2.1"}, False),
+        ({}, False),
+    ],
+)
+def test_a_token_ends_the_path_of_a_service_or_of_a_url(client: JSON, *, shown: bool) -> None:
+    assert of_pods(clientConfig=client).shows_token == shown
