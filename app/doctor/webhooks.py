@@ -62,7 +62,8 @@ class Registered:
 
     @property
     def url(self) -> str:
-        return str(self.client.get("url") or "")
+        """Without the token of callers, which no finding repeats."""
+        return split_path(str(self.client.get("url") or ""))[0]
 
     @property
     def host(self) -> str:
@@ -93,8 +94,8 @@ class Registered:
     @property
     def shows_token(self) -> bool:
         """Whether a token of callers ends the path."""
-        path = urlsplit(self.url).path if self.url else (self.client.get("service") or {}).get("path") or "/"
-        return bool(split_path(path)[1])
+        called = self.client.get("url") or (self.client.get("service") or {}).get("path") or "/"
+        return bool(split_path(called)[1])
 
     @property
     def needs_proof(self) -> bool:

@@ -105,3 +105,9 @@ def test_what_follows_from_the_user_needs_proof_and_nothing_else(known: Webhook)
 )
 def test_a_token_ends_the_path_of_a_service_or_of_a_url(client: JSON, *, shown: bool) -> None:
     assert of_pods(clientConfig=client).shows_token == shown
+
+
+def test_no_finding_can_repeat_the_token_that_ends_a_url() -> None:
+    one = of_pods(clientConfig={"url": f"https://192.0.2.1:8443/mutate/{'x' * 64}"})
+    assert (one.url, one.host) == ("https://192.0.2.1:8443/mutate", "192.0.2.1")
+    assert of_pods(clientConfig={"url": "https://192.0.2.1"}).url == "https://192.0.2.1"
