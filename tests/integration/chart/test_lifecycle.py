@@ -11,6 +11,7 @@ from pathlib import Path
 import helm_python
 import pytest
 
+from app.admission.callers import split_path
 from app.certs.issuing import encode_certificate, issue_authority
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -19,6 +20,7 @@ from app.kube.resources import (
     MUTATING_WEBHOOKS,
     NAMESPACES,
     PODS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     VALIDATING_WEBHOOKS,
     Resource,
@@ -136,6 +138,28 @@ async def test_an_upgrade_upgrades_the_definitions(server: Server, tmp_path: Pat
 
 IGNORE: JSON = {"failurePolicy": "Ignore"}
 IGNORING: JSON = {"webhook": {"webhooks": {"pods": IGNORE, "attachments": IGNORE, "rules": IGNORE}}}
+
+
+@pytest.mark.parametrize("further", ["", "\n", f"\n{'b' * 64}\n"], ids=["as made", "ended line", "two tokens"])
+async def test_an_upgrade_keeps_the_tokens_of_callers_and_the_first_ends_the_paths(
+    server: Server, further: str
+) -> None:
+    values = {"webhook": {"args": {"appwrappers": True}}}
+    await server.install(values)
+
+    async def tokens() -> str:
+        secret = await server.client.get(SECRETS, "berth-webhook-caller", namespace=NAMESPACE)
+        return base64.b64decode(secret["data"]["token"]).decode()
+
+    first = await tokens()
+    change = {"stringData": {"token": first + further}}
+    await server.client.patch(SECRETS, "berth-webhook-caller", change, namespace=NAMESPACE, patch_type="merge")
+    await server.upgrade(values | {"logLevel": "debug"})
+    assert (await tokens()).split() == (first + further).split()
+    for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        webhooks = (await server.client.get(kind, "berth"))["webhooks"]
+        paths = [one["clientConfig"]["service"]["path"] for one in webhooks]
+        assert {token for path in paths if (token := split_path(path)[1])} == {first}
 
 
 async def test_an_upgrade_that_would_rename_what_pods_wait_for_is_refused(server: Server) -> None:

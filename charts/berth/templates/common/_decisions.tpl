@@ -55,7 +55,8 @@
 
 {{- /*
 The token by which the API server proves itself where it shows no certificate: whether there is one, its Secret, file and
-volume, and the token. One that is made is kept in the values, for all templates, and in the Secret, for upgrades.
+volume, the tokens in it, and the first of them, which ends the paths. One that is made is kept in the values, for all
+templates, and in the Secret, for upgrades. Administrators may add others to the Secret, one a line.
 */ -}}
 {{- define "berth.usesCallerToken" -}}
 {{- $args := .Values.webhook.args -}}
@@ -75,7 +76,7 @@ volume, and the token. One that is made is kept in the values, for all templates
 {{- end -}}
 {{- end -}}
 
-{{- define "berth.callerToken" -}}
+{{- define "berth.callerTokens" -}}
 {{- if include "berth.usesCallerToken" . -}}
 {{- if not .Values.webhook.callerToken -}}
 {{- $present := lookup "v1" "Secret" .Release.Namespace (include "berth.callerTokenSecret" .) -}}
@@ -85,6 +86,8 @@ volume, and the token. One that is made is kept in the values, for all templates
 {{- .Values.webhook.callerToken -}}
 {{- end -}}
 {{- end -}}
+
+{{- define "berth.callerToken" -}}{{- include "berth.callerTokens" . | regexFind "[0-9a-z]+" -}}{{- end -}}
 
 {{- define "berth.withoutClientCA" -}}{{- if not (include "berth.clientCAFile" .) -}}true{{- end -}}{{- end -}}
 
