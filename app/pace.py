@@ -106,8 +106,9 @@ class _Work(Generic[T]):
         """Run to the end of a slice, or of the call."""
         self.left = STEPS
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="slices", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="slices", daemon=True)
+            thread.start()  # raises where the system has no thread left: then there is nothing for `end` to wait for
+            self._thread = thread
         else:
             self._runs.release()
         self._rests.acquire()

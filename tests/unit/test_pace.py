@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from app.pace import STEPS, Ended, Pace, step
+from app.pace import STEPS, Ended, Pace, _Work, step
 
 
 def counted(slices: int, turns: list[str], name: str = "work") -> str:
@@ -78,3 +78,23 @@ async def test_canceled_work_ends_at_its_next_step_and_leaves_no_thread() -> Non
         if thread.name == "slices":
             thread.join(10)
     assert threading.active_count() == before
+
+
+async def test_a_thread_that_cannot_be_started_is_a_fault_of_this_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def go_on(work: object) -> None:
+        """Where the call waited for a thread that does not run, the loop would stand still, and this test with it."""
+        assert not tries, "a thread that was not started is waited for"
+        tries.append(work)
+        run(work)  # type: ignore[arg-type]
+
+    tries: list[object] = []
+    pace, run = Pace(), _Work.go_on
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        patched.setattr(_Work, "go_on", go_on)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await pace.in_slices(lambda: 1)
+    assert await pace.in_slices(lambda: 1) == 1
