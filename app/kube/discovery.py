@@ -16,6 +16,7 @@ from app.kube.client import KubeClient
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.kube.resources import Resource, path_of
 from app.kube.retry import if_there
+from app.kube.turns import requests_under
 from app.wire import JSON
 
 INTERVAL = 5.0
@@ -50,7 +51,8 @@ class Discovery:
             return None
         request = self._requests.get(api_version)
         if request is None:
-            request = self._requests[api_version] = asyncio.create_task(self._read(api_version, path))
+            with requests_under(None, ""):  # all namespaces wait for it, and not only the first that asks
+                request = self._requests[api_version] = asyncio.create_task(self._read(api_version, path))
             request.add_done_callback(lambda done: self._finish(api_version, done))
         # One who gives up must not cancel the request of the others.
         outcome = await asyncio.shield(request)

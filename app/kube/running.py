@@ -8,6 +8,7 @@ from typing import Any
 
 from app.kube.controller import Controller
 from app.kube.reflector import Reflector
+from app.kube.turns import requests_under
 from app.kube.walls import standing
 
 
@@ -23,8 +24,12 @@ def start(
 
 
 def stand(group: asyncio.TaskGroup, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-    """Make a task of the group that goes on, after a pause, where `work` raises. It is counted under its name."""
-    return group.create_task(standing(name, work), name=name)
+    """Make a task of the group that goes on, after a pause, where `work` raises. It is counted under its name.
+
+    A reconcile worker may call it. Its requests are for all namespaces, and take no turns with those of one.
+    """
+    with requests_under(None, ""):
+        return group.create_task(standing(name, work), name=name)
 
 
 def problems_of(reflectors: Iterable[Reflector]) -> list[str]:

@@ -12,7 +12,9 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.discovery import Discovery
 from app.kube.resources import Resource
+from app.kube.turns import Turns, request_place, requests_under
 from tests.support.fake_apiserver import ApiServer, status
+from tests.support.waiting import PATIENCE
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 
@@ -96,3 +98,12 @@ async def test_what_is_no_group_and_version_is_not_asked_for(
 ) -> None:
     assert await Discovery(client).resource_of(api_version, "Widget") is None
     assert server.requests == []
+
+
+async def test_what_all_wait_for_takes_no_turn_of_the_namespace_that_asked_first(
+    server: ApiServer, client: KubeClient
+) -> None:
+    Answers(server).found = [("widgets", "Widget")]
+    with requests_under(Turns(total=1, each=1), "alice"):
+        async with request_place(), asyncio.timeout(PATIENCE):  # all places of alice are taken
+            assert await Discovery(client).resource_of("example.com/v1", "Widget") == WIDGETS

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from app.kube.running import stand
+from app.kube.turns import Turns, request_place, requests_under
 from app.kube.walls import standing, wall
 from app.metrics import HANDLING_FAULTS
 from tests.support.running import running
@@ -60,3 +62,19 @@ def test_an_error_that_is_expected_goes_on() -> None:
     with pytest.raises(KeyError), wall("w", leave=(KeyError,)):
         raise KeyError("expected")
     assert faults("w") == before
+
+
+async def test_a_task_that_a_worker_starts_does_not_take_turns_with_the_namespace_of_the_worker() -> None:
+    turns, listed = Turns(total=1, each=1), []
+
+    async def work() -> None:
+        async with request_place():
+            listed.append("page")
+
+    async with asyncio.TaskGroup() as group:
+        with requests_under(turns, "alice"):
+            async with request_place():  # all places of alice are taken
+                task = stand(group, "wrapped-kinds", work)
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert (task.done(), listed) == (True, ["page"])
