@@ -57,23 +57,20 @@ class Attachment:
         object.__setattr__(self, "_networks", {key: frozenset(found) for key, found in networks.items()})
 
     def includes(self, address: IPv4Address | IPv6Address) -> bool:
-        """Whether the address is known to be one of the network."""
-        return any(one.ip == address for one in self.statics) or any(address in one for one in self.subnets)
-
-    def excludes(self, address: IPv4Address | IPv6Address) -> bool:
-        """Whether the address is outside the network. One without subnets of its family says nothing.
+        """Whether the address is known to be one of the network.
 
         It costs as much as the subnets have different lengths of prefixes.
         """
-        if address in self._fixed:
-            return False
-        number, has_subnets = int(address), False
-        for (version, bits), networks in self._networks.items():
-            if version == address.version:
-                has_subnets = True
-                if number >> bits in networks:
-                    return False
-        return has_subnets
+        number = int(address)
+        return address in self._fixed or any(
+            version == address.version and number >> bits in networks
+            for (version, bits), networks in self._networks.items()
+        )
+
+    def excludes(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether the address is outside the network. One without subnets of its family says nothing."""
+        has_subnets = any(version == address.version for version, _ in self._networks)
+        return has_subnets and not self.includes(address)
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,11 @@ def test_an_address_is_not_compared_with_all_subnets() -> None:
     assert [many.excludes(ip_address(one)) for one in ("10.3.255.7", "192.168.0.1", "10.4.0.0", "fd00::1")] == [
         *(False, False, True, False)
     ]
+    assert [many.includes(ip_address(text)) for text in ("10.3.255.7", "192.168.0.1", "10.4.0.0", "fd00::1")] == [
+        *(True, True, False, False)
+    ]
     assert cost_of(lambda: many.excludes(outside)).calls < 20
+    assert cost_of(lambda: many.includes(outside)).calls < 20
 
 
 def test_what_is_found_is_bounded_in_number_and_length() -> None:
