@@ -164,7 +164,9 @@ class ReviewEndpoint:
             if len(content) > SMALL:
                 _check_values(content)
             review = decode(content)
-            request, memo = review.request, self.memo
+            request = review.request
+            # In slices the caches may change before the end: what is decided from both states must not be kept.
+            memo = self.memo if pace is None else None
             if self.proven:
                 request.prove()
             asked = None if memo is None else memo.asked(request)

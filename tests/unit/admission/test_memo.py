@@ -303,6 +303,15 @@ def test_pods_of_which_there_is_one_each_leave_what_is_kept() -> None:
     assert twins.hits(replica(5)) == 1
 
 
+def test_what_is_decided_in_slices_is_not_kept() -> None:
+    """The caches may change between two slices, and drop every answer before this one is kept."""
+    memo = Memo()
+    endpoint = ReviewEndpoint("mutate", Chain(), finished=lambda _: None, memo=memo)
+    for number in range(4):
+        endpoint.decide(replica(number), endpoint.pace)
+    assert memo.bytes == 0
+
+
 def test_a_large_pod_is_not_looked_for() -> None:
     twins = Twins()
     large = body(asking(containers=[{"name": "main", "args": ["x" * memos.LARGEST]}]))
