@@ -41,6 +41,11 @@ class Body:
             if self.take(more):
                 self._reserved += more
 
+    @property
+    def most(self) -> int:
+        """How many bytes more it can hold where nothing else is held."""
+        return self._holding.most if self._holding is not None else 0
+
     def take(self, size: int) -> bool:
         """Count bytes that the request costs; False where there is no room for them."""
         if self._holding is None:

@@ -267,8 +267,11 @@ def _check_values(content: bytes) -> None:
 
 
 def _hold_decoded(waiting: Waiting, body: Body) -> None:
-    """Count what is kept of a review while it waits. Raises Overloaded where there is no room for it."""
-    if not body.take(min(values_in(waiting.content) * _VALUE_BYTES, _MOST_DECODED)):
+    """Count what is kept of a review while it waits. Raises Overloaded where there is no room for it.
+
+    It is counted for no more than one client may hold: what is alone always finds room.
+    """
+    if not body.take(min(values_in(waiting.content) * _VALUE_BYTES, _MOST_DECODED, body.most)):
         waiting.answer.close()
         raise Overloaded("too many reviews wait")
 

@@ -49,10 +49,15 @@ class Holding:
         self.size = 0
         self.lost = False
 
+    @property
+    def most(self) -> int:
+        """How many bytes more it can hold where its client holds nothing else."""
+        return max(0, self._budget.limit // 2 - self.size)
+
     def take(self, size: int) -> bool:
         """Hold so many bytes more. False where there is no room, now or before: then it holds nothing any more."""
-        if self.lost:
-            return False
+        if self.lost or not size:
+            return not self.lost  # one that holds nothing stands in no account: nothing would take it out again
         if not self._budget.make_room(self, size):
             self.lose("full")
             return False

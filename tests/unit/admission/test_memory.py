@@ -17,6 +17,7 @@ from app.admission.server import health_app, make_server
 from app.errors import Overloaded
 from app.serving.listener import bind
 from app.serving.memory import SMALL, Budget, Client, Holding
+from app.settings.webhook import LEAST_BYTES, UNDECIDED_BYTES
 
 MIB = 1024 * 1024
 LOUD, QUIET, THIRD = Client("10.0.0.1"), Client("10.0.0.2"), Client("10.0.0.3")
@@ -127,6 +128,29 @@ def test_what_is_released_is_free_once() -> None:
     assert not port.begin("b", 8 * MIB).lost
 
 
+def test_what_took_nothing_leaves_nothing_behind() -> None:
+    """Else the budget would ask it for ever to give way: it has nothing to give."""
+    port = Port()
+    empty = port.begin("empty", 0)
+    empty.release()
+    assert port.budget._accounts == {}
+    assert not port.begin("a", 7 * MIB).lost
+    port.clock.now = 2
+    assert not port.begin("b", 7 * MIB).lost
+    assert port.gone == ["a"]
+
+
+@pytest.mark.parametrize("limit", [LEAST_BYTES, UNDECIDED_BYTES])
+async def test_a_review_that_waits_alone_finds_room_however_many_values_it_has(limit: int) -> None:
+    body = Body(Budget(limit).hold(PROVEN, lambda: None))
+    content = await read(body, [b"[" * 7 * MIB], limit=7 * MIB)
+    body.came()
+    answer = asyncio.sleep(0)
+    endpoint._hold_decoded(endpoint.Waiting(content, None, answer), body)  # type: ignore[arg-type]
+    answer.close()
+    assert body.keeping
+
+
 async def read(body: Body, chunks: list[bytes], **options: Any) -> bytes:
     """What the body is, of these chunks as they come in."""
 
@@ -178,9 +202,14 @@ async def test_a_body_of_too_many_values_is_refused_and_keeps_its_uid(calling: A
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[int]:
+def budget() -> Budget:
+    return Budget()
+
+
+@pytest.fixture
+async def port(budget: Budget) -> AsyncIterator[int]:
     running, listener = (
-        make_server(health_app(readiness=list, metrics=lambda: (b"", "text/plain"))),
+        make_server(health_app(readiness=list, metrics=lambda: (b"", "text/plain")), budget=budget),
         bind("127.0.0.1", 0),
     )
     listener.listen()
@@ -229,3 +258,15 @@ async def test_a_head_has_so_many_fields(port: int, more: int, code: bytes) -> N
     fields = b"".join(b"X%d: y\r\n" % number for number in range(HEAD_FIELDS + more))
     head = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + fields + b"\r\n"
     assert await status(port, head, step=1_000_000) == [code]
+
+
+@pytest.mark.simulated
+async def test_a_head_of_which_only_the_method_began_holds_nothing_afterwards(port: int, budget: Budget) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"cdG")
+    await asyncio.sleep(0.1)
+    writer.close()
+    await asyncio.sleep(0.1)
+    assert budget._accounts == {}
