@@ -54,7 +54,8 @@ def count_ranges(texts: Sequence[str]) -> int:
 
 def cores_in(mask: int) -> frozenset[int]:
     """The numbers of the bits that are set."""
-    return frozenset(core for core in range(mask.bit_length()) if mask >> core & 1)
+    # A shift for each core would go through the whole mask each time.
+    return frozenset(core for core, digit in enumerate(reversed(f"{mask:b}")) if digit == "1")
 
 
 def ranges_of(cores: Iterable[int]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from app.errors import Overloaded
 from app.serving.listener import bind
 from app.serving.memory import SMALL, Budget, Client, Holding
 from app.settings.webhook import LEAST_BYTES, UNDECIDED_BYTES
+from tests.support.waiting import eventually
 
 MIB = 1024 * 1024
 LOUD, QUIET, THIRD = Client("10.0.0.1"), Client("10.0.0.2"), Client("10.0.0.3")
@@ -268,5 +269,4 @@ async def test_a_head_of_which_only_the_method_began_holds_nothing_afterwards(po
     writer.write(b"cdG")
     await asyncio.sleep(0.1)
     writer.close()
-    await asyncio.sleep(0.1)
-    assert budget._accounts == {}
+    await eventually(lambda: budget._accounts == {})
