@@ -40,7 +40,7 @@ def whole(text: str) -> int:
 
 
 def whole_or(text: object, otherwise: int) -> int:
-    """The same of whatever stands in an object: `otherwise` for what is no whole number that is zero or more."""
+    """The number that a field of an object has; `otherwise` for a value that is no whole number of zero or more."""
     if isinstance(text, int) and not isinstance(text, bool):
         return text if 0 <= text <= _MOST else otherwise
     try:

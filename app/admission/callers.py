@@ -1,9 +1,9 @@
 """Which callers of the webhook are proven API servers. What follows from `userInfo` is answered to these alone.
 
 A caller is proven by its client certificate (`--client-ca`), or by a token: the last segment of the path in the webhook
-configuration, which cluster administrators alone can read, or the bearer of the request, where the API server has a
-kubeconfig for webhooks (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/,
-"Authenticate API servers"). A path segment works without configuration of the API server.
+configuration, or the bearer of the request, where the API server has a kubeconfig for webhooks
+(https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/, "Authenticate API servers").
+A path segment works without configuration of the API server. Who can learn it: docs/adr/0018-proven-callers.md.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import structlog
 
 from app.admission.heads import Headers
 from app.errors import UsageError
+from app.kube.names import PROOF_FORM
 
-_TOKEN = re.compile(r"[0-9a-z]{64,128}")
-"""At least 256 bits where the characters are hexadecimal digits chosen at random. A path of a webhook may have them."""
+_TOKEN = re.compile(PROOF_FORM)
 _BEARER = b"Bearer "
 
 _log = structlog.get_logger(__name__)

@@ -33,9 +33,6 @@ BODY_LIMIT = 7 * 1024 * 1024
 DEADLINE = 8.0
 """Seconds for one decision; the API server waits 10 unless the webhook configuration says otherwise."""
 
-SLICED = 64 * 1024
-"""Bytes of a body from which on its review is decided in slices: it is none of those that are ordinary."""
-
 _CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended before there was an answer", code=500)
 """What is reported where the server ends and waits no longer: there is no answer, but still a line."""
 JSON_TYPE = (b"content-type", b"application/json")
@@ -150,7 +147,7 @@ class ReviewEndpoint:
         # before it reads would find the connection reset instead of the answer.
         content = await body.read(receive, limit=self.body_limit, length=_length_of(scope["headers"]))
         check_headers(scope["method"], scope["headers"])
-        if len(content) <= SLICED:
+        if len(content) <= SMALL:  # as ordinary reviews are
             return self.decide(content)
         return await self.pace.in_slices(lambda: self.decide(content, self.pace))
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from app.errors import DRIVER_PERMISSION, EXCEEDED_QUOTA, ApiError
+from app.kube.names import PROOF_FORM
 from app.text import fault, one_line
 from app.wire import JSON, decode_json
 
@@ -22,7 +23,7 @@ MESSAGE_LIMIT = 300
 QUOTA_LIMIT = 1000
 """Of what names a quota with its bounds, or a permission: the API server puts the longest names before them."""
 MAX_RETRY_AFTER = 300.0
-_TOKEN = re.compile(r'(\bPost "https://[^"?\s]*/)[0-9a-z]{64,128}(?=[?"])')
+_TOKEN = re.compile(rf'(\bPost "https://[^"?\s]*/){PROOF_FORM}(?=[?"])')
 """In the URL of a webhook that an API server could not call, which it quotes to the author of the request."""
 
 

@@ -58,7 +58,7 @@ class Lookup(Generic[T]):
         if client is None:
             return found
         what = self._named(namespace, name)
-        question = (self, namespace, name)
+        question = (self._resource, self._project, namespace, name)
         return await once(question, lambda: self._shared(client, namespace, name), field=self._field, what=what)
 
     async def _shared(self, client: KubeClient, namespace: str, name: str) -> T | None:

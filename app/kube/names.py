@@ -86,6 +86,12 @@ def check_label_value(text: str) -> str:
     return text
 
 
+PROOF_FORM = "[0-9a-z]{64,128}"
+"""The form of the token by which an API server proves itself at the end of a webhook's path: at least 256 bits where
+the characters are hexadecimal digits chosen at random. A path of a webhook may have them.
+"""
+
+
 def check_path_segment(text: str) -> str:
     """A name that can stand in a URL: https://pkg.go.dev/k8s.io/apimachinery/pkg/api/validation/path."""
     if text in ("", ".", "..") or "/" in text or "%" in text:

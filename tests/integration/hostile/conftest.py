@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import re
+import socket
 import sys
 import threading
 import time
@@ -23,6 +25,19 @@ UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\
 ENVELOPE = re.compile(
     rb'\{"kind": "AdmissionReview", "apiVersion": "admission\.k8s\.io/v1", "request": \{"uid": "([\w.-]+)"', re.ASCII
 )
+
+
+Connections = list[socket.socket]
+
+
+@pytest.fixture
+def left() -> Iterator[Connections]:
+    """Connections of a test, closed in the end."""
+    kept: Connections = []
+    yield kept
+    for connection in kept:
+        with contextlib.suppress(OSError):
+            connection.close()
 
 
 class Victim:

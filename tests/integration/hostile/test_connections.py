@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.serving.listener import CONNECTIONS
-from tests.integration.hostile.conftest import descriptors, memory, settle, told
+from tests.integration.hostile.conftest import Connections, descriptors, memory, settle, told
 from tests.support.waiting import PATIENCE
 from tests.support.webhook_process import Webhook, load_review
 
@@ -27,7 +27,6 @@ GROWTH = 240
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32)
 POST = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 LIMIT = 7 * 1024 * 1024
-Connections = list[socket.socket]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,16 +38,6 @@ def many_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, before[1])))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@pytest.fixture
-def left() -> Iterator[Connections]:
-    """Connections of a test, closed in the end."""
-    kept: Connections = []
-    yield kept
-    for connection in kept:
-        with contextlib.suppress(OSError):
-            connection.close()
 
 
 @pytest.fixture(autouse=True)

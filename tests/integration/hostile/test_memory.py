@@ -22,7 +22,7 @@ import pytest_asyncio
 from app.serving.memory import REFUSALS
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.proto.universe.admin.workload.v1.admin_workload_rule_pb2 import ListRequest
-from tests.integration.hostile.conftest import memory, settle, told
+from tests.integration.hostile.conftest import Connections, memory, settle, told
 from tests.support.gateway_calls import admin_rules
 from tests.support.staging import Stage, staged
 from tests.support.waiting import PATIENCE
@@ -34,17 +34,6 @@ REVIEWS_LIMIT, HEALTH_LIMIT, GATEWAY_LIMIT = 512 * MIB, 256 * MIB, 1024 * MIB
 POST = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 LARGEST = 7 * MIB
 FIELDS = b"a:\r\n" * 16_000
-Connections = list[socket.socket]
-
-
-@pytest.fixture
-def left() -> Iterator[Connections]:
-    """Connections of a test, closed in the end."""
-    kept: Connections = []
-    yield kept
-    for connection in kept:
-        with contextlib.suppress(OSError):
-            connection.close()
 
 
 @pytest.fixture

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Any
+
+import pytest
 
 from app.admission.chain import MOST_LOOKUPS, Chain, Plan, Reviewed
 from app.admission.review import Request
-from app.kube.asking import once
+from app.kube.asking import asking_once, once
+from app.kube.client import KubeClient
+from app.kube.lookup import Lookup
+from app.kube.resources import PODS
+from app.kube.store import Store, key_of
 from tests.support.pod_requests import request_for
 
 
@@ -60,3 +67,20 @@ async def test_questions_outside_of_a_review_are_asked_each_time() -> None:
     asking = Asking(2)
     await asking.check(request_for({}), Plan())
     assert asking.asked == [0, 1, 0, 1]
+
+
+async def test_two_lookups_of_a_resource_by_the_same_function_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that are made anew for each owner of an object."""
+    asked: list[str] = []
+
+    async def get(_client: KubeClient, _resource: Any, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        asked.append(name)
+        return {"metadata": {"name": name, "namespace": namespace}}
+
+    monkeypatch.setattr(KubeClient, "get", get)
+    client: Any = object.__new__(KubeClient)
+    with asking_once(5):
+        for name in ("a", "b", "a"):
+            lookup = Lookup(PODS, Store(key_of), key_of, client=lambda: client, called="Pod")
+            assert await lookup.find("ns", name) == ("ns", name)
+    assert asked == ["a", "b"]

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.admission.endpoint import SLICED, ReviewEndpoint
+from app.admission.endpoint import ReviewEndpoint
 from app.admission.parts import Caches, Context, chains
 from app.pace import step
 from app.registry import parts_of, settings_of
+from app.serving.memory import SMALL
 from tests.support.rmd_reviews import filled
 from tests.unit.admission.conftest import Caller, Recorder, make_review
 
@@ -60,7 +61,7 @@ def claim_status() -> JSON:
         for n in range(128)
     ]
     claim = custom("resource.k8s.io", "v1", "ResourceClaim", {}, operation="UPDATE", status={"devices": devices})
-    claim["request"]["object"]["metadata"]["annotations"] = {"padding": "x" * SLICED}
+    claim["request"]["object"]["metadata"]["annotations"] = {"padding": "x" * SMALL}
     claim["request"] |= {"subResource": "status", "oldObject": {"metadata": {"name": "a", "namespace": "team"}}}
     return claim
 
@@ -100,7 +101,7 @@ async def webhook() -> Caller:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_another_review_is_answered_in_between(kind: str) -> None:
     call, body = await webhook(), json.dumps(KINDS[kind]()).encode()
-    assert len(body) > SLICED
+    assert len(body) > SMALL
     big = asyncio.create_task(call(body))
     pace = call.endpoint.pace
     for _ in range(100):
@@ -128,7 +129,7 @@ class Endless:
 
 async def test_the_deadline_ends_a_review_that_computes(calling, review) -> None:
     call = calling(checks=[Endless()], deadline=0.1)
-    answer = await call(json.dumps(review(name="big", padding="x" * SLICED)).encode())
+    answer = await call(json.dumps(review(name="big", padding="x" * SMALL)).encode())
     assert (answer.status, answer.response["status"]["reason"]) == (500, "DeadlineExceeded")
 
 
@@ -141,5 +142,5 @@ class Waiting:
 
 async def test_the_deadline_ends_what_computes_behind_what_waits(calling, review) -> None:
     call = calling(injectors=[Waiting(), Endless()], deadline=0.1)
-    answer = await call(json.dumps(review(name="big", padding="x" * SLICED)).encode())
+    answer = await call(json.dumps(review(name="big", padding="x" * SMALL)).encode())
     assert (answer.status, answer.response["status"]["reason"]) == (500, "DeadlineExceeded")
