@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--events", type=int, default=200, help="changes of a workload to time [%(default)s]")
     parser.add_argument("--spells", type=int, default=4, help="alone and beside the loud tenant [%(default)s]")
-    parser.add_argument("--spell-seconds", type=float, default=4.0, help="a spell lasts [%(default)s]")
+    parser.add_argument("--turns", type=int, default=50, help="the quiet tenant asks so often in a spell [%(default)s]")
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     parser.add_argument("--assets", type=Path, default=Path(assets) if assets else None, help="kube-apiserver and etcd")
     parser.add_argument("--output", type=Path, default=ROOT / "docs", help="where pages and pictures go")
@@ -62,9 +62,7 @@ def measure(given: argparse.Namespace, directory: Path, progress: Progress) -> W
     rules = [objects.rule(number, rules=size.rules) for number in range(size.rules)]
     workloads = [objects.workload(number, rules=size.rules) for number in range(size.workloads)]
     kept = companions_memory.kept(workloads, rules, objects.companions(workloads, rules))
-    fair = asyncio.run(
-        fairness.measure(directory / "fairness", progress, rounds=given.spells, seconds=given.spell_seconds)
-    )
+    fair = asyncio.run(fairness.measure(directory / "fairness", progress, rounds=given.spells, turns=given.turns))
     return WorkloadRun(convergence, events, standing, kept, fair, real=given.assets is not None)
 
 

@@ -51,6 +51,7 @@ AIMS = {50: 1.5, 99: 3.0}
 _GIVES_WAY, _LAST = 5, 19
 """Niceness: the quiet tenant's process gets a core as soon as it wants one, as on a machine of its own."""
 _SETTLE = 1.0
+_WARM_UP = 10
 _Samples = dict[str, list[float]]
 
 
@@ -108,10 +109,10 @@ class _Quiet:
                     self._stored[obj["metadata"]["name"]] = labels[objects.VERSION_LABEL]
                     self._changed.set()
 
-    async def spell(self, seconds: float) -> _Samples:
+    async def spell(self, turns: int) -> _Samples:
+        """Ask for each thing so many times, one after the other."""
         samples: _Samples = defaultdict(list)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        for _ in range(turns):
             self._version += 1
             for what in ASKED:
                 begin = time.perf_counter()
@@ -138,7 +139,7 @@ class _Quiet:
                 await self._changed.wait()
 
 
-async def measure(directory: Path, progress: Progress, *, rounds: int = 4, seconds: float = 4.0) -> Fairness:
+async def measure(directory: Path, progress: Progress, *, rounds: int = 4, turns: int = 50) -> Fairness:
     pki = Pki.make(directory / "pki", (QUIET, LOUD))
     first, *others = sorted(os.sched_getaffinity(0))
     async with AsyncExitStack() as stack:
@@ -146,12 +147,12 @@ async def measure(directory: Path, progress: Progress, *, rounds: int = 4, secon
         client, port = await stack.enter_async_context(_gateway(directory, pki, cores=[first]))
         loud = await stack.enter_async_context(_loud(pki, port, directory))
         quiet = await stack.enter_async_context(_quiet(client, pki, port))
-        await quiet.spell(_SETTLE)
+        await quiet.spell(_WARM_UP)
         found = Fairness(defaultdict(list), defaultdict(list), Counter())
         for number in range(rounds):
             progress(f"fairness: round {number + 1} of {rounds}: alone, beside the loud tenant")
-            _add(found.alone, await quiet.spell(seconds))
-            found.loud.update(await _beside(loud, quiet, found.beside, seconds))
+            _add(found.alone, await quiet.spell(turns))
+            found.loud.update(await _beside(loud, quiet, found.beside, turns))
         return found
 
 
@@ -172,15 +173,17 @@ def _give_way(pid: int, niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
 
 
-async def _beside(loud: Process, quiet: _Quiet, samples: _Samples, seconds: float) -> dict[str, int]:
+async def _beside(loud: Process, quiet: _Quiet, samples: _Samples, turns: int) -> dict[str, int]:
     """A spell while the loud tenant is at work; the result is what it got."""
     assert loud.stdin is not None, "it was started with a pipe"
     assert loud.stdout is not None, "it was started with a pipe"
-    loud.stdin.write(b"go\n")
-    await asyncio.sleep(_SETTLE)
-    _add(samples, await quiet.spell(seconds))
-    loud.stdin.write(b"stop\n")
     try:
+        loud.stdin.write(b"go\n")
+        async with asyncio.timeout(_PATIENCE):
+            json.loads(await loud.stdout.readline())
+        await asyncio.sleep(_SETTLE)
+        _add(samples, await quiet.spell(turns))
+        loud.stdin.write(b"stop\n")
         async with asyncio.timeout(_PATIENCE):
             got: dict[str, int] = json.loads(await loud.stdout.readline())
     except (TimeoutError, ValueError):

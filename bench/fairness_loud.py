@@ -1,6 +1,7 @@
 """The loud tenant, a process of its own: as many calls, streams and workload events as it can, while it is told to.
 
-A line "go" on its standard input begins a spell, "stop" ends it; then it prints what it got, as a line of JSON.
+A line "go" on its standard input begins a spell, "stop" ends it. It prints what it has got so far as a line of JSON,
+once when the first call of the spell is answered and once when the spell has ended.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Loud:
         self._channels = [pki.channel(port, tenant) for _ in range(connections)]
         self._calls = calls
         self.got: Counter[str] = Counter()
+        self.answered = asyncio.Event()
 
     async def spell(self) -> None:
         """Until cancelled."""
@@ -49,6 +51,7 @@ class Loud:
             try:
                 await (calls.update_rule(f"loud-{number}", version) if version % 2 else calls.list_rules())
                 self.got["answered"] += 1
+                self.answered.set()
             except grpc.aio.AioRpcError as error:
                 self.got[error.code().name] += 1
 
@@ -88,7 +91,10 @@ async def run(loud: Loud) -> None:
     while line := (await reader.readline()).strip():
         if line == b"go":
             loud.got.clear()
+            loud.answered.clear()
             spell = asyncio.create_task(loud.spell())
+            await loud.answered.wait()
+            print(json.dumps(loud.got), flush=True)
         elif spell is not None:
             spell.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import kubernetes
@@ -139,7 +141,8 @@ def test_the_demo_waits_for_a_key_between_steps() -> None:
     """In a terminal. The sandbox serves while it waits, and Ctrl-C ends both."""
     above, below = pty.openpty()
     command = [sys.executable, "-m", "app", "demo", "--step"]
-    demo = subprocess.Popen(command, stdin=below, stdout=below, stderr=below, cwd=ROOT, start_new_session=True)
+    with interruptible():
+        demo = subprocess.Popen(command, stdin=below, stdout=below, stderr=below, cwd=ROOT, start_new_session=True)
     os.close(below)
     try:
         shown = until_shown(above, "Press a key")
@@ -157,6 +160,16 @@ def test_the_demo_waits_for_a_key_between_steps() -> None:
         demo.kill()
         demo.wait(PATIENCE)
         os.close(above)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Processes that start meanwhile obey SIGINT. A shell without job control starts `make test &` with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def until_shown(descriptor: int, text: str) -> str:
