@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sysconfig
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 
 # As in an activated environment: `kubectl` is the pinned one, not the machine's.
 os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+_SLOWEST = 10
 # A slow machine is no fault of what is tested.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")
@@ -40,6 +43,18 @@ class _Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
         return "tests/e2e" if file.startswith("tests/e2e/") and file != "tests/e2e/test_install.py" else file
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The files that took longest, with the set-up of their fixtures; a run of a few files prints no list."""
+    seconds: Counter[str] = Counter()
+    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > _SLOWEST:
+        terminalreporter.section(f"{_SLOWEST} slowest files")
+        for file, duration in seconds.most_common(_SLOWEST):
+            terminalreporter.line(f"{duration:6.1f} s  {file}")
 
 
 def pytest_collection_finish() -> None:
