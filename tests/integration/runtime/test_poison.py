@@ -1,264 +1,68 @@
 """Objects of wrong shapes are stored, past all admission, and the roles start: they get ready, and serve good objects.
 
-Of a good object of each kind, each field is replaced by values of other types and sizes, one at a time. Some of these
-an API server would refuse by its schema; a definition of an older version, or of others, would not.
+Some of the objects an API server would refuse by its schema; a definition of an older version, or of others, would not.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
+import contextlib
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.appwrappers.model import APP_WRAPPERS
-from app.definitions import read_definitions
-from app.kube.resources import (
-    CONFIG_MAPS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEVICE_CLASSES,
-    ENDPOINT_SLICES,
-    NAMESPACES,
-    NETWORK_ATTACHMENTS,
-    NODES,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    SERVICES,
-    Resource,
+from app.definitions import ALL, read_definitions
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, Resource
+from app.kube.retry import get_or_none
+from app.kube.transport import connect
+from app.wire import JSON
+from app.workloads.model import TENANT_RULES, TENANTS, WORKLOADS
+from tests.support.poison import (
+    EACH,
+    OTHER_NAMESPACE,
+    POD_SPEC,
+    SYSTEM,
+    TENANT_NAMESPACE,
+    digits_objects,
+    poison_objects,
 )
-from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS
-from app.wire import JSON, copied
-from app.workloads.model import (
-    ADMIN_RULES,
-    COMPANION,
-    TENANT_RULES,
-    TENANTS,
-    UVS_RESOURCES,
-    WORKLOAD_RULES,
-    WORKLOADS,
-)
+from tests.support.processes import Berth
+from tests.support.real_apiserver import real_api_servers
 from tests.support.staging import Stage, staged
 from tests.support.waiting import eventually
 from tests.support.workloads import rule, workload
 
-T1, SYSTEM = "tenant-tenant1", "universe"
-LONG = "9" * 4300
-SHAPES: tuple[Any, ...] = (
-    *(None, True, 0, -1, 2**63, 10**400, 1.5, 1e308),
-    *("", "text", LONG, "1e999999999", "\N{SNOWMAN}" * 300),
-    *([], [None], [[]], ["a", 1], {}, {"a": None}, {"a": {"b": [{}]}}),
-)
-TEXTS = ("", "text", LONG, "1e999999999", "{}", "[1]", "-1")
-OF_TYPE: dict[type, tuple[Any, ...]] = {
-    str: TEXTS,
-    int: (0, -1, 2**31 - 1, 2**63 - 1),
-    bool: (True, False),
-    list: ([],),
-    dict: ({},),
-}
-EACH = 3
-"""Shapes that replace a field, of all; drawn by one seed."""
-POD_SPEC = {"containers": [{"name": "c", "image": "busybox", "resources": {"limits": {"cpu": "1"}}}]}
-CONDITION = {
-    "type": "Ready",
-    "status": "True",
-    "reason": "A",
-    "message": "b",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-    "observedGeneration": 1,
-}
-OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
-MARKED = {"labels": {"a": "b"}, "annotations": {"a": "b"}, "finalizers": ["a/b"], "ownerReferences": [OWNER]}
-NETWORKS = {
-    "k8s.v1.cni.cncf.io/networks": '[{"name": "n"}]',
-    "k8s.v1.cni.cncf.io/network-status": '[{"name": "default/n", "interface": "net1", "ips": ["10.0.0.1"]}]',
-}
-DEVICE = {"driver": "d", "pool": "p", "device": "x", "conditions": [CONDITION], "networkData": {"ips": ["10.0.0.1/24"]}}
-RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
-
-SUM = rule("good", match=("sum([to_number(state.extra.annotations.big),`1`])", ["1"]), inject={"x/y": "state.extra"})
-STATUS = {"result": "error", "message": "m", "observedGeneration": 1, "matched": 1, "conditions": [CONDITION]}
-WRAPPED = {"template": PODS.body({"name": "w"}, spec=POD_SPEC), "podSets": [{"path": "template", "replicas": 1}]}
-COMPONENT = {
-    "name": "w",
-    "kind": "Pod",
-    "apiVersion": "v1",
-    "podSets": [{"path": "template", "replicas": 1}],
-    "conditions": [{**CONDITION, "type": "ResourcesDeployed"}],
-}
-GOOD: dict[Resource, JSON] = {
-    WORKLOADS: workload("x", big=LONG) | {"status": {"rules": {"tenant": [{"id": "a/b", "status": {"result": "x"}}]}}},
-    TENANT_RULES: SUM | {"status": STATUS},
-    ADMIN_RULES: SUM | {"spec": {**SUM["spec"], "tenantMatch": ["*"]}, "status": STATUS},
-    WORKLOAD_RULES: SUM | {"status": STATUS},
-    **{
-        uvs: {"spec": {"object": {"apiVersion": "v1", "kind": uvs.kind[3:], "data": {"a": "b"}}}, "status": STATUS}
-        for uvs in UVS_RESOURCES
-    },
-    TENANTS: {
-        "spec": {"identity": {"names": ["a.example"], "hosts": ["h"]}, "hosts": ["h"]},
-        "status": STATUS | {"lastContact": "2026-01-01T00:00:00Z", "lastRefusal": {"time": "x", "reason": "y"}},
-    },
-    APP_WRAPPERS: {
-        "spec": {"suspend": False, "components": [WRAPPED]},
-        "status": {
-            "phase": "Running",
-            "resettingCount": 1,
-            "componentStatus": [COMPONENT],
-            "conditions": [{**CONDITION, "type": "DeletingResources"}],
-        },
-    },
-    RMD_WORKLOADS: {
-        "spec": {"coreIds": ["1-2"], "nodes": ["n1"], "rdt": {"cache": {"max": 2, "min": 2}}},
-        "status": {
-            "workloadStates": {"n1": {"response": "Success", "id": "1", "coreIds": ["1"], "observedGeneration": 1}},
-            "conditions": [CONDITION],
-        },
-    },
-    RMD_CONFIGS: {"spec": {"rmdNodeSelector": {"a": "b"}, "rmdImage": "i"}, "status": {"nodes": ["n1"]}},
-    RMD_NODE_STATES: {"spec": {"node": "n1", "nodeUid": "u"}, "status": {"workloads": {"1": {"coreIds": ["1"]}}}},
-    RESOURCE_CLAIMS: {
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c", "count": 1}}]}},
-        "status": {
-            "allocation": {"devices": {"results": [RESULT]}, "nodeSelector": {}},
-            "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
-            "devices": [DEVICE],
-        },
-    },
-    RESOURCE_CLAIM_TEMPLATES: {"spec": {"spec": {"devices": {"requests": [{"name": "r"}]}}}},
-    RESOURCE_SLICES: {
-        "spec": {
-            "driver": "d",
-            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
-            "nodeName": "n1",
-            "devices": [{"name": "x", "attributes": {"a": {"string": "b"}}}],
-        }
-    },
-    DEVICE_CLASSES: {"spec": {"selectors": [{"cel": {"expression": "true"}}], "extendedResourceName": "a/b"}},
-    NETWORK_ATTACHMENTS: {"spec": {"config": '{"type": "macvlan", "ipam": {"type": "static"}}'}},
-    SERVICES: {
-        "metadata": {"annotations": {"k8s.v1.cni.cncf.io/service-network": "n"}},
-        "spec": {
-            "selector": {"a": "b"},
-            "ports": [{"name": "p", "port": 80, "targetPort": 80}],
-            "ipFamilies": ["IPv4"],
-        },
-    },
-    ENDPOINT_SLICES: {
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": True}}],
-        "ports": [{"name": "p", "port": 80, "protocol": "TCP"}],
-    },
-    PODS: {
-        "metadata": {
-            "labels": {COMPANION: "tenant", "a": "b", "workload.codeflare.dev/appwrapper": "x"},
-            "annotations": NETWORKS,
-        },
-        "spec": POD_SPEC | {"nodeName": "n1", "resourceClaims": [{"name": "r", "resourceClaimName": "c"}]},
-        "status": {
-            "phase": "Running",
-            "podIPs": [{"ip": "10.1.0.1"}],
-            "conditions": [CONDITION],
-            "containerStatuses": [{"name": "c", "restartCount": 1, "state": {"terminated": {"exitCode": 1}}}],
-            "resourceClaimStatuses": [{"name": "r", "resourceClaimName": "c"}],
-        },
-    },
-    NODES: {"metadata": {"labels": {"a": "b"}}, "spec": {"taints": []}, "status": {"conditions": [CONDITION]}},
-    NAMESPACES: {"metadata": {"labels": {"berth.dev/tenant": "x"}}, "status": {"phase": "Active"}},
-    CONFIG_MAPS: {"data": {"config": "namespaces: [a]", "features": "a: true"}},
-}
-"""Of each kind that a role keeps, an object with the fields that it reads."""
-OPERATED = ("nri-control-switches", "berth-appwrappers-config", "berth-claim-templates")
-"""ConfigMaps that roles read, as an operator may have written them."""
-
-
-def poisoned(good: JSON, *, typed: bool) -> Iterator[JSON]:
-    """The object with one field of another shape, for each field at any depth.
-
-    Where it is `typed` the field keeps its JSON type: an API server stores built-in kinds by types of its own.
-    """
-    source = random.Random(30)
-    for path in list(_paths(good)):
-        found = copied(good)
-        below: Any = found
-        for step in path[:-1]:
-            below = below[step]
-        shapes: tuple[Any, ...] = SHAPES
-        # So it does with the metadata of all kinds.
-        if typed or path[0] == "metadata":
-            shapes = OF_TYPE[type(below[path[-1]])]
-        for shape in source.sample(shapes, min(EACH, len(shapes))):
-            below[path[-1]] = shape
-            yield copied(found)
-
-
-def _paths(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, below in pairs:
-        if (*path, step)[0] != "metadata" or path[1:] in (("labels",), ("annotations",)):
-            yield (*path, step)
-        yield from _paths(below, *path, step)
-
-
-def _stored(stage: Stage, resource: Resource, number: int, obj: JSON) -> None:
-    """Put the object where an API server keeps it; its name is the server's own."""
-    names = {
-        SYSTEM: {ADMIN_RULES, WORKLOAD_RULES, RMD_CONFIGS, RMD_NODE_STATES, *UVS_RESOURCES},
-        T1: {TENANT_RULES, WORKLOADS},
-    }
-    namespace = next((name for name, kinds in names.items() if resource in kinds), "default")
-    prefix = "workload-" if resource == WORKLOADS else ""
-    own = {"name": f"{prefix}poison-{number}", "generation": 1}
-    metadata = {**obj.get("metadata", {}), **own} | ({"namespace": namespace} if resource.namespaced else {})
-    body = {"apiVersion": resource.api_version, "kind": resource.kind} | obj | {"metadata": metadata}
-    stage.cluster.storage.create((resource.group, resource.plural), body)
-
-
-def poison(stage: Stage, seen: dict[Resource, int]) -> None:
-    for resource, good in GOOD.items():
-        with_marks = good | {"metadata": {**copied(MARKED), **copied(good.get("metadata", {}))}}
-        with_marks["metadata"].pop("name", None)
-        for number, obj in enumerate(poisoned(with_marks, typed=_is_built_in(resource))):
-            _stored(stage, resource, number, obj)
-            seen[resource] = number + 1
-    for name in OPERATED:
-        data = {key: text for key in ("config", "features", "x") for text in ("{", LONG)}
-        body = CONFIG_MAPS.body({"name": name, "namespace": SYSTEM}, data=data)
-        stage.cluster.storage.create(("", "configmaps"), body)
-
-
-def digits(stage: Stage) -> None:
-    """A rule that computes a number of 4,301 digits from an annotation of 4,300, each of them right by itself."""
-    for resource, obj in ((TENANT_RULES, SUM), (WORKLOADS, workload("digits", big=LONG))):
-        metadata = {**obj["metadata"], "namespace": "tenant-other", "generation": 1}
-        stage.cluster.storage.create((resource.group, resource.plural), resource.body(metadata, spec=obj["spec"]))
-
-
+ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
+_REFUSALS = (400, 422, 500)
+"""Of an API server; 500 is for fields that only it may set."""
 CONTROLLERS = "workloads,tenants,appwrappers,rmd,claims,claim-templates,network-services"
 
 
 @pytest.mark.timeout(900)
 async def test_roles_start_with_poison_stored_and_serve_a_good_neighbor(tmp_path: Path) -> None:
-    seen: dict[Resource, int] = {}
+    stored: Counter[Resource] = Counter()
     async with staged(tmp_path) as stage:
         for definition in read_definitions((NETWORK_ATTACHMENTS,)):
             await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
-        poison(stage, seen)
-        digits(stage)
-        assert min(seen.values()) >= EACH
+        for resource, obj in (*poison_objects(), *digits_objects()):
+            obj["metadata"]["generation"] = 1
+            stage.cluster.storage.create((resource.group, resource.plural), obj)
+            stored[resource] += 1
+        assert min(stored.values()) >= EACH
         roles = await _started(stage, tmp_path)
         for process in roles.values():
             await process.until_ready()
-        await _good_neighbors(stage)
-        status = await eventually(
-            lambda: _status(stage, TENANT_RULES, "good", "tenant-other"), lambda found: found.get("result") == "error"
-        )
-        assert "Workload workload-digits: key 'sum([to_number" in status["message"]
-        assert "a whole number has more than 309 digits" in status["message"]
+        await _tenant_served(stage.client)
+        await stage.client.create(PODS, PODS.body({"name": "neighbor"}, spec=POD_SPEC), namespace="default")
+        await _good_neighbors(stage.client, "neighbor")
+        await _digits_reported(stage.client)
         for name, process in roles.items():
             assert (await process.get("/metrics"))[0] == 200, name
             assert process.returncode is None, (name, process.lines[-5:])
@@ -283,23 +87,110 @@ async def _started(stage: Stage, folder: Path) -> dict[str, Any]:
     }
 
 
-async def _good_neighbors(stage: Stage) -> None:
-    """A tenant, a rule with a Pod of the tenant, and an AppWrapper: what each is for comes to be."""
-    client = stage.client
-    good = rule("neighbor", match=("metadata.resourceName", ["good"]))
-    await client.create(TENANT_RULES, TENANT_RULES.body({"name": "neighbor"}, spec=good["spec"]), namespace=T1)
-    await client.create(PODS, PODS.body({"name": "good"}, spec=POD_SPEC), namespace="default")
-    spec = {"components": [{"template": PODS.body({"name": "wrapped"}, spec=POD_SPEC)}]}
-    await client.create(APP_WRAPPERS, APP_WRAPPERS.body({"name": "neighbor"}, spec=spec), namespace=SYSTEM)
-    await eventually(lambda: _status(stage, TENANTS, "tenant1"), lambda found: found.get("result") == "success")
-    await eventually(lambda: _status(stage, TENANT_RULES, "neighbor", T1), lambda found: found.get("created") == 1)
-    await eventually(lambda: stage.cluster.storage.get(("", "pods"), SYSTEM, "wrapped"))
+async def _tenant_served(client: KubeClient) -> None:
+    await eventually(lambda: _status(client, TENANTS, "tenant1"), lambda status: status.get("result") == "success")
 
 
-async def _status(stage: Stage, resource: Resource, name: str, namespace: str | None = None) -> JSON:
-    found: JSON = (await stage.client.get(resource, name, namespace=namespace)).get("status") or {}
-    return found
+async def _good_neighbors(client: KubeClient, name: str) -> None:
+    """A rule that matches a tenant's Pod of this name, and an AppWrapper: what each is for comes to be."""
+    good = rule(name, match=("metadata.resourceName", [name]))
+    await client.create(TENANT_RULES, TENANT_RULES.body({"name": name}, spec=good["spec"]), namespace=TENANT_NAMESPACE)
+    spec = {"components": [{"template": PODS.body({"name": f"{name}-wrapped"}, spec=POD_SPEC)}]}
+    await client.create(APP_WRAPPERS, APP_WRAPPERS.body({"name": name}, spec=spec), namespace=SYSTEM)
+    await eventually(
+        lambda: _status(client, TENANT_RULES, name, TENANT_NAMESPACE), lambda status: status.get("created") == 1
+    )
+    await eventually(lambda: get_or_none(client, PODS, f"{name}-wrapped", namespace=SYSTEM))
 
 
-def _is_built_in(resource: Resource) -> bool:
-    return "." not in resource.group or (resource.group.endswith(".k8s.io") and resource != NETWORK_ATTACHMENTS)
+async def _workload_served(client: KubeClient, name: str) -> None:
+    """As above, for a Workload that an agent has reported."""
+    obj = workload(name, name=name)
+    await client.create(WORKLOADS, WORKLOADS.body(obj["metadata"], spec=obj["spec"]), namespace=TENANT_NAMESPACE)
+    await _good_neighbors(client, name)
+
+
+async def _digits_reported(client: KubeClient) -> None:
+    status = await eventually(
+        lambda: _status(client, TENANT_RULES, "good", OTHER_NAMESPACE), lambda status: status.get("result") == "error"
+    )
+    assert "Workload workload-digits: key 'sum([to_number" in status["message"]
+    assert "a whole number has more than 309 digits" in status["message"]
+
+
+async def _status(client: KubeClient, resource: Resource, name: str, namespace: str | None = None) -> JSON:
+    status: JSON = (await client.get(resource, name, namespace=namespace)).get("status") or {}
+    return status
+
+
+@contextlib.asynccontextmanager
+async def _poisoned_api_server(folder: Path) -> AsyncIterator[KubeClient]:
+    """A real one that has stored what it accepts of the objects, and of their statuses."""
+    with real_api_servers(Path(ASSETS), folder, ["poisoned"]) as kubeconfigs:
+        async with await connect(kubeconfig=str(kubeconfigs["poisoned"])) as client:
+            for definition in (*read_definitions(ALL), *read_definitions((NETWORK_ATTACHMENTS,))):
+                await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+            for name in (SYSTEM, TENANT_NAMESPACE, OTHER_NAMESPACE):
+                await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"berth.dev/tenant": "tenant1"}}})
+            await eventually(lambda: _is_served(client, TENANT_RULES))
+            stored: Counter[Resource] = Counter()
+            for resource, obj in (*poison_objects(), *digits_objects()):
+                stored[resource] += await _accepted(client, resource, obj)
+            assert stored[TENANT_RULES] > EACH
+            assert stored[APP_WRAPPERS] > EACH
+            yield client
+
+
+async def _is_served(client: KubeClient, resource: Resource) -> bool:
+    try:
+        await client.list_page(resource, limit=1)
+    except ApiError:
+        return False
+    return True
+
+
+async def _accepted(client: KubeClient, resource: Resource, obj: JSON) -> bool:
+    namespace = obj["metadata"].get("namespace")
+    try:
+        await client.create(resource, obj, namespace=namespace)
+    except ApiError as error:
+        if error.status not in _REFUSALS:
+            raise
+        return False
+    if status := obj.get("status"):
+        with contextlib.suppress(ApiError):
+            await client.patch(
+                resource,
+                obj["metadata"]["name"],
+                {"status": status},
+                namespace=namespace,
+                subresource="status",
+                patch_type="merge",
+            )
+    return True
+
+
+@pytest.mark.conformance
+@pytest.mark.skipif(not ASSETS, reason="a real API server: KUBEBUILDER_ASSETS")
+async def test_two_controllers_on_a_real_api_server_outlive_poison_and_a_stopped_leader(tmp_path: Path) -> None:
+    """The leader is frozen as by SIGSTOP, the other takes over; the first goes on later and ends, or follows."""
+    async with _poisoned_api_server(tmp_path) as client:
+        kubeconfig = tmp_path / "poisoned" / "admin.kubeconfig"
+        flags = (f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", "--health-check-port=0")
+        replicas = [Berth("controller", *flags, f"--controllers={CONTROLLERS}") for _ in range(2)]
+        try:
+            for replica in replicas:
+                await replica.until_ready()
+            await _workload_served(client, "before")
+            await _digits_reported(client)
+            (leader,) = [replica for replica in replicas if replica.event("leading")]
+            leader.process.send_signal(signal.SIGSTOP)
+            await _workload_served(client, "meanwhile")
+            leader.process.send_signal(signal.SIGCONT)
+            await _workload_served(client, "after")
+            (other,) = [replica for replica in replicas if replica is not leader]
+            assert other.returncode is None, other.lines[-5:]
+            assert (await other.get("/metrics"))[0] == 200
+        finally:
+            for replica in replicas:
+                await replica.end(signal.SIGKILL)
