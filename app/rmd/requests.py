@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from app.rmd.cores import MOST_RANGES, cores_in, count_ranges, parse_mask
+from app.rmd.cores import MOST_RANGES, Range, cores_in, count_ranges, parse_ranges
 from app.text import quoted
 from app.wire import JSON
 
@@ -104,16 +104,17 @@ def _bounded(value: T, name: str, most: int, found: _Findings) -> T:
 
 
 def _cores(spec: JSON, name: str, found: _Findings) -> frozenset[int]:
-    mask, texts = 0, spec.get(name) or ()
+    ranges: list[Range] = []
+    texts = spec.get(name) or ()
     if (count := count_ranges(texts)) > MOST_RANGES:
         found.problems.append(f"spec.{name}: want at most {MOST_RANGES} cores and ranges, got {count}")
         return frozenset()
     for index, text in enumerate(texts):
         try:
-            mask |= parse_mask(text)
+            ranges += parse_ranges(text)
         except ValueError as error:
             found.problems.append(f"spec.{name}[{index}]: {error}")
-    return cores_in(mask)
+    return cores_in(ranges)
 
 
 def _check_cores(spec: JSON, request: Request, found: _Findings) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set
-from app.appwrappers.podsets.shapes import metadata_problem
+from app.appwrappers.podsets.shapes import is_text_map, metadata_problem
 from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kube.owners import controller_of
 from app.pace import step
@@ -139,6 +139,9 @@ def _declared_problem(said: Any) -> str:
     replicas = said.get("replicas", 1)
     if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0):
         return f".replicas: want an integer that is 0 or more, got {quoted(str(replicas))}"
+    annotations = said.get("annotations")
+    if annotations is not None and not is_text_map(annotations):
+        return f".annotations: want texts by names, got {quoted(str(annotations))}"
     return ""
 
 

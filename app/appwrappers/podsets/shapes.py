@@ -39,6 +39,11 @@ def usable_status(status: Any) -> JSON:
     }
 
 
+def is_text_map(value: Any) -> bool:
+    """Texts by names, as annotations are."""
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
@@ -51,7 +56,7 @@ def _is_pod_set(value: Any) -> bool:
     if not isinstance(value, dict) or not _is_text(value.get("path")):
         return False
     replicas, annotations = value.get("replicas"), value.get("annotations")
-    return (replicas is None or _is_count(replicas)) and isinstance(annotations, dict | None)
+    return (replicas is None or _is_count(replicas)) and (annotations is None or is_text_map(annotations))
 
 
 def _is_component_status(value: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.rmd.cores import cores_in, parse_cores, parse_mask
+from app.rmd.cores import cores_in, parse_cores, parse_ranges
 from app.rmd.daemon.wire import Malformed
 
 MOST_WAYS = 32
@@ -54,7 +54,7 @@ def _cache(name: str, one: Any) -> Cache:
 
 
 def _ways(text: str) -> frozenset[int]:
-    mask = parse_mask(text)
-    if mask.bit_length() > MOST_WAYS:
+    ranges = parse_ranges(text)
+    if ranges and ranges[-1][1] >= MOST_WAYS:
         raise ValueError(f"want ways below {MOST_WAYS}")
-    return cores_in(mask)
+    return cores_in(ranges)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from app.rmd.cores import cores_in, parse_mask, ranges_of
+from app.rmd.cores import cores_in, parse_ranges, ranges_of
 from app.rmd.requests import Settings
 from app.wire import JSON
 
@@ -117,13 +117,10 @@ def _same_ratio(one: float | None, other: float | None) -> bool:
 
 
 def _cores(items: tuple[str, ...]) -> frozenset[int] | None:
-    mask = 0
     try:
-        for item in items:
-            mask |= parse_mask(item)
+        return cores_in(part for item in items for part in parse_ranges(item))
     except ValueError:
         return None
-    return cores_in(mask)
 
 
 def _text(value: Any) -> str:

@@ -21,6 +21,7 @@ KNOWN = (
     ("objects: uvssecrets", "UPDATE", "spec.object.metadata.labels wrong keys", 256),
     ("appwrappers: appwrappers", "CREATE", "metadata.annotations keys", 256),
     ("rmdworkloads: rmdworkloads", "CREATE", "spec.coreIds same items", 1024),
+    ("rmdworkloads: rmdworkloads", "CREATE", "spec.coreIds items", 11),
     ("claim-status: resourceclaims/status", "UPDATE", "status.devices items", 1024),
 )
 """What cost more once: kind, operation, what grows, KiB."""

@@ -164,6 +164,13 @@ def test_what_is_right_is_let_through(components: list[JSON]) -> None:
             wrapped(other(template={"spec": CONTAINERS}), {"path": "template.spec.template", "replicas": -1}),
             f"{AT}.podSets[0].replicas: want an integer that is 0 or more, got '-1'",
         ),
+        *(
+            (
+                wrapped(pod(), {"path": "template", "annotations": annotations}),
+                f"{AT}.podSets[0].annotations: want texts by names, got {shown}",
+            )
+            for annotations, shown in ((["x", "y"], "\"['x', 'y']\""), ({"a": 1}, "\"{'a': 1}\""), ("text", "'text'"))
+        ),
         (wrapped(deployment(replicas=-1)), f"{AT}.template.spec.template: want 0 replicas or more, got -1"),
         (
             wrapped(set_at(pod(), {"workload.codeflare.dev/appwrapper": "b"}, "metadata", "labels")),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.rmd.cores import MOST_CORES, parse_cores, ranges_of
+from app.rmd.cores import MOST_CORES, parse_cores, parse_ranges, ranges_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,17 @@ def test_writes_one_text_for_each_range() -> None:
 def test_reads_what_it_writes(cores: set[int]) -> None:
     assert parse_cores(",".join(ranges_of(cores))) == cores
     assert all("," not in text for text in ranges_of(cores))
+
+
+PARTS = st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 5))
+
+
+@given(st.lists(PARTS, max_size=12))
+def test_cores_are_those_of_sets(parts: list[tuple[bool, int, int]]) -> None:
+    """`^` takes away wherever it stands."""
+    text = ",".join(f"{'^' if taken else ''}{first}-{first + more}" for taken, first, more in parts)
+    sets = [(taken, set(range(first, first + more + 1))) for taken, first, more in parts]
+    given = set().union(*(cores for taken, cores in sets if not taken))
+    assert parse_cores(text) == given.difference(*(cores for taken, cores in sets if taken))
+    ranges = parse_ranges(text)
+    assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(ranges))

@@ -108,7 +108,7 @@ def test_many_ranges_are_read_at_once() -> None:
 
 @pytest.mark.parametrize("field", ["coreIds", "reservedCoreIds"])
 def test_no_range_is_read_of_more_than_there_may_be(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "parse_mask", None)  # a call would raise TypeError
+    monkeypatch.setattr(requests, "parse_ranges", None)  # a call would raise TypeError
     texts = {"coreIds": [], field: ["1", ",".join(["0-8190"] * 200_000)]}
     asked = spec(**rdt((2, 2)), allCores=field != "coreIds", **texts)
     assert read_spec(asked).problems == (f"spec.{field}: want at most 8192 cores and ranges, got 200001",)
