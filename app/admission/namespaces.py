@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from app.errors import Transient
+from app.errors import Denied, Transient
 from app.kube.lookup import Lookup
 
 T = TypeVar("T")
 
 
 class Namespaces(Generic[T]):
-    """Namespaces as a lookup shows them. Never guesses: one that cannot be read is an error."""
+    """Namespaces as a lookup shows them. Never guesses: one that cannot be read or is missing is an error."""
 
     def __init__(self, lookup: Lookup[T]) -> None:
         self._lookup = lookup
@@ -21,12 +21,18 @@ class Namespaces(Generic[T]):
         return self._lookup.cached("", namespace)
 
     async def find(self, namespace: str) -> T:
-        """As `cached`, but reads what the cache lacks. Raises Transient where that fails.
+        """As `cached`, but reads what the cache lacks. Raises Transient where that fails, Denied where there is none.
 
-        A namespace that does not exist is such a case: a Pod is being created in it, so the read came too early.
+        The GET is not answered from a cache of the API server, and the server looks the namespace up before it asks a
+        webhook. So a namespace that is not found is gone, as for the server's own plugin NamespaceLifecycle.
         """
         found = await self._lookup.find("", namespace)
-        if found is None:
-            why = "it was not found" if self._lookup.connected else "there is no connection to the cluster yet"
-            raise Transient(f"could not read namespace {namespace}: {why}")
-        return found
+        if found is not None:
+            return found
+        if not self._lookup.connected:
+            raise Transient(f"could not read namespace {namespace}: there is no connection to the cluster yet")
+        raise Denied(
+            f"metadata.namespace: namespace {namespace} was not found; create it first, or name one that exists",
+            reason="NamespaceNotFound",
+            code=404,
+        )

@@ -9,7 +9,7 @@ import pytest
 
 from app.admission.namespaces import Namespaces
 from app.admission.parts import Caches
-from app.errors import ApiError, Transient
+from app.errors import ApiError, Denied, Transient
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES
@@ -100,19 +100,28 @@ async def test_a_miss_is_read_once_for_all_who_wait_and_not_remembered() -> None
 @pytest.mark.parametrize(
     "error",
     [
-        None,
         ApiError("forbidden", status=403, reason="Forbidden"),
         ApiError("refused", status=0),
         Transient("broken"),
         TimeoutError(),
     ],
 )
-async def test_what_cannot_be_read_is_transient(error: Exception | None) -> None:
-    """Also a namespace that is not there (yet)."""
+async def test_what_cannot_be_read_is_transient(error: Exception) -> None:
     names, _ = lookup(client=Recording(error=error))
     with pytest.raises(Transient, match="could not read namespace new: ") as caught:
         await names.find("new")
     assert not isinstance(caught.value, ApiError)
+
+
+async def test_a_namespace_that_does_not_exist_is_denied_until_it_does() -> None:
+    """With HTTP 404, as the plugin NamespaceLifecycle of an API server answers."""
+    client = Recording()
+    names, _ = lookup(client=client)
+    with pytest.raises(Denied, match=r"^metadata\.namespace: namespace new was not found; create it first") as caught:
+        await names.find("new")
+    assert (caught.value.reason, caught.value.code) == ("NamespaceNotFound", 404)
+    client.objects["new"] = namespace("new")
+    assert await names.find("new") == ""
 
 
 async def test_the_delay_that_the_server_asks_for_is_kept() -> None:
