@@ -70,3 +70,8 @@ def ranges_of(cores: Iterable[int]) -> tuple[str, ...]:
         else:
             found.append((core, core))
     return tuple(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def numbers_of(cores: Iterable[int]) -> tuple[str, ...]:
+    """The cores as ascending numbers, one text each."""
+    return tuple(map(str, sorted(set(cores))))

@@ -43,7 +43,7 @@ def desired(
             found.unknown.append(one)
         else:
             cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
-            found.wanted.append(Wanted(one.key, one.created, cores, request.settings, known))
+            found.wanted.append(Wanted(one.key, one.created, cores, request.settings, known, request.numbered))
     return found
 
 

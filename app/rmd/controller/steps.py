@@ -21,7 +21,7 @@ async def carry_out(daemon: Daemon, plan: Plan) -> dict[Key, str]:
         if one.key in refused:
             continue
         try:
-            await daemon.reserve(body_of(one.uuid, one.cores, one.settings))
+            await daemon.reserve(body_of(one.uuid, one.core_ids, one.settings))
         except Refused as error:
             refused[one.key] = error.text
     for text in refused.values():

@@ -6,10 +6,11 @@ A daemon calls a reservation a workload.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.rmd.cores import cores_in, parse_mask, ranges_of
+from app.rmd.cores import cores_in, parse_mask
 from app.rmd.requests import Settings
 from app.wire import JSON
 
@@ -41,9 +42,9 @@ class Reservation:
         return self.id.isascii() and self.id.isdigit()
 
 
-def body_of(uuid: str, cores: frozenset[int], settings: Settings) -> JSON:
-    """The body of a POST."""
-    body: JSON = {"uuid": uuid, "core_ids": list(ranges_of(cores))}
+def body_of(uuid: str, core_ids: Sequence[str], settings: Settings) -> JSON:
+    """The body of a POST. A daemon reads a text of `core_ids` with commas for cache ways, and not for P-states."""
+    body: JSON = {"uuid": uuid, "core_ids": list(core_ids)}
     if settings.policy:
         body["policy"] = settings.policy
     rdt: JSON = {}

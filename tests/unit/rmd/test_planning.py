@@ -20,7 +20,7 @@ def wanted(name: str, cores: set[int], settings: Settings = CACHE, *, created: s
 
 def held(one: Wanted, number: int, *, cos: str = "", **changes: Any) -> Reservation:
     """What a daemon says of a request that it took."""
-    body = body_of(one.uuid, one.cores, one.settings)
+    body = body_of(one.uuid, one.core_ids, one.settings)
     said = {**body, "id": str(number), "cos_name": cos or f"COS{number}", "status": "Successful", "origin": "REST"}
     return replace(read_reservation(said), **changes)
 
@@ -108,13 +108,13 @@ def test_the_shared_pool_has_one_class_for_all() -> None:
 
 def test_the_body_has_nothing_that_is_not_set() -> None:
     settings = Settings(cache=(2, 2), mbps=5000, ratio=1.5, monitoring="on")
-    assert body_of("ns/a", frozenset({0, 1, 2, 6}), settings) == {
+    assert body_of("ns/a", ("0-2", "6"), settings) == {
         "uuid": "ns/a",
         "core_ids": ["0-2", "6"],
         "rdt": {"cache": {"max": 2, "min": 2}, "mba": {"mbps": 5000}},
         "plugins": {"pstate": {"ratio": 1.5, "monitoring": "on"}},
     }
-    assert body_of("ns/a", frozenset({4}), Settings(policy="gold")) == {
+    assert body_of("ns/a", ("4",), Settings(policy="gold")) == {
         "uuid": "ns/a",
         "core_ids": ["4"],
         "policy": "gold",
