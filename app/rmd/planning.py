@@ -22,7 +22,7 @@ from app.rmd.requests import Settings
 class Wanted:
     """A reservation that a node should have. `known` is the id that the status of the RmdWorkload has.
 
-    `numbered`: the RmdWorkload names each core alone.
+    `numbered`: the RmdWorkload names each core alone. `last`: its request had no answer, and is made after all others.
     """
 
     key: Key
@@ -31,6 +31,7 @@ class Wanted:
     settings: Settings
     known: str = ""
     numbered: bool = False
+    last: bool = False
 
     @property
     def uuid(self) -> str:
@@ -44,10 +45,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """An RmdWorkload that should have nothing on the node any more."""
+    """An RmdWorkload that should have nothing on the node any more. `last` as of a Wanted."""
 
     key: Key
     known: str = ""
+    last: bool = False
 
     @property
     def uuid(self) -> str:

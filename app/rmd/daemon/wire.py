@@ -69,7 +69,8 @@ def body_of(uuid: str, core_ids: Sequence[str], settings: Settings) -> JSON:
 def read_reservation(document: Any) -> Reservation:
     """Raises Malformed."""
     try:
-        rdt, pstate = document.get("rdt") or {}, (document.get("plugins") or {}).get("pstate") or {}
+        rdt = document.get("rdt") or {}
+        ratio, monitoring = _pstate(document.get("plugins"))
         cache, mba = rdt.get("cache") or {}, rdt.get("mba") or {}
         core_ids = tuple(_text(item) for item in document.get("core_ids") or ())
         return Reservation(
@@ -81,8 +82,8 @@ def read_reservation(document: Any) -> Reservation:
                 cache=(_number(cache["max"]), _number(cache.get("min", 0))) if "max" in cache else None,
                 percentage=_number(mba["percentage"]) if mba.get("percentage") else None,
                 mbps=_number(mba["mbps"]) if mba.get("mbps") else None,
-                ratio=float(pstate["ratio"]) if pstate.get("ratio") else None,
-                monitoring=_text(pstate.get("monitoring")),
+                ratio=ratio,
+                monitoring=monitoring,
             ),
             status=_text(document.get("status")),
             cos=_text(document.get("cos_name")),
@@ -99,6 +100,15 @@ def read_reservations(document: Any) -> tuple[Reservation, ...]:
     if not isinstance(document, list):
         raise Malformed("want a list of workloads")
     return tuple(read_reservation(one) for one in document)
+
+
+def _pstate(plugins: Any) -> tuple[float | None, str]:
+    """Ratio and monitoring. A daemon keeps of plugins what any client sends: what cannot be read is no number."""
+    try:
+        said = (plugins or {}).get("pstate") or {}
+        return float(said["ratio"]) if said.get("ratio") else None, _text(said.get("monitoring"))
+    except (AttributeError, TypeError, ValueError):
+        return math.nan, ""
 
 
 def holds(reservation: Reservation, cores: frozenset[int], settings: Settings) -> bool:

@@ -70,7 +70,9 @@ async def test_what_happened_while_it_was_down(on_node: Node) -> None:
     await on_node.run("new", container(cpu="1"))
     again = await on_node.run("changed", container(cpu="3"))
     async with on_node.agent():
-        await eventually(lambda: on_node.cores() == {"changed-rmd-workload-c": ["2", "3", "4"], "new-rmd-workload-c": ["1"]})
+        await eventually(
+            lambda: on_node.cores() == {"changed-rmd-workload-c": ["2", "3", "4"], "new-rmd-workload-c": ["1"]}
+        )
     (found,) = [one for one in on_node.cluster.stored(RMD_WORKLOADS) if one["metadata"]["name"].startswith("changed")]
     assert found["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]
 

@@ -122,7 +122,9 @@ async def test_other_words_for_the_same_cores_change_nothing(cluster: RmdCluster
         assert cluster.states("a")["n1"]["coreIds"] == ["1-2", "4"]
         await cluster.reserve("b", "n1", coreIds=["9", "8"])
         await cluster.says("b", "Reserved")
-        rows = await eventually(lambda: cluster.status(RMD_NODE_STATES, "rmd-node-state-n1")["workloads"], lambda found: "b" in found)
+        rows = await eventually(
+            lambda: cluster.status(RMD_NODE_STATES, "rmd-node-state-n1")["workloads"], lambda found: "b" in found
+        )
         assert {name: row["Core IDs"] for name, row in rows.items()} == {"a": "1-2,4", "b": "8,9"}
 
 

@@ -121,6 +121,16 @@ def test_the_body_has_nothing_that_is_not_set() -> None:
     }
 
 
+@pytest.mark.parametrize("plugins", [[1], {"pstate": 5}, {"pstate": {"ratio": "fast"}}, {"pstate": {"monitoring": 1}}])
+def test_plugins_that_another_client_sent_hold_up_no_reservation(plugins: Any) -> None:
+    """A daemon keeps of them whatever it was sent; ids, cores and ways have the types of its own API."""
+    (read,) = read_reservations(
+        [{"id": "1", "uuid": "ns/a", "core_ids": ["0-1"], "origin": "REST", "plugins": plugins}]
+    )
+    assert (read.id, read.cores) == ("1", frozenset({0, 1}))
+    assert steps(plan_node([A], [], [read])) == (["1"], ["a"], [])
+
+
 @pytest.mark.parametrize(
     "said",
     [None, "text", {}, [1], [{"id": 5}], [{"core_ids": [4]}], [{"rdt": [1]}], [{"rdt": {"cache": {"max": "2"}}}], [[]]],
