@@ -113,7 +113,7 @@ async def test_an_rmd_config_for_very_many_nodes() -> None:
     sent = Sent()
     config = stored_config({"metadata": {**METADATA, "name": "rmdconfig"}})
     assert config is not None
-    await ConfigSync(sent.client, cast("Caches", None), lambda: NOW)._say(
+    await ConfigSync(sent.client, cast("Caches", None), lambda: NOW, namespace="default")._say(
         config, [f"n-{n}" for n in range(100_000)], ""
     )
     assert size(sent.status) < ROOM
