@@ -122,6 +122,11 @@ class ApiError(Transient):
         return self.status in (400, 413, 422)
 
     @property
+    def about_object(self) -> bool:
+        """The API server does not take this object; it may take the next one."""
+        return self.rejected or self.status in (403, 404, 409)
+
+    @property
     def too_large(self) -> bool:
         """The object has more bytes, or a field more items, than the API server takes."""
         text = str(self).partition(f"HTTP {self.status}: ")[2]

@@ -72,7 +72,7 @@ async def replay(urls: list[str], size: Size) -> float:
 
     async def fill(session: aiohttp.ClientSession, node: int, url: str) -> None:
         for core in range(size.each):
-            body = body_of(uuid_of("default", f"n{node}-{core}"), frozenset({core}), settings)
+            body = body_of(uuid_of("default", f"n{node}-{core}"), [str(core)], settings)
             async with session.post(f"{url}/v1/workloads", json=body) as answer:
                 await answer.read()
                 if answer.status != 201:

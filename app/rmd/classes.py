@@ -88,6 +88,11 @@ class Classes(_Part):
     def key(self) -> str:
         return KEYS[self.annotations]
 
+    @property
+    def pod_key(self) -> str:
+        """The annotation with the class of all containers that have none of their own."""
+        return self.key.removesuffix("container.") + "pod"
+
     def __str__(self) -> str:
         return ", ".join(map(str, self.classes)) or "none"
 

@@ -93,3 +93,8 @@ def ranges_of(cores: Iterable[int]) -> tuple[str, ...]:
     """
     ranges = _merged((core, core) for core in cores)
     return tuple(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def numbers_of(cores: Iterable[int]) -> tuple[str, ...]:
+    """The cores as ascending numbers, one text each."""
+    return tuple(map(str, sorted(set(cores))))

@@ -65,9 +65,11 @@ PERMISSIONS: Permissions = {
         Permission("cluster", "", ("nodes",), ("list", "watch")),
         Permission("rmd", "", ("pods",), ("list", "watch")),
         Permission("rmd", "", ("secrets",), READ, names=("{rmd_client_certificate}",)),
-        Permission("rmd", _GROUP, (RMD_CONFIGS.plural,), READ),
+        # Everywhere: one that counts for nothing says so in its status.
+        Permission("cluster", _GROUP, (RMD_CONFIGS.plural,), READ),
+        Permission("cluster", _GROUP, (f"{RMD_CONFIGS.plural}/status",), ("patch",)),
         Permission("rmd", _GROUP, (RMD_NODE_STATES.plural,), (*READ, "create", "delete")),
-        Permission("rmd", _GROUP, (f"{RMD_CONFIGS.plural}/status", f"{RMD_NODE_STATES.plural}/status"), ("patch",)),
+        Permission("rmd", _GROUP, (f"{RMD_NODE_STATES.plural}/status",), ("patch",)),
         Permission("rmd", "apps", ("daemonsets",), (*READ, "create", "patch", "delete")),
         Permission("release", "", ("configmaps",), READ, names=("{rmd_daemon_sets}",)),
     ),

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from app.kube.store import Key
+from app.rmd.cores import numbers_of, ranges_of
 from app.rmd.daemon.wire import REST, Reservation, holds
 from app.rmd.model import uuid_of
 from app.rmd.requests import Settings
@@ -19,25 +20,36 @@ from app.rmd.requests import Settings
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A reservation that a node should have. `known` is the id that the status of the RmdWorkload has."""
+    """A reservation that a node should have. `known` is the id that the status of the RmdWorkload has.
+
+    `numbered`: the RmdWorkload names each core alone. `last`: its request had no answer, and is made after all others.
+    """
 
     key: Key
     created: str
     cores: frozenset[int]
     settings: Settings
     known: str = ""
+    numbered: bool = False
+    last: bool = False
 
     @property
     def uuid(self) -> str:
         return uuid_of(*self.key)
 
+    @property
+    def core_ids(self) -> tuple[str, ...]:
+        """The cores as the daemon is sent them, and shows them then: numbers or ranges, as the RmdWorkload has them."""
+        return numbers_of(self.cores) if self.numbered else ranges_of(self.cores)
+
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """An RmdWorkload that should have nothing on the node any more."""
+    """An RmdWorkload that should have nothing on the node any more. `last` as of a Wanted."""
 
     key: Key
     known: str = ""
+    last: bool = False
 
     @property
     def uuid(self) -> str:

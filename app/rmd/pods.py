@@ -14,7 +14,7 @@ from app.kube.names import shorten
 from app.kube.owners import controller_reference
 from app.kube.quantity import QuantityError, parse, parse_integer
 from app.kube.resources import PODS
-from app.rmd.cores import ranges_of
+from app.rmd.cores import numbers_of
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.rmd.requests import read_spec
 from app.text import quoted
@@ -81,7 +81,10 @@ def workload_name(pod: str, container: str) -> str:
 
 
 def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
-    """The RmdWorkload of a container on the cores that it got. The Pod owns it, so that it goes with the Pod."""
+    """The RmdWorkload of a container on the cores that it got. The Pod owns it, so that it goes with the Pod.
+
+    Each core stands alone, as the operator has it: its users read them out of `spec.coreIds`.
+    """
     metadata = pod["metadata"]
     return RMD_WORKLOADS.body(
         {
@@ -89,7 +92,7 @@ def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
             "namespace": metadata["namespace"],
             "ownerReferences": [controller_reference(PODS, metadata["name"], metadata["uid"])],
         },
-        spec={**asked.spec, "coreIds": list(ranges_of(cores)), "nodes": [pod["spec"]["nodeName"]]},
+        spec={**asked.spec, "coreIds": list(numbers_of(cores)), "nodes": [pod["spec"]["nodeName"]]},
     )
 
 

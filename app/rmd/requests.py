@@ -51,12 +51,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The spec of an RmdWorkload. `cores` are those that it names, `reserved` those that `all_cores` leaves out."""
+    """The spec of an RmdWorkload. `cores` are those that it names, `reserved` those that `all_cores` leaves out.
+
+    `numbered`: it names each core alone, and no range.
+    """
 
     settings: Settings
     all_cores: bool = False
     cores: frozenset[int] = frozenset()
     reserved: frozenset[int] = frozenset()
+    numbered: bool = False
     nodes: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,6 +88,7 @@ def read_spec(spec: JSON) -> Read:
         all_cores=bool(spec.get("allCores")),
         cores=_cores(spec, "coreIds", found),
         reserved=_cores(spec, "reservedCoreIds", found),
+        numbered=not spec.get("allCores") and "".join(spec.get("coreIds") or ()).isdecimal(),
         nodes=_nodes(spec, found),
         node_selector=_selector(spec, found),
     )

@@ -13,6 +13,49 @@ RDT = {"feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"}
 OPERATOR, AGENT = "intel-rmd-operator", "intel-rmd-node-agent"
 
 
+_READ = ["get", "list", "watch"]
+_WRITE = [*_READ, "patch", "create", "update"]
+_OWN = [*_WRITE, "delete"]
+_CORE = [
+    "pods",
+    "services",
+    "services/finalizers",
+    "endpoints",
+    "persistentvolumeclaims",
+    "events",
+    "configmaps",
+    "secrets",
+]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> JSON:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+_KINDS = ["rmdworkloads", "rmdnodestates", "rmdconfigs"]
+_RULES: dict[tuple[str, str], list[JSON]] = {
+    ("", OPERATOR): [
+        _rule("", _CORE, _OWN),
+        _rule("apps", ["deployments", "daemonsets", "replicasets", "statefulsets"], _OWN),
+        _rule("monitoring.coreos.com", ["servicemonitors"], ["get", "create"]),
+        _rule("apps", ["deployments/finalizers"], ["update"]) | {"resourceNames": [OPERATOR]},
+        _rule("intel.com", ["*", *_KINDS], _OWN),
+    ],
+    ("", AGENT): [_rule("", _CORE, _OWN), _rule("intel.com", ["*", *_KINDS], _OWN)],
+    ("Cluster", OPERATOR): [
+        _rule("", ["nodes", "nodes/status"], [*_READ, "patch", "update"]),
+        _rule("", ["pods"], _WRITE),
+        _rule("intel.com", _KINDS, _WRITE),
+        _rule("apps", ["daemonsets"], _WRITE),
+    ],
+    ("Cluster", AGENT): [
+        _rule("", ["namespaces"], _READ),
+        _rule("", ["pods"], _WRITE),
+        _rule("intel.com", ["rmdworkloads"], _WRITE),
+    ],
+}
+
+
 def create(kubectl: Kubectl, *bodies: JSON) -> None:
     """All at once; in namespace default where they name none."""
     kubectl.run("create", "-f", "-", stdin="\n---\n".join(map(json.dumps, bodies)))
@@ -42,17 +85,21 @@ def rmd_workload(name: str, *nodes: str, namespace: str = "default", **spec: Any
 
 
 def definitions_of_the_operator() -> list[JSON]:
-    """As v1: with the fields and the required ones of v0.3, as far as objects in tests have them."""
+    """Those of deploy/crds of v0.3 (0609baf) as v1, the version that API servers serve: fields, and required ones."""
     text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
     labels = {"type": "object", "additionalProperties": text}
     ways = {"type": "object", "properties": {"max": {"type": "integer"}, "min": {"type": "integer"}}}
-    rdt = {"type": "object", "properties": {"cache": ways}}
+    units = {"type": "object", "properties": {"mbps": {"type": "integer"}, "percentage": {"type": "integer"}}}
+    rdt = {"type": "object", "properties": {"cache": ways, "mba": units}}
+    pstate = {"type": "object", "properties": {"monitoring": text, "ratio": text}}
+    plugins = {"type": "object", "properties": {"pstate": pstate}}
     state = dict.fromkeys(("response", "id", "cosName", "status", "policy"), text)
-    state |= {"coreIds": {**texts, "nullable": True}, "rdt": rdt}
+    state |= {"coreIds": {**texts, "nullable": True}, "rdt": rdt, "plugins": plugins}
     states = {"type": "object", "additionalProperties": {"type": "object", "properties": state}}
     rows = {"type": "object", "additionalProperties": labels}
     config = {"rmdImage": text, "rmdNodeSelector": labels, "deployNodeAgent": {"type": "boolean"}}
     workload = {"coreIds": texts, "nodes": texts, "nodeSelector": labels, "policy": text, "rdt": rdt}
+    workload |= {"allCores": {"type": "boolean"}, "reservedCoreIds": texts, "plugins": plugins}
     node_state = _properties({"node": text, "nodeUid": text}, {"workloads": rows})
     node_state["spec"]["required"], node_state["status"]["required"] = ["node", "nodeUid"], ["workloads"]
     only = {"type": "object", "properties": {"name": {"type": "string", "pattern": "^rmdconfig$"}}}
@@ -64,7 +111,10 @@ def definitions_of_the_operator() -> list[JSON]:
 
 
 def what_the_operator_installs() -> list[JSON]:
-    """Its Deployment and the accounts; an RmdConfig as its user wrote it."""
+    """Those of deploy of v0.3 (0609baf): its Deployment, the accounts with their rights, and deploy/rmdconfig.yaml.
+
+    A current API server wants a namespace in the subjects of RoleBindings, which rbac.yaml leaves out there.
+    """
     template = {"metadata": {"labels": {"name": OPERATOR}}, "spec": _container(OPERATOR, OPERATOR)}
     spec = {"replicas": 1, "selector": {"matchLabels": {"name": OPERATOR}}, "template": template}
     found: list[JSON] = [
@@ -76,11 +126,15 @@ def what_the_operator_installs() -> list[JSON]:
         found.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(name)})
         for scope in ("", "Cluster"):
             metadata = _named(name) if not scope else {"name": name}
-            rule = {"apiGroups": ["intel.com"], "resources": ["rmdworkloads"], "verbs": ["*"]}
             referred = {"apiGroup": group, "kind": f"{scope}Role", "name": name}
             subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
             found += [
-                {"apiVersion": f"{group}/v1", "kind": f"{scope}Role", "metadata": metadata, "rules": [rule]},
+                {
+                    "apiVersion": f"{group}/v1",
+                    "kind": f"{scope}Role",
+                    "metadata": metadata,
+                    "rules": _RULES[scope, name],
+                },
                 {"apiVersion": f"{group}/v1", "kind": f"{scope}RoleBinding", "metadata": metadata}
                 | {"roleRef": referred, "subjects": [subject]},
             ]

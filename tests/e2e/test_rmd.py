@@ -79,6 +79,15 @@ def test_the_page(reader: Reader, kubectl: Kubectl, served: Daemons) -> None:
     assert state["rdt"] == {"cache": {"max": 2, "min": 2}, "mba": {"percentage": 50}}
     rows = wait_until(lambda: kubectl.get("rmdnodestate", "rmd-node-state-worker-1")["status"].get("workloads"))
     assert rows["guaranteed"]["Cos Name"] == state["cosName"]
+    wide = kubectl.run("get", "rmdworkloads", "guaranteed", "-o", "wide").splitlines()
+    assert wide[0].split() == ["NAME", "READY", "REASON", "AGE", "NODES", "CORES", "MESSAGE"]
+    assert '["worker-1"]' in wide[1]
+    assert '["0-3","6"]' in wide[1]
+    shown = kubectl.run("get", "rmdnodestates", "rmd-node-state-worker-1").splitlines()
+    assert [line.split()[:4] for line in shown] == [
+        ["NAME", "NODE", "CONNECTED", "RESERVATIONS"],
+        ["rmd-node-state-worker-1", "worker-1", "True", "1"],
+    ]
 
 
 def complaints(reader: Reader) -> list[JSON]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.e2e import rmd
 from tests.e2e.reader import Reader
 from tests.e2e.users import Kubectl
 from tests.support.rmd_thread import Background, daemons
-from tests.support.waiting import Refused, wait_until
+from tests.support.waiting import wait_until
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.e2e
@@ -69,7 +70,37 @@ def test_the_operator_is_replaced(reader: Reader) -> None:
         reader.follow("Remove the operator", CLUSTER, page=PAGE)
         left = "deployments,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"
         assert "intel-rmd" not in kubectl.run("get", left, "-n", "default", "-o", "name")
-        kubectl.run("delete", "rmdworkload", "batch", "--timeout=60s")
-        assert [one.uuid for one in daemon.workloads()] == ["latency"]
-        with pytest.raises(Refused, match="not found"):
-            kubectl.get("rmdworkload", "batch")
+        go_back(reader, kubectl, daemon)
+
+
+def go_back(reader: Reader, kubectl: Kubectl, daemon: Background) -> None:
+    """To a cluster in which nothing of Berth holds up the operator."""
+    way = {"cache": {"max": 1, "min": 1}}
+    made = rmd.rmd_workload("p-rmd-workload-c", NODE, coreIds=["5"], rdt=way)
+    made["metadata"]["labels"] = {"berth.dev/rmd-node": NODE}
+    rmd.create(kubectl, made, rmd.rmd_workload("late", NODE, coreIds=["6", "7"], rdt=way))
+    wait_until(lambda: {"default/late", "default/p-rmd-workload-c"} <= {one.uuid for one in daemon.workloads()})
+    names = (("batch", "default"), ("late", "default"), ("latency", "team-a"))
+    specs = {name: kubectl.get("rmdworkload", name, namespace)["spec"] for name, namespace in names}
+    reader.follow("Go back", CLUSTER, page=PAGE)
+    assert daemon.workloads() == []
+    listed = ("get", "rmdworkloads", "--all-namespaces", "-o", "name")
+    assert kubectl.run(*listed) == ""
+    webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies"
+    assert "berth" not in kubectl.run("get", webhooks, "-o", "name")
+    rmd.create(kubectl, *(one for one in rmd.what_the_operator_installs() if one["kind"] != "RmdConfig"))
+    printed = reader.follow("Let the operator reserve again", CLUSTER, page=PAGE)
+    assert sorted(line.split()[1] for line in printed.splitlines() if line[:7] in ("default", "team-a ")) == sorted(
+        specs
+    )
+    for name, namespace in names:
+        found = kubectl.get("rmdworkload", name, namespace)
+        assert found["spec"] == specs[name]
+        assert "finalizers" not in found["metadata"]
+        # What the operator writes fits into the definition that stays.
+        state = {"response": "Success: 201", "id": "1", "coreIds": None, "rdt": {"mba": {"percentage": 50}}}
+        patch = json.dumps({"status": {"workloadStates": {NODE: state}}})
+        written = ("patch", "rmdworkload", name, "-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
+        kubectl.run(*written)
+        kubectl.run("delete", "rmdworkload", name, "-n", namespace, "--timeout=60s")
+    assert kubectl.run(*listed) == ""

@@ -59,13 +59,15 @@ class Kind(StrEnum):
     """The connection is closed without an answer; the request has had its effect."""
     ERROR = "error"
     """500 with `text`, without effect."""
+    ENDED = "ended"
+    """The daemon ends without an answer. After `seconds` it runs again, as after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """What goes wrong with the requests of a method and a path; "" is any. `path` is the begin of the path.
 
-    `times` is how many requests are hit; None: all.
+    `body` is a part of the body. `times` is how many requests are hit; None: all.
     """
 
     kind: Kind
@@ -74,6 +76,7 @@ class Trouble:
     times: int | None = None
     seconds: float = 0.0
     text: str = "Internal error"
+    body: bytes = b""
 
-    def hits(self, method: str, path: str) -> bool:
-        return self.method in ("", method) and path.startswith(self.path) and self.times != 0
+    def hits(self, method: str, path: str, body: bytes) -> bool:
+        return self.method in ("", method) and path.startswith(self.path) and self.body in body and self.times != 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from app.devtools.listening import Listening
 from app.devtools.rmd.access import Tls
 from app.devtools.rmd.failures import Crash
-from app.devtools.rmd.faults import Trouble
+from app.devtools.rmd.faults import Kind, Trouble
 from app.devtools.rmd.handling import Handlers
 from app.devtools.rmd.routing import Answer, route, unknown
 from app.devtools.rmd.troubles import BEFORE, Connection, give, withhold
@@ -53,6 +54,7 @@ class Served:
         self.url = ""
         self._tls = tls
         self._clock = clock or utc_now
+        self._away_until = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
@@ -62,7 +64,14 @@ class Served:
         self.counts[method] += 1
         self.requests.append(Request(method, path, body, self._clock()))
         connection = Connection(scope["state"]["transport"], receive, send)
-        trouble = self._trouble(method, path)
+        trouble, now = self._trouble(method, path, body), asyncio.get_running_loop().time()
+        ends = trouble is not None and trouble.kind is Kind.ENDED
+        if trouble is not None and ends:
+            self.daemon.restart()
+            self._away_until = now + trouble.seconds
+        if ends or now < self._away_until:
+            await connection.cut()
+            return
         if trouble is not None and trouble.kind in BEFORE:
             await withhold(trouble, connection)
             return
@@ -73,9 +82,9 @@ class Served:
             return
         await give(trouble, answer, connection)
 
-    def _trouble(self, method: str, path: str) -> Trouble | None:
+    def _trouble(self, method: str, path: str, body: bytes) -> Trouble | None:
         for at, trouble in enumerate(self.troubles):
-            if trouble.hits(method, path):
+            if trouble.hits(method, path, body):
                 if trouble.times is not None:
                     self.troubles[at] = replace(trouble, times=trouble.times - 1)
                 return trouble

@@ -46,6 +46,8 @@ def give_classes(pod: JSON, classes: Classes) -> Given:
         given.problems += one.problems
         given.warnings += one.warnings
         _give(one, key, annotations.get(key) or None, classes, given)  # an empty one names no class
+        if key in given.classes and (whole := annotations.get(classes.pod_key)):
+            given.warnings += _overruled(classes.pod_key, whole, given.classes[key][0], one)
         _take(pod, one, given)
     given.warnings += astray(pod.get("spec") or {}, annotations, asking)
     return given
@@ -68,6 +70,14 @@ def _other(key: str, own: str, found: RdtClass | None, one: Wisher) -> Iterator[
     if found is None or found.name != own:
         wanted = f"class {quoted(found.name)} serves" if found else "no class of ours serves"
         yield f"metadata.annotations[{key}]: {quoted(own)} stays as it is; {wanted} {one.wish}"
+
+
+def _overruled(key: str, whole: str, found: RdtClass, one: Wisher) -> Iterator[str]:
+    if found.name != whole:
+        yield (
+            f"metadata.annotations[{key}]: {quoted(whole)} has no effect on container {one.container}: "
+            f"class {quoted(found.name)} serves {one.wish}, and the class of a container wins over that of the Pod"
+        )
 
 
 def _unserved(one: Wisher, key: str, found: RdtClass | None, classes: Classes) -> str:

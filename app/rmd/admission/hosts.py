@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.kube.quantity import parse_integer
+from app.kube.quantity import QuantityError, parse, parse_integer
 from app.kube.store import Store
 from app.rmd.model import L3_CACHE_WAYS
 from app.wire import JSON
@@ -13,15 +13,28 @@ from app.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """`ways` are all that Pods on the node can have together."""
+    """`ways` are all that Pods on the node can have together, `cpus` those of the machine; None: it does not say."""
 
     labels: Mapping[str, str]
     ways: int
+    cpus: int | None
 
 
 def stored_host(node: JSON) -> Host:
-    allocatable: JSON = (node.get("status") or {}).get("allocatable") or {}
-    return Host(dict(node["metadata"].get("labels") or {}), parse_integer(allocatable.get(L3_CACHE_WAYS, "0")))
+    status: JSON = node.get("status") or {}
+    allocatable, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
+    return Host(
+        labels=dict(node["metadata"].get("labels") or {}),
+        ways=parse_integer(allocatable.get(L3_CACHE_WAYS, "0")),
+        cpus=_cpus(capacity),
+    )
+
+
+def _cpus(capacity: JSON) -> int | None:
+    try:
+        return int(parse(capacity["cpu"])) or None
+    except (KeyError, QuantityError):
+        return None
 
 
 class Hosts:
@@ -38,6 +51,11 @@ class Hosts:
 
     def __bool__(self) -> bool:
         return len(self._store) > 0
+
+    def cpus_of(self, name: str) -> int | None:
+        """How many CPUs the machine has; None where it is not known."""
+        host = self._store.get("", name)
+        return host.cpus if host is not None else None
 
     def matches(self, name: str, selector: Mapping[str, str]) -> bool:
         """Whether there is a node of that name with these labels."""

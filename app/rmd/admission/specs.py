@@ -8,10 +8,14 @@ from app.kube.names import check_dns_subdomain, check_label_key, check_label_val
 from app.kube.owners import controller_of
 from app.pace import step
 from app.rmd.admission.hosts import Hosts
+from app.rmd.cores import ranges_of
 from app.rmd.pods import INFIX
 from app.rmd.requests import MOST_LABELS, Request
-from app.text import quoted
+from app.text import cut, quoted, several
 from app.wire import JSON
+
+_NAMED = 3
+"""Nodes that a warning names."""
 
 
 def workload_problems(request: Request) -> Iterator[str]:
@@ -45,6 +49,29 @@ def unknown_nodes(request: Request, hosts: Hosts) -> Iterator[str]:
         step()
         if node not in hosts:
             yield f"spec.nodes[{index}]: there is no node {node}"
+
+
+def missing_cores(request: Request, hosts: Hosts) -> Iterator[str]:
+    """Cores beyond the CPUs of nodes. No denial: CPUs that are offline have numbers, and are not counted."""
+    if request.all_cores or not request.cores:
+        return
+    last, lacking = max(request.cores), list[tuple[str, int]]()
+    for node in sorted(hosts.selected(request.node_selector)) if request.node_selector else request.nodes:
+        step()
+        cpus = hosts.cpus_of(node)
+        if cpus is not None and last >= cpus:
+            lacking.append((node, cpus))
+    if lacking:
+        shown = "; ".join(
+            f"{node} has {several(cpus, 'CPU')}, and no core {_beyond(request, cpus)}"
+            for node, cpus in lacking[:_NAMED]
+        )
+        more = f"; and {several(len(lacking) - _NAMED, 'more node')}" if len(lacking) > _NAMED else ""
+        yield f"spec.coreIds: want cores of the machine: {shown}{more}: nothing is reserved there"
+
+
+def _beyond(request: Request, cpus: int) -> str:
+    return cut(",".join(ranges_of(core for core in request.cores if core >= cpus)))
 
 
 def managed(obj: JSON) -> Iterator[str]:

@@ -9,7 +9,7 @@ from app.admission.review import Request, old_object, written_object
 from app.kube.store import Store
 from app.rmd.admission.hosts import Hosts
 from app.rmd.admission.overlaps import Held, neighbors, overlaps
-from app.rmd.admission.specs import config_problems, managed, unknown_nodes, workload_problems
+from app.rmd.admission.specs import config_problems, managed, missing_cores, unknown_nodes, workload_problems
 from app.rmd.model import GROUP, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.requests import read_spec
 from app.wire import JSON, encode_sorted
@@ -52,6 +52,7 @@ class RmdObjectCheck:
         if not problems:
             key = request.namespace, request.name or str(obj["metadata"].get("name") or "")
             warnings += unknown_nodes(read.request, self._hosts)
+            warnings += missing_cores(read.request, self._hosts)
             others = neighbors(read.request, self._held, self._hosts)
             warnings += overlaps(Held(key, read.request), others, self._hosts, home=home_of(request))
         return problems, warnings

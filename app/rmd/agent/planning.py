@@ -10,6 +10,7 @@ from typing import NamedTuple
 from app.rmd.agent.kubelet import Cores
 from app.rmd.agent.stored import Made, NodePod, node_labels
 from app.rmd.pods import Asked, workload_of
+from app.rmd.requests import read_spec
 from app.wire import JSON
 
 NO_RESERVATION, NO_CORES, SHARED = "NoCacheReservation", "NoExclusiveCores", "SharedCores"
@@ -84,8 +85,15 @@ def _plan_container(
         plan.create.append(wanted)
     elif there is not None and there.pod[1] != pod.uid:
         plan.wait = f"RmdWorkload {there.key[1]} of an earlier Pod has to go first"
-    elif there is not None and there.spec != wanted["spec"] and not there.deleting:
+    elif there is not None and not _alike(there.spec, wanted["spec"]) and not there.deleting:
         plan.update.append((there, wanted))
+
+
+def _alike(there: JSON, wanted: JSON) -> bool:
+    """Whether the specs differ in nothing but how they write the same cores: Berth wrote ranges of them before."""
+    if {**there, "coreIds": ()} != {**wanted, "coreIds": ()}:
+        return False
+    return read_spec(there).request.cores == read_spec(wanted).request.cores
 
 
 def _without_cores(

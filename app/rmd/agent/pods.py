@@ -13,6 +13,7 @@ from app.rmd.agent.caches import Caches
 from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
 from app.rmd.agent.planning import Note, PodPlan, plan_pod, shared_cores
 from app.rmd.agent.stored import Made, NodePod, stored_made
+from app.rmd.cores import ranges_of
 from app.rmd.model import RMD_WORKLOADS
 from app.rmd.writing import patch_same
 from app.wire import JSON
@@ -107,4 +108,5 @@ class PodSync:
 
 
 def _asks(workload: JSON) -> str:
-    return f"RmdWorkload {workload['metadata']['name']} asks for it on cores {','.join(workload['spec']['coreIds'])}"
+    cores = ",".join(ranges_of(map(int, workload["spec"]["coreIds"])))
+    return f"RmdWorkload {workload['metadata']['name']} asks for it on cores {cores}"

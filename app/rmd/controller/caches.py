@@ -85,7 +85,7 @@ class Caches:
             ),
             Reflector(client, NODES, self.nodes),
             Reflector(client, RMD_NODE_STATES, self.node_states, namespace=namespace),
-            Reflector(client, RMD_CONFIGS, self._configs, namespace=namespace, name=CONFIG_NAME),
+            Reflector(client, RMD_CONFIGS, self._configs),
             Reflector(client, DAEMON_SETS, self.daemon_sets, namespace=namespace),
             Reflector(client, CONFIG_MAPS, self._templates, namespace=own, name=templates),
             Reflector(client, SECRETS, secrets, namespace=namespace, name=secret),
@@ -95,8 +95,8 @@ class Caches:
         self.nodes.subscribe(lambda _event, key, _old, _new: self._node_changed(key[1]))
         self.node_states.subscribe(lambda _event, _key, old, new: self._node_state_changed(old, new))
         for store in (self.daemon_sets, self._templates):
-            store.subscribe(lambda *_change: wake_config(CONFIG_NAME))
-        self._configs.subscribe(lambda _event, _key, old, new: self._config_changed(old, new))
+            store.subscribe(lambda *_change: wake_config(namespace))
+        self._configs.subscribe(lambda _event, key, old, new: self._config_changed(key[0], old, new))
         secrets.subscribe(lambda *_change: self._wake_all())
 
     def waiting(self) -> list[str]:
@@ -105,7 +105,15 @@ class Caches:
 
     @property
     def config(self) -> Config | None:
-        return self._configs.get(self._namespace, CONFIG_NAME)
+        return self.config_in(self._namespace)
+
+    def config_in(self, namespace: str) -> Config | None:
+        """The RmdConfig of a namespace; that of the daemons' namespace alone counts."""
+        return self._configs.get(namespace, CONFIG_NAME)
+
+    def config_namespaces(self) -> set[str]:
+        """Those that have an RmdConfig, and the one that counts."""
+        return {self._namespace, *(config.key[0] for config in self._configs.values())}
 
     @property
     def templates(self) -> Mapping[str, str]:
@@ -157,7 +165,7 @@ class Caches:
 
     def _node_changed(self, node: str) -> None:
         self._wake_node(node)
-        self._wake_config(CONFIG_NAME)
+        self._wake_config(self._namespace)
         for workload in self.workloads.values():
             if workload.read.request.node_selector or node in _nodes_of(workload):
                 self._wake_workload(workload.key)
@@ -167,11 +175,11 @@ class Caches:
         if new is not None and (old is None or old.uid != new.uid):
             self._wake_node(new.node)
         if old is None or new is None:
-            self._wake_config(CONFIG_NAME)
+            self._wake_config(self._namespace)
 
-    def _config_changed(self, old: Config | None, new: Config | None) -> None:
-        self._wake_config(CONFIG_NAME)
-        if (old.selector if old else None) != (new.selector if new else None):
+    def _config_changed(self, namespace: str, old: Config | None, new: Config | None) -> None:
+        self._wake_config(namespace)
+        if namespace == self._namespace and (old.selector if old else None) != (new.selector if new else None):
             self._wake_all()
 
     def _wake_all(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.kube.store import Key
-from app.rmd.controller.states import CREATED, failed, is_current, present, state_of, succeeded
+from app.rmd.controller.states import CREATED, failed, is_current, present, state_of, succeeded, unanswered
 from app.rmd.planning import Leaving, Plan, Wanted
 from app.rmd.stored import Workload
 from app.wire import JSON
@@ -33,17 +33,17 @@ def desired(
     """
     found = Desired()
     for one in workloads:
-        known = str(one.states[node].get("id") or "")
+        known, last = str(one.states[node].get("id") or ""), unanswered(one.states[node], one.generation)
         request = one.read.request
         if one.deleting or (not one.read.problems and node not in targets_of(one)):
-            found.leaving.append(Leaving(one.key, known))
+            found.leaving.append(Leaving(one.key, known, last))
         elif one.read.problems:
             continue
         elif request.all_cores and every is None:
             found.unknown.append(one)
         else:
             cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
-            found.wanted.append(Wanted(one.key, one.created, cores, request.settings, known))
+            found.wanted.append(Wanted(one.key, one.created, cores, request.settings, known, request.numbered, last))
     return found
 
 

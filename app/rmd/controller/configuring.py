@@ -16,7 +16,7 @@ from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate,
 from app.rmd.model import READY, RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH
 from app.rmd.stored import Config
 from app.rmd.writing import write_status
-from app.text import MESSAGE, one_line
+from app.text import MESSAGE, cut, one_line
 from app.wire import JSON, copied
 
 _FIELD_MANAGER = "berth-rmd"
@@ -25,31 +25,42 @@ _NAMED = 5000
 
 
 class ConfigSync:
-    def __init__(self, client: KubeClient, caches: Caches, now: Callable[[], datetime]) -> None:
-        self._client, self._caches, self._now = client, caches, now
+    """`namespace` is that of the daemons: an RmdConfig anywhere else counts for nothing, and its status says so."""
 
-    async def reconcile(self, _name: str) -> Result:
+    def __init__(self, client: KubeClient, caches: Caches, now: Callable[[], datetime], *, namespace: str) -> None:
+        self._client, self._caches, self._now, self._namespace = client, caches, now, namespace
+
+    async def reconcile(self, namespace: str) -> Result:
         """What an RmdConfig has made goes with it, by the garbage collector."""
-        config = self._caches.config
+        config = self._caches.config_in(namespace)
         if config is None:
+            return Done()
+        if namespace != self._namespace:
+            text = f"nothing is done: want it in namespace {self._namespace}, where the daemons are (rmd.namespace)"
+            await self._write(config, dict(config.status), "False", "WrongNamespace", text)
             return Done()
         plan = plan_node_states(config, self._caches.nodes_by_name(), self._caches.node_states.values())
         problems = [await self._daemon_set(DAEMON, config, wanted=True)]
         problems.append(await self._daemon_set(AGENT, config, wanted=config.agent))
         for state in plan.delete:
-            namespace, name = state.key
+            name = state.key[1]
             await if_there(self._client.delete(RMD_NODE_STATES, name, namespace=namespace, uid=state.uid))
-        for body in plan.create:
-            await self._create(body, config.key[0])
+        problems += [await self._create(body, namespace) for body in plan.create]
         await self._say(config, list(plan.nodes), "; ".join(one for one in problems if one))
         return Done()
 
-    async def _create(self, body: JSON, namespace: str) -> None:
+    async def _create(self, body: JSON, namespace: str) -> str:
+        """What is wrong with an RmdNodeState, "" where nothing is: it holds up no other.
+
+        A node may have a name that is too long for one.
+        """
         try:
             await self._client.create(RMD_NODE_STATES, body, namespace=namespace)
         except ApiError as error:
-            if not error.conflict:
+            if not error.about_object:
                 raise
+            return "" if error.conflict else f"RmdNodeState {cut(body['metadata']['name'])}: {error}"
+        return ""
 
     async def _daemon_set(self, name: str, config: Config, *, wanted: bool) -> str:
         """What is wrong with a DaemonSet, "" where nothing is. One that another controller has is left alone."""
@@ -83,11 +94,15 @@ class ConfigSync:
         return ""
 
     async def _say(self, config: Config, nodes: list[str], problem: str) -> None:
-        after = copied(dict(config.status)) | {"nodes": nodes[:_NAMED], "observedGeneration": config.generation}
+        after = dict(config.status) | {"nodes": nodes[:_NAMED]}
         truth: Truth = "False" if problem or not nodes else "True"
         reason = "NotDeployed" if problem else "Deployed" if nodes else "NoNodes"
         selector = ",".join(f"{name}={value}" for name, value in sorted(config.selector.items()))
         message = one_line(problem, MESSAGE) or f"{len(nodes)} nodes have the labels {selector}"
+        await self._write(config, after, truth, reason, message)
+
+    async def _write(self, config: Config, status: JSON, truth: Truth, reason: str, message: str) -> None:
+        after = copied(status) | {"observedGeneration": config.generation}
         set_condition(after, READY, truth, reason, message, now=self._now(), generation=config.generation)
         if after != config.status:
             await write_status(self._client, RMD_CONFIGS, config.key, config.uid, after)

@@ -23,7 +23,7 @@ from app.rmd.controller.nodes import NodeSync
 from app.rmd.controller.showing import Showing
 from app.rmd.controller.workloads import WorkloadSync
 from app.rmd.daemon.client import DaemonClient
-from app.rmd.model import CONFIG_NAME, TEMPLATES_NAME
+from app.rmd.model import TEMPLATES_NAME
 from app.text import utc_now
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -94,9 +94,9 @@ class RmdController:
 
         self._configs: Controller[str] = Controller(
             "rmd-config",
-            ConfigSync(client, caches, now).reconcile,
+            ConfigSync(client, caches, now, namespace=options.namespace).reconcile,
             stores=caches.stores,
-            keys=lambda: (CONFIG_NAME,),
+            keys=caches.config_namespaces,
             workers=1,
             resync=options.resync,
             turn=None,
@@ -117,8 +117,8 @@ class RmdController:
     def _wake_workload(self, key: Key) -> None:
         self._workloads.enqueue(key)
 
-    def _wake_config(self, name: str) -> None:
-        self._configs.enqueue(name)
+    def _wake_config(self, namespace: str) -> None:
+        self._configs.enqueue(namespace)
 
     def _wake_node(self, node: str) -> None:
         self._nodes.enqueue(node)

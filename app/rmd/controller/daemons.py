@@ -31,9 +31,15 @@ class Daemons:
 
 
 async def cores_of(node: str, daemon: Daemon) -> tuple[frozenset[int] | None, str]:
-    """Every core of the machine; or None and what the daemon says, as it refuses where no class of service is left."""
+    """Every core of the machine; or None and what the daemon says, as it refuses where no class of service is left.
+
+    Raises Unanswered where the daemon answers nothing else either.
+    """
     try:
         found = await daemon.caches()
+    except Unanswered as error:
+        await daemon.reservations()
+        return None, str(error)
     except Refused as error:
         if reason_of(error.text) == CLASSES_USED_UP:
             metrics.none_free(node)

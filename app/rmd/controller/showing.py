@@ -7,13 +7,16 @@ from datetime import datetime
 
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, set_condition
+from app.kube.store import Key
 from app.rmd.daemon.wire import Reservation
 from app.rmd.model import CONNECTED, DAEMON_NAMESPACE, RMD_NODE_STATES
 from app.rmd.stored import NodeState
 from app.rmd.writing import write_status
 from app.text import MESSAGE, one_line
-from app.wire import copied, encode_json, size_as_go
+from app.wire import JSON, copied, encode_json, size_as_go
 
+_NAMED = 3
+"""RmdWorkloads that a message names."""
 _ROOM = 1024 * 1024
 """Bytes of the reservations in one status."""
 
@@ -56,27 +59,41 @@ def _row(one: Reservation) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value not in (None, "")}
 
 
+def _names(keys: Sequence[Key]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join("/".join(key) for key in keys[:_NAMED]) + more
+
+
 class Showing:
     """Writes the status of an RmdNodeState where it differs; without one, nothing."""
 
     def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
         self._client, self._now = client, now
 
-    async def connected(self, state: NodeState | None, reservations: Sequence[Reservation]) -> None:
+    async def connected(
+        self, state: NodeState | None, reservations: Sequence[Reservation], unanswered: Sequence[Key]
+    ) -> None:
+        """`unanswered` are the RmdWorkloads to whose requests the daemon gives no answer."""
         if state is not None:
-            await self._write(state, rows_of(reservations), "", total=len(reservations))
+            rows = rows_of(reservations)
+            text = "the daemon answers"
+            if unanswered:
+                text += f", but not the requests of {_names(unanswered)}: they are made after all others"
+            if len(reservations) > len(rows):
+                text += f"; {len(reservations) - len(rows)} more of its reservations are not shown"
+            reason = "AnswersOthers" if unanswered else "Answered"
+            changes = {"workloads": rows, "reservations": len(reservations)}
+            await self._write(state, changes, "True", reason, text)
 
-    async def disconnected(self, state: NodeState | None, fault: str) -> None:
+    async def disconnected(self, state: NodeState | None, fault: str, ended: Sequence[Key]) -> None:
+        """`ended` are the RmdWorkloads after whose requests the daemon answered nothing any more."""
         if state is not None:
-            await self._write(state, state.status.get("workloads") or {}, fault)
+            cause = f"after the request of {_names(ended)} it answered nothing any more: " if ended else ""
+            rows = {"workloads": state.status.get("workloads") or {}}
+            await self._write(state, rows, "False", "NoAnswer", one_line(cause + fault, MESSAGE))
 
-    async def _write(self, state: NodeState, rows: dict[str, dict[str, str]], fault: str, *, total: int = 0) -> None:
-        after = copied(dict(state.status)) | {"observedGeneration": state.generation}
-        truth: Truth = "False" if fault else "True"
-        reason = "NoAnswer" if fault else "Answered"
-        more = f"; {total - len(rows)} more of its reservations are not shown" if total > len(rows) else ""
-        message = one_line(fault, MESSAGE) or f"the daemon answers{more}"
+    async def _write(self, state: NodeState, changes: JSON, truth: Truth, reason: str, message: str) -> None:
+        after = copied(dict(state.status)) | {"observedGeneration": state.generation, **changes}
         set_condition(after, CONNECTED, truth, reason, message, now=self._now(), generation=state.generation)
-        after["workloads"] = rows
         if after != state.status:
             await write_status(self._client, RMD_NODE_STATES, state.key, state.uid, after)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 from app.kube.conditions import Truth, cut_as_stored
 from app.numbers import whole_or
+from app.rmd.daemon.reasons import NO_ANSWER
 from app.rmd.daemon.wire import Reservation
 from app.rmd.stored import Workload
 from app.text import MESSAGE, one_line
@@ -72,6 +73,11 @@ def fitting(state: JSON, states: Mapping[str, JSON]) -> JSON:
 
 def succeeded(state: JSON) -> bool:
     return str(state.get("response") or "").startswith("Success")
+
+
+def unanswered(state: JSON, generation: int) -> bool:
+    """Whether the daemon gave no answer to the request for this spec."""
+    return is_current(state, generation) and str(state.get("response") or "").startswith(f"Fail: {NO_ANSWER}")
 
 
 def is_current(state: JSON, generation: int) -> bool:

@@ -1,39 +1,156 @@
-"""Carries out the plan of a node at its daemon, and says what the daemon does not hold after it."""
+"""Carries out the plan of a node at its daemon, and says what the daemon does not hold after it.
+
+A daemon that a request kills, or that never answers it, must not cost more than the RmdWorkload of this request.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from app.kube.store import Key
 from app.rmd import metrics
-from app.rmd.daemon.client import Daemon, Refused
+from app.rmd.cores import ranges_of
+from app.rmd.daemon.client import Daemon, Refused, Unanswered
+from app.rmd.daemon.reasons import NO_ANSWER
 from app.rmd.daemon.wire import Reservation, body_of
-from app.rmd.planning import Plan
+from app.rmd.planning import Owner, Plan, Wanted
+
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_AFTER_END = 2.0, 60.0, 600.0
+"""Seconds until a request without an answer is made again; longer where the daemon did not survive it."""
+_MOST_UNANSWERED = 3
+"""Requests without an answer in one pass: each may take the whole time for an answer."""
+_LATER = f"not asked yet: the daemon has given no answer to {_MOST_UNANSWERED} other requests"
 
 
-async def carry_out(daemon: Daemon, plan: Plan) -> dict[Key, str]:
-    """What the daemon refused, by RmdWorkload. Raises Unanswered: then nothing more is sent."""
-    refused: dict[Key, str] = {}
-    for owner, reservation in plan.release:
-        try:
-            await daemon.release(reservation)
-        except Refused as error:
-            refused[owner.key] = error.text
-    for one in plan.reserve:
-        if one.key in refused:
+@dataclass(slots=True)
+class _Pause:
+    asked: object
+    text: str
+    times: int
+    until: float
+    ended: bool
+
+
+class Pauses:
+    """The requests of one daemon that had no answer: they are made after all others, and after growing pauses.
+
+    They are kept in memory, and the statuses of RmdWorkloads say which have to come last after a restart.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._found: dict[Key, _Pause] = {}
+
+    def keep(self, plan: Plan) -> None:
+        """Forget those that the plan has not, or with other words."""
+        owners = {owner.key: owner for owner in (*(owner for owner, _ in plan.release), *plan.reserve)}
+        for key in [key for key, one in self._found.items() if key not in owners or one.asked != _asked(owners[key])]:
+            del self._found[key]
+
+    def text_of(self, key: Key) -> str:
+        """What is said of a request without an answer, "" of any other."""
+        return self._found[key].text if key in self._found else ""
+
+    def waiting(self, key: Key) -> bool:
+        return key in self._found and asyncio.get_running_loop().time() < self._found[key].until
+
+    def in_turn(self, plan: Plan) -> list[tuple[Owner, Reservation | None]]:
+        """All steps: releases, then what is reserved; after these, those without an answer, the latest one first."""
+        steps: list[tuple[Owner, Reservation | None]] = [*plan.release, *((one, None) for one in plan.reserve)]
+        return sorted(steps, key=lambda step: self._times(step[0]))
+
+    def add(self, owner: Owner, fault: str) -> str:
+        """What is said of it. Until `survived` says otherwise, the daemon has ended."""
+        times = self._times(owner) + 1
+        text = f"{NO_ANSWER}: {fault}: it is made after all others, and after growing pauses"
+        self._found[owner.key] = _Pause(_asked(owner), text, times, _until(times, _LONGEST_AFTER_END), ended=True)
+        return text
+
+    def survived(self, key: Key) -> None:
+        pause = self._found[key]
+        pause.ended, pause.until = False, _until(pause.times, _LONGEST_PAUSE)
+
+    def answered(self, key: Key) -> None:
+        self._found.pop(key, None)
+
+    def keys(self, *, ended: bool = False) -> list[Key]:
+        """Those without an answer; with `ended`, those after which the daemon answered nothing."""
+        return sorted(key for key, pause in self._found.items() if pause.ended or not ended)
+
+    def _times(self, owner: Owner) -> int:
+        return self._found[owner.key].times if owner.key in self._found else int(owner.last)
+
+
+def _asked(owner: Owner) -> object:
+    return (owner.cores, owner.settings) if isinstance(owner, Wanted) else None
+
+
+def _until(times: int, longest: float) -> float:
+    # The exponent is bounded: a fault may last for weeks.
+    return asyncio.get_running_loop().time() + min(longest, _FIRST_PAUSE * 2.0 ** min(times - 1, 16))
+
+
+async def carry_out(daemon: Daemon, plan: Plan, pauses: Pauses, cores: frozenset[int] | None) -> dict[Key, str]:
+    """Why the daemon does not do what is asked, by RmdWorkload. `cores` are those of its machine, None: not known.
+
+    Raises Unanswered where the daemon answers nothing any more; `pauses` then know the last request.
+    """
+    faults: dict[Key, str] = {}
+    unanswered = 0
+    pauses.keep(plan)
+    for owner, reservation in pauses.in_turn(plan):
+        key = owner.key
+        if key in faults:
             continue
-        try:
-            await daemon.reserve(body_of(one.uuid, one.cores, one.settings))
-        except Refused as error:
-            refused[one.key] = error.text
-    for text in refused.values():
-        metrics.refused(text)
-    return refused
+        if pauses.waiting(key):
+            faults[key] = pauses.text_of(key)
+        elif reservation is None and (text := _without_cores(owner, cores)):
+            faults[key] = text
+        elif unanswered == _MOST_UNANSWERED:
+            faults[key] = _LATER
+        else:
+            try:
+                await _ask(daemon, owner, reservation)
+                pauses.answered(key)
+            except Refused as error:
+                pauses.answered(key)
+                faults[key] = error.text
+                metrics.refused(error.text)
+            except Unanswered as error:
+                unanswered += 1
+                faults[key] = pauses.add(owner, str(error))
+                metrics.refused(faults[key])
+                await daemon.reservations()
+                pauses.survived(key)
+    return faults
 
 
-def faults_of(plan: Plan, refused: dict[Key, str]) -> dict[Key, str]:
+async def _ask(daemon: Daemon, owner: Owner, reservation: Reservation | None) -> None:
+    if reservation is not None:
+        await daemon.release(reservation)
+    elif isinstance(owner, Wanted):
+        await daemon.reserve(body_of(owner.uuid, owner.core_ids, owner.settings))
+
+
+def _without_cores(owner: Owner, cores: frozenset[int] | None) -> str:
+    """What is said of cores that the machine has not: RMD v0.3 panics where one of them is asked for."""
+    missing = owner.cores - cores if cores is not None and isinstance(owner, Wanted) else ()
+    if not missing:
+        return ""
+    return f"the machine has no core {_listed(missing)}: want some of {_listed(cores or ())}; the daemon is not asked"
+
+
+def _listed(cores: Iterable[int]) -> str:
+    return ",".join(ranges_of(cores))
+
+
+def faults_of(plan: Plan, faults: dict[Key, str]) -> dict[Key, str]:
     """Why a daemon does not hold what it should, after all steps, by RmdWorkload."""
-    found = {owner.key: refused.get(owner.key, "the daemon has not released it") for owner, _ in plan.release}
+    found = {owner.key: faults.get(owner.key, "the daemon has not released it") for owner, _ in plan.release}
     for one in plan.reserve:
-        found[one.key] = refused.get(one.key, "the daemon holds something else than was sent")
+        found[one.key] = faults.get(one.key, "the daemon holds something else than was sent")
     return found | {owner.key: _why_blocked(reservation) for owner, reservation in plan.blocked}
 
 

@@ -10,7 +10,10 @@ from typing import Final
 CLASSES_USED_UP: Final = "ClassesUsedUp"
 CORES_TAKEN: Final = "CoresTaken"
 OTHER: Final = "Other"
+NO_ANSWER: Final = "no answer to this request"
+"""How a text of ours begins where a daemon said nothing."""
 _TEXTS: Final = (
+    (NO_ANSWER, "NoAnswer"),
     ("not enough CLOS", CLASSES_USED_UP),
     ("No free CLOS", CLASSES_USED_UP),
     ("has been assigned", CORES_TAKEN),

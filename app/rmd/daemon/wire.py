@@ -6,10 +6,11 @@ A daemon calls a reservation a workload.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.rmd.cores import cores_in, parse_ranges, ranges_of
+from app.rmd.cores import cores_in, parse_ranges
 from app.rmd.requests import Settings
 from app.wire import JSON
 
@@ -41,9 +42,9 @@ class Reservation:
         return self.id.isascii() and self.id.isdigit()
 
 
-def body_of(uuid: str, cores: frozenset[int], settings: Settings) -> JSON:
-    """The body of a POST."""
-    body: JSON = {"uuid": uuid, "core_ids": list(ranges_of(cores))}
+def body_of(uuid: str, core_ids: Sequence[str], settings: Settings) -> JSON:
+    """The body of a POST. A daemon reads a text of `core_ids` with commas for cache ways, and not for P-states."""
+    body: JSON = {"uuid": uuid, "core_ids": list(core_ids)}
     if settings.policy:
         body["policy"] = settings.policy
     rdt: JSON = {}
@@ -68,7 +69,8 @@ def body_of(uuid: str, cores: frozenset[int], settings: Settings) -> JSON:
 def read_reservation(document: Any) -> Reservation:
     """Raises Malformed."""
     try:
-        rdt, pstate = document.get("rdt") or {}, (document.get("plugins") or {}).get("pstate") or {}
+        rdt = document.get("rdt") or {}
+        ratio, monitoring = _pstate(document.get("plugins"))
         cache, mba = rdt.get("cache") or {}, rdt.get("mba") or {}
         core_ids = tuple(_text(item) for item in document.get("core_ids") or ())
         return Reservation(
@@ -80,8 +82,8 @@ def read_reservation(document: Any) -> Reservation:
                 cache=(_number(cache["max"]), _number(cache.get("min", 0))) if "max" in cache else None,
                 percentage=_number(mba["percentage"]) if mba.get("percentage") else None,
                 mbps=_number(mba["mbps"]) if mba.get("mbps") else None,
-                ratio=float(pstate["ratio"]) if pstate.get("ratio") else None,
-                monitoring=_text(pstate.get("monitoring")),
+                ratio=ratio,
+                monitoring=monitoring,
             ),
             status=_text(document.get("status")),
             cos=_text(document.get("cos_name")),
@@ -98,6 +100,15 @@ def read_reservations(document: Any) -> tuple[Reservation, ...]:
     if not isinstance(document, list):
         raise Malformed("want a list of workloads")
     return tuple(read_reservation(one) for one in document)
+
+
+def _pstate(plugins: Any) -> tuple[float | None, str]:
+    """Ratio and monitoring. A daemon keeps of plugins what any client sends: what cannot be read is no number."""
+    try:
+        said = (plugins or {}).get("pstate") or {}
+        return float(said["ratio"]) if said.get("ratio") else None, _text(said.get("monitoring"))
+    except (AttributeError, TypeError, ValueError):
+        return math.nan, ""
 
 
 def holds(reservation: Reservation, cores: frozenset[int], settings: Settings) -> bool:

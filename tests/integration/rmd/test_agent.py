@@ -26,10 +26,10 @@ async def on_node(cluster: RmdCluster) -> AsyncIterator[Node]:
 async def test_a_container_with_cores_of_its_own(on_node: Node) -> None:
     async with on_node.agent():
         pod = await on_node.run("p", container("a"), container("b", cpu="1", ways="1"), a_policy="gold")
-        await eventually(lambda: on_node.cores() == {"p-rmd-workload-a": ["1-2"], "p-rmd-workload-b": ["3"]})
+        await eventually(lambda: on_node.cores() == {"p-rmd-workload-a": ["1", "2"], "p-rmd-workload-b": ["3"]})
         (found,) = [one for one in on_node.cluster.stored(RMD_WORKLOADS) if one["metadata"]["name"].endswith("a")]
         assert found["spec"] == {
-            "coreIds": ["1-2"],
+            "coreIds": ["1", "2"],
             "nodes": ["n1"],
             "policy": "gold",
             "rdt": {"cache": {"max": 2, "min": 2}},
@@ -46,7 +46,7 @@ async def test_a_pod_that_kubelet_has_not_got_yet_waits(on_node: Node) -> None:
         await on_node.run("other")
         await eventually(lambda: list(on_node.cores()) == ["other-rmd-workload-c"])
         await on_node.admit(pod)
-        await eventually(lambda: on_node.cores().get("p-rmd-workload-c") == ["3-4"])
+        await eventually(lambda: on_node.cores().get("p-rmd-workload-c") == ["3", "4"])
 
 
 async def test_changed_annotations_change_the_spec(on_node: Node) -> None:
@@ -70,7 +70,9 @@ async def test_what_happened_while_it_was_down(on_node: Node) -> None:
     await on_node.run("new", container(cpu="1"))
     again = await on_node.run("changed", container(cpu="3"))
     async with on_node.agent():
-        await eventually(lambda: on_node.cores() == {"changed-rmd-workload-c": ["2-4"], "new-rmd-workload-c": ["1"]})
+        await eventually(
+            lambda: on_node.cores() == {"changed-rmd-workload-c": ["2", "3", "4"], "new-rmd-workload-c": ["1"]}
+        )
     (found,) = [one for one in on_node.cluster.stored(RMD_WORKLOADS) if one["metadata"]["name"].startswith("changed")]
     assert found["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]
 
@@ -138,7 +140,7 @@ async def test_cores_that_several_containers_have_are_not_reserved(
     async with on_node.agent():
         await on_node.run("a", container("c", cpu="500m", ways=""))
         await on_node.run("p")
-        await eventually(lambda: on_node.cores() == {"p-rmd-workload-c": ["1-2"]})
+        await eventually(lambda: on_node.cores() == {"p-rmd-workload-c": ["1", "2"]})
         monkeypatch.setattr(CpuManager, "admit", lambda _self, _pod: None)
         await on_node.run("q")
         await eventually(lambda: "SharedCores" in [one[0] for one in on_node.events()])
@@ -149,8 +151,8 @@ async def test_one_name_in_two_namespaces(on_node: Node) -> None:
     async with on_node.agent():
         await on_node.run("p", namespace="team-a")
         await on_node.run("p", namespace="team-b")
-        await eventually(lambda: on_node.cores("team-a") == {"p-rmd-workload-c": ["1-2"]})
-        await eventually(lambda: on_node.cores("team-b") == {"p-rmd-workload-c": ["3-4"]})
+        await eventually(lambda: on_node.cores("team-a") == {"p-rmd-workload-c": ["1", "2"]})
+        await eventually(lambda: on_node.cores("team-b") == {"p-rmd-workload-c": ["3", "4"]})
 
 
 async def test_what_belongs_to_others_is_left_alone(on_node: Node) -> None:
@@ -165,7 +167,7 @@ async def test_what_belongs_to_others_is_left_alone(on_node: Node) -> None:
         assert (reason, "p-rmd-workload-c" in message) == ("NameTaken", True)
         assert on_node.specs() == before
         await on_node.cluster.remove(RMD_WORKLOADS, "p-rmd-workload-c", "default")
-        await eventually(lambda: on_node.cores().get("p-rmd-workload-c") == ["1-2"])
+        await eventually(lambda: on_node.cores().get("p-rmd-workload-c") == ["1", "2"])
 
 
 async def test_those_of_the_operators_agent_are_taken_over(on_node: Node) -> None:
@@ -177,9 +179,26 @@ async def test_those_of_the_operators_agent_are_taken_over(on_node: Node) -> Non
         RMD_WORKLOADS, RMD_WORKLOADS.body(metadata, spec=spec), namespace="default"
     )
     async with on_node.agent():
-        await eventually(lambda: on_node.cores() == {"p-rmd-workload-c": ["1-2"]})
+        await eventually(lambda: on_node.cores() == {"p-rmd-workload-c": ["1", "2"]})
         (found,) = on_node.cluster.stored(RMD_WORKLOADS)
         assert found["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+async def test_one_with_ranges_stays_as_it_is_until_something_else_changes(on_node: Node) -> None:
+    """Berth wrote ranges before: an upgrade writes no RmdWorkload of a Pod that runs."""
+    async with on_node.agent():
+        await on_node.run("p")
+        await eventually(lambda: on_node.cores() == {"p-rmd-workload-c": ["1", "2"]})
+    await on_node.cluster.change("p-rmd-workload-c", coreIds=["1-2"])
+    (before,) = on_node.cluster.stored(RMD_WORKLOADS)
+    async with on_node.agent():
+        await on_node.run("q")
+        await eventually(lambda: len(on_node.cores()) == 2)
+        assert before in on_node.cluster.stored(RMD_WORKLOADS)
+        await on_node.cluster.change("p-rmd-workload-c", coreIds=["1-3"])
+        await eventually(lambda: on_node.cores()["p-rmd-workload-c"] == ["1", "2"])
+        await on_node.cluster.change("p-rmd-workload-c", coreIds=["x"])
+        await eventually(lambda: on_node.cores()["p-rmd-workload-c"] == ["1", "2"])
 
 
 async def test_pods_of_other_nodes_are_not_read(on_node: Node) -> None:

@@ -26,7 +26,7 @@ from tests.support.rmd_cluster import CERTIFICATE, NAMESPACE, RmdCluster, StandI
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
-BODY = body_of("ns/a", frozenset({0, 1}), Settings(cache=(2, 2)))
+BODY = body_of("ns/a", ["0-1"], Settings(cache=(2, 2)))
 
 
 @pytest.fixture

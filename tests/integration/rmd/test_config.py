@@ -47,6 +47,40 @@ async def says(cluster: RmdCluster, reason: str) -> Any:
     return await eventually(look, lambda found: found.get("reason") == reason)
 
 
+async def test_one_in_another_namespace_says_so_and_does_nothing(cluster: RmdCluster) -> None:
+    await put_templates(cluster, rmd_ds=template("rmd"))
+    await cluster.add_node("n1", rdt="true")
+    async with cluster.controller():
+        body = RMD_CONFIGS.body({"name": "rmdconfig"}, spec={"rmdNodeSelector": {"rdt": "true"}})
+        await cluster.admin.create(RMD_CONFIGS, body, namespace="team-a")
+        look = lambda: condition(cluster.stored(RMD_CONFIGS, "team-a")[0].get("status") or {}, "Ready")  # noqa: E731
+        shown = await eventually(look, lambda found: found.get("status") == "False")
+        assert (shown["reason"], "want it in namespace default" in shown["message"]) == ("WrongNamespace", True)
+        await cluster.configure(rdt="true")
+        own = lambda: condition(cluster.stored(RMD_CONFIGS, "default")[0].get("status") or {}, "Ready")  # noqa: E731
+        await eventually(own, lambda found: found.get("reason") == "Deployed")
+        assert look()["reason"] == "WrongNamespace"
+        await eventually(lambda: node_states(cluster).keys() == {"n1"})
+        await cluster.admin.delete(RMD_CONFIGS, "rmdconfig", namespace="team-a")
+        await asyncio.sleep(30)
+        assert node_states(cluster).keys() == {"n1"}
+        assert cluster.stored(DAEMON_SETS, "team-a") == []
+
+
+async def test_a_node_whose_name_is_too_long_holds_up_no_other(cluster: RmdCluster) -> None:
+    await put_templates(cluster, rmd_ds=template("rmd"))
+    long = ".".join(["a" * 62] * 4)
+    for name in (long, "z"):
+        await cluster.add_node(name, rdt="true")
+    async with cluster.controller():
+        await cluster.configure(rdt="true")
+        await says(cluster, "NotDeployed")
+        message = condition(cluster.status(RMD_CONFIGS, "rmdconfig"), "Ready")["message"]
+        assert message.startswith("RmdNodeState rmd-node-state-aaaa")
+        assert node_states(cluster).keys() == {"z"}
+        assert daemon_sets(cluster).keys() == {"rmd"}
+
+
 async def test_daemons_and_states_for_the_selected_nodes(cluster: RmdCluster) -> None:
     await put_templates(cluster, rmd_ds=template("rmd"), rmd_node_agent_ds=template("rmd-node-agent"))
     await cluster.add_node("n1", rdt="true")

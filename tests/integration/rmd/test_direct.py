@@ -109,6 +109,25 @@ async def test_a_change_is_released_and_reserved_and_never_patched(cluster: RmdC
         assert sent(daemon) == ["POST", "DELETE", "POST"]
 
 
+async def test_other_words_for_the_same_cores_change_nothing(cluster: RmdCluster) -> None:
+    daemon = StandIn()
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.show("n1")
+        await cluster.reserve("a", "n1", coreIds=["1-2", "4"])
+        await cluster.says("a", "Reserved")
+        await cluster.change("a", coreIds=["4", "2", "1"])
+        await cluster.says("a", "Reserved")
+        await asyncio.sleep(40)
+        assert sent(daemon) == ["POST"]
+        assert cluster.states("a")["n1"]["coreIds"] == ["1-2", "4"]
+        await cluster.reserve("b", "n1", coreIds=["9", "8"])
+        await cluster.says("b", "Reserved")
+        rows = await eventually(
+            lambda: cluster.status(RMD_NODE_STATES, "rmd-node-state-n1")["workloads"], lambda found: "b" in found
+        )
+        assert {name: row["Core IDs"] for name, row in rows.items()} == {"a": "1-2,4", "b": "8,9"}
+
+
 async def test_a_change_is_not_ready_before_the_daemon_is_asked(cluster: RmdCluster) -> None:
     daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller():

@@ -31,6 +31,8 @@ def ways(most: int, least: int, **mba: int) -> dict[str, Any]:
             {**ways(2, 2, percentage=50), **PSTATE},
             {"core_ids": ["0-1"], "rdt": {"cache": {"max": 2, "min": 2}, "mba": {"percentage": 50}}, **SENT},
         ),
+        ({"coreIds": ["2", "1", "49"], **GOLD}, {"core_ids": ["1", "2", "49"], "policy": "gold", **SENT}),
+        ({"coreIds": ["2", "1", "3-4"], **GOLD}, {"core_ids": ["1-4"], "policy": "gold", **SENT}),
         ({"coreIds": ["0", "20"], **GOLD}, {"core_ids": ["0", "20"], "policy": "gold", **SENT}),
         (ALL, {"core_ids": ["0-95"], "policy": "gold", **SENT}),
         ({**ALL, "coreIds": ["1-2", "5", "11"]}, {"core_ids": ["0-95"], "policy": "gold", **SENT}),
@@ -39,7 +41,10 @@ def ways(most: int, least: int, **mba: int) -> dict[str, Any]:
     ],
 )
 async def test_a_daemon_gets_what_it_needs(cluster: RmdCluster, spec: dict[str, Any], sent: dict[str, Any]) -> None:
-    """Ranges are texts of their own: a daemon reads no commas beside plugins. It enforces no bandwidth of a policy."""
+    """Ranges are texts of their own: a daemon reads no commas beside plugins. It enforces no bandwidth of a policy.
+
+    Cores that the spec names one by one are sent, and then shown, one by one.
+    """
     daemon = StandIn(MACHINE)
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.reserve("a", "n1", **spec)

@@ -99,7 +99,7 @@ async def test_a_daemon_that_holds_very_much() -> None:
     reservations = [read_reservation(reservation(number)) for number in range(5000)]
     sent = Sent()
     state = stored_node_state({"metadata": METADATA, "spec": {"node": "n"}})
-    await Showing(sent.client, lambda: NOW).connected(state, reservations)
+    await Showing(sent.client, lambda: NOW).connected(state, reservations, [])
     assert size(sent.status) < ROOM
     rest = len(reservations) - len(sent.status["workloads"])
     assert rest > 0
@@ -113,7 +113,7 @@ async def test_an_rmd_config_for_very_many_nodes() -> None:
     sent = Sent()
     config = stored_config({"metadata": {**METADATA, "name": "rmdconfig"}})
     assert config is not None
-    await ConfigSync(sent.client, cast("Caches", None), lambda: NOW)._say(
+    await ConfigSync(sent.client, cast("Caches", None), lambda: NOW, namespace="default")._say(
         config, [f"n-{n}" for n in range(100_000)], ""
     )
     assert size(sent.status) < ROOM

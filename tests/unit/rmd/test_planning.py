@@ -20,7 +20,7 @@ def wanted(name: str, cores: set[int], settings: Settings = CACHE, *, created: s
 
 def held(one: Wanted, number: int, *, cos: str = "", **changes: Any) -> Reservation:
     """What a daemon says of a request that it took."""
-    body = body_of(one.uuid, one.cores, one.settings)
+    body = body_of(one.uuid, one.core_ids, one.settings)
     said = {**body, "id": str(number), "cos_name": cos or f"COS{number}", "status": "Successful", "origin": "REST"}
     return replace(read_reservation(said), **changes)
 
@@ -108,17 +108,27 @@ def test_the_shared_pool_has_one_class_for_all() -> None:
 
 def test_the_body_has_nothing_that_is_not_set() -> None:
     settings = Settings(cache=(2, 2), mbps=5000, ratio=1.5, monitoring="on")
-    assert body_of("ns/a", frozenset({0, 1, 2, 6}), settings) == {
+    assert body_of("ns/a", ("0-2", "6"), settings) == {
         "uuid": "ns/a",
         "core_ids": ["0-2", "6"],
         "rdt": {"cache": {"max": 2, "min": 2}, "mba": {"mbps": 5000}},
         "plugins": {"pstate": {"ratio": 1.5, "monitoring": "on"}},
     }
-    assert body_of("ns/a", frozenset({4}), Settings(policy="gold")) == {
+    assert body_of("ns/a", ("4",), Settings(policy="gold")) == {
         "uuid": "ns/a",
         "core_ids": ["4"],
         "policy": "gold",
     }
+
+
+@pytest.mark.parametrize("plugins", [[1], {"pstate": 5}, {"pstate": {"ratio": "fast"}}, {"pstate": {"monitoring": 1}}])
+def test_plugins_that_another_client_sent_hold_up_no_reservation(plugins: Any) -> None:
+    """A daemon keeps of them whatever it was sent; ids, cores and ways have the types of its own API."""
+    (read,) = read_reservations(
+        [{"id": "1", "uuid": "ns/a", "core_ids": ["0-1"], "origin": "REST", "plugins": plugins}]
+    )
+    assert (read.id, read.cores) == ("1", frozenset({0, 1}))
+    assert steps(plan_node([A], [], [read])) == (["1"], ["a"], [])
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_the_workload_of_a_container() -> None:
     made = workload_of(given, one, frozenset({3, 4, 8}))
     assert made["metadata"]["name"] == "p-rmd-workload-container1"
     assert made["metadata"]["ownerReferences"][0]["uid"] == "u"
-    assert (made["spec"]["coreIds"], made["spec"]["nodes"]) == (["3-4", "8"], ["n1"])
+    assert (made["spec"]["coreIds"], made["spec"]["nodes"]) == (["3", "4", "8"], ["n1"])
     assert made["spec"]["policy"] == "gold"
 
 

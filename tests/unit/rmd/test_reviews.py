@@ -61,6 +61,37 @@ async def test_the_samples_of_the_operator_pass_without_a_word(given: JSON) -> N
     assert (decision.allowed, decision.warnings) == (True, [])
 
 
+def with_cpus(name: str, cpus: str | None) -> JSON:
+    made = node(name, "4", rack="1")
+    made["status"]["capacity"] = {"cpu": cpus} if cpus is not None else {}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("cpus", "spec", "warned"),
+    [
+        ("8", {"coreIds": ["0-7"]}, ""),
+        ("8", {"coreIds": ["8"]}, "big has 8 CPUs, and no core 8"),
+        ("8", {"coreIds": ["1", "900", "7-9"]}, "big has 8 CPUs, and no core 8-9,900"),
+        ("8", {"coreIds": ["0-20"], "nodes": [], "nodeSelector": {"rack": "1"}}, "big has 8 CPUs, and no core 8-20"),
+        ("1", {"coreIds": ["1"]}, "big has 1 CPU, and no core 1"),
+        ("7900m", {"coreIds": ["7"]}, "big has 7 CPUs, and no core 7"),
+        ("8", {"coreIds": ["4-9,^8-9"]}, ""),
+        ("8", {"allCores": True, "coreIds": ["900"], "reservedCoreIds": ["900"]}, ""),
+        (None, {"coreIds": ["900"]}, ""),
+        ("many", {"coreIds": ["900"]}, ""),
+        ("0", {"coreIds": ["900"]}, ""),
+        ("8", {"coreIds": ["900"], "nodes": ["unknown"]}, ""),
+    ],
+)
+async def test_cores_that_a_node_has_not_are_warned_of(cpus: str | None, spec: JSON, warned: str) -> None:
+    written = workload("w", **{**TWO, "nodes": ["big"], **spec})
+    decision = await validated(written, with_cpus("big", cpus))
+    assert decision.allowed
+    found = [one for one in decision.warnings if one.startswith("spec.coreIds: want cores of the machine")]
+    assert [warned in one for one in found] == ([True] if warned else [])
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
