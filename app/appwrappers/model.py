@@ -47,7 +47,12 @@ RESOURCES_DEPLOYED = "ResourcesDeployed"
 PODS_READY = "PodsReady"
 UNHEALTHY = "Unhealthy"
 DELETING_RESOURCES = "DeletingResources"
-"""The types of conditions. `ResourcesDeployed` is also the one type that the status of a component has."""
+"""The types of conditions. The status of a component has `ResourcesDeployed`, and `ENDED`."""
+ENDED = "Ended"
+"""The type of a condition of Berth's own in the status of a component: its object has ended, and may be gone since.
+
+AppWrapper v1.2 keeps it, and does not read it.
+"""
 PREEMPTED, REQUEUED, RESETTING, DELETION_PAUSED = "Preempted", "Requeued", "Resetting", "DeletionPaused"
 """Types of conditions of Berth's own: Kueue has taken the quota, it waits again; two times that timers start from."""
 NO_AUTHOR = "AuthorUnknown"

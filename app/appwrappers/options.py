@@ -69,6 +69,11 @@ class Options:
         retryable = self.retryable_exit_codes
         return code in self.terminal_exit_codes or (bool(retryable) and code not in retryable)
 
+    def why_terminal(self, code: int) -> str:
+        """By which annotation it does."""
+        name, not_ = ("terminalExitCodes", "") if code in self.terminal_exit_codes else ("retryableExitCodes", "not ")
+        return f"exit code {code} is {not_}among {name}"
+
 
 def read_options(annotations: Mapping[str, str], defaults: FaultTolerance) -> Options:
     """The options of an AppWrapper with these annotations."""
