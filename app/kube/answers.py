@@ -14,14 +14,13 @@ from typing import Any
 
 import msgspec
 
-from app.errors import DRIVER_PERMISSION, EXCEEDED_QUOTA, ApiError
+from app.errors import ApiError
 from app.kube.names import PROOF_FORM
 from app.text import fault, one_line
 from app.wire import JSON, decode_json
 
-MESSAGE_LIMIT = 300
-QUOTA_LIMIT = 1000
-"""Of what names a quota with its bounds, or a permission: the API server puts the longest names before them."""
+MESSAGE_LIMIT = 1000
+"""Characters: what webhooks and quotas say stands behind the longest names. The end of a longer message stays."""
 UNSERVED = "nothing is served at this path: is the definition of the kind installed, in this version?"
 """Of an answer 404 without a Status: an API server has one for each object of a kind that it serves."""
 MAX_RETRY_AFTER = 300.0
@@ -43,10 +42,8 @@ def error_of_status(
     seconds = _number(details.get("retryAfterSeconds"), 0) if isinstance(details, dict) else 0
     if delay is None and seconds:
         delay = min(float(seconds), MAX_RETRY_AFTER)
-    long = (code == 403 and EXCEEDED_QUOTA in text) or (code == 422 and DRIVER_PERMISSION in text)
-    limit = QUOTA_LIMIT if long else MESSAGE_LIMIT
     return ApiError(
-        one_line(f"{what}: HTTP {code}: {text}", limit),
+        one_line(f"{what}: HTTP {code}: {text}", MESSAGE_LIMIT),
         status=code,
         reason=reason if isinstance(reason, str) else "",
         delay=delay,

@@ -47,7 +47,7 @@ def test_what_changes_the_order_of_what_is_shown_is_escaped() -> None:
         ([], 20, ""),
         (["a", "b"], 20, "a; b"),
         ([str(number) for number in range(100, 200)], 30, "100; 101; 102; … and 97 more"),
-        (["x" * 100, "y"], 10, "x" * 9 + "…"),
+        (["x" * 100, "y"], 10, "xxx … x; y"),
     ],
 )
 def test_items_that_are_left_out_are_counted(items: list[str], limit: int, shown: str) -> None:

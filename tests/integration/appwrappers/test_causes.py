@@ -38,20 +38,26 @@ async def told(cluster: AppWrapperCluster, name: str, *phases: str) -> str:
         (
             {"phase": "Failed", "containerStatuses": [container({"terminated": TERMINATED})]},
             {"retryLimit": "0"},
-            "1 failed pods: Pod p: container c: exit code 7 (Error): no such file: model.bin; "
-            "not retried: 0 of 0 retries are used",
+            (
+                "1 failed pods: Pod p: container c: exit code 7 (Error): no such file: model.bin; "
+                "not retried: 0 of 0 retries are used"
+            ),
         ),
         (
             {"phase": "Failed", "containerStatuses": [container({"terminated": TERMINATED})]},
             {"terminalExitCodes": "7"},
-            "1 failed pods: Pod p: container c: exit code 7 (Error): no such file: model.bin; "
-            "not retried: exit code 7 is among terminalExitCodes",
+            (
+                "1 failed pods: Pod p: container c: exit code 7 (Error): no such file: model.bin; "
+                "not retried: exit code 7 is among terminalExitCodes"
+            ),
         ),
         (
             {"phase": "Failed", "containerStatuses": [container({"terminated": TERMINATED})]},
             {"retryableExitCodes": "1"},
-            "1 failed pods: Pod p: container c: exit code 7 (Error): no such file: model.bin; "
-            "not retried: exit code 7 is not among retryableExitCodes",
+            (
+                "1 failed pods: Pod p: container c: exit code 7 (Error): no such file: model.bin; "
+                "not retried: exit code 7 is not among retryableExitCodes"
+            ),
         ),
         (
             {"phase": "Failed", "containerStatuses": [container({"terminated": TERMINATED | {"reason": "OOMKilled"}})]},
@@ -80,8 +86,10 @@ async def told(cluster: AppWrapperCluster, name: str, *phases: str) -> str:
                 ],
             },
             {"restartLimit": "2"},
-            "1 failed pods: Pod p: container c: CrashLoopBackOff: back-off 5m0s, 3 restarts, "
-            "last: exit code 7 (Error): no such file: model.bin",
+            (
+                "1 failed pods: Pod p: container c: CrashLoopBackOff: back-off 5m0s, 3 restarts, "
+                "last: exit code 7 (Error): no such file: model.bin"
+            ),
         ),
         (
             {
