@@ -96,6 +96,11 @@ class ApiError(Transient):
         return self.status == 404
 
     @property
+    def unserved(self) -> bool:
+        """HTTP 404 for the path and not for an object: the API server serves no such kind."""
+        return self.status == 404 and not self.reason
+
+    @property
     def answer_too_large(self) -> bool:
         """The answer has more bytes than the client reads."""
         return self.status == 0 and self.reason == ANSWER_TOO_LARGE

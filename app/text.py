@@ -33,6 +33,14 @@ def cut(text: str, limit: int = SHOWN) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def abridged(text: str, limit: int = MESSAGE) -> str:
+    """A message of at most `limit` characters: of a longer one the middle is left out, for the reason is at its end."""
+    if len(text) <= limit:
+        return text
+    begin = (limit - 3) // 2
+    return f"{text[:begin]} … {text[len(text) - (limit - 3 - begin) :]}"
+
+
 def enumerated(items: Sequence[str], limit: int = MESSAGE) -> str:
     """The items, at most `limit` characters; those that are left out are counted: "a; b; … and 12 more"."""
     text, rest = "; ".join(items), f"; … and {len(items)} more"
@@ -40,7 +48,7 @@ def enumerated(items: Sequence[str], limit: int = MESSAGE) -> str:
         return text
     ends = accumulate(len(item) + 2 for item in items)
     shown = sum(end - 2 <= limit - len(rest) for end in ends)
-    return f"{'; '.join(items[:shown])}; … and {len(items) - shown} more" if shown else cut(text, limit)
+    return f"{'; '.join(items[:shown])}; … and {len(items) - shown} more" if shown else abridged(text, limit)
 
 
 def quoted(text: str, limit: int = SHOWN) -> str:
@@ -73,7 +81,7 @@ def several(count: int, noun: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    return cut(" ".join(text.split()), limit)
+    return abridged(" ".join(text.split()), limit)
 
 
 def fault(error: BaseException) -> str:

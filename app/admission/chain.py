@@ -19,7 +19,7 @@ from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
 from app.kube.asking import asking_once
 from app.pace import Pace
-from app.text import MESSAGE, cut
+from app.text import abridged
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -263,7 +263,7 @@ def _deny(denial: Denied, plan: Plan) -> Decision:
     return Decision(
         allowed=False,
         reason=denial.reason,
-        message=cut(str(denial), _MOST),
+        message=abridged(str(denial), _MOST),
         code=denial.code,
         warnings=shown(plan.warnings, called="warnings"),
         audit_annotations={"decision": denial.reason, "message": audit_text([str(denial)])},
@@ -279,10 +279,10 @@ def refuse(problems: Sequence[str], *, reason: str, what: str = "") -> None:
 def shown(problems: Sequence[str], *, called: str = "problems") -> list[str]:
     """The first fifty, each cut, and how many more there are."""
     rest = len(problems) - _LISTED
-    lines = [cut(problem, _LINE) for problem in problems[:_LISTED]]
+    lines = [abridged(problem, _LINE) for problem in problems[:_LISTED]]
     return [*lines, f"and {rest} more {called}"] if rest > 0 else lines
 
 
 def audit_text(parts: Iterable[str]) -> str:
     """The value of an audit annotation: short, for the log of an API server is dear."""
-    return cut("; ".join(parts), MESSAGE)
+    return abridged("; ".join(parts))

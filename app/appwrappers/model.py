@@ -28,7 +28,10 @@ ANNOTATIONS = "workload.codeflare.dev.appwrapper/"
 """Prefix of the annotations of an AppWrapper, and of those of a podSet."""
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-"""Label on an AppWrapper: the LocalQueue, in its namespace, through which Kueue admits it. An empty one names none."""
+"""Label on an AppWrapper: the LocalQueue, in its namespace, through which Kueue admits it. An empty one names none.
+
+AppWrapper v0.5 had it as an annotation, which counts where there is no label; the webhook makes a label of it.
+"""
 
 Phase = Literal["", "Suspended", "Resuming", "Running", "Resetting", "Suspending", "Succeeded", "Failed", "Terminating"]
 PHASES: tuple[Phase, ...] = (
@@ -47,7 +50,12 @@ RESOURCES_DEPLOYED = "ResourcesDeployed"
 PODS_READY = "PodsReady"
 UNHEALTHY = "Unhealthy"
 DELETING_RESOURCES = "DeletingResources"
-"""The types of conditions. `ResourcesDeployed` is also the one type that the status of a component has."""
+"""The types of conditions. The status of a component has `ResourcesDeployed`, and `ENDED`."""
+ENDED = "Ended"
+"""The type of a condition of Berth's own in the status of a component: its object has ended, and may be gone since.
+
+AppWrapper v1.2 keeps it, and does not read it.
+"""
 PREEMPTED, REQUEUED, RESETTING, DELETION_PAUSED = "Preempted", "Requeued", "Resetting", "DeletionPaused"
 """Types of conditions of Berth's own: Kueue has taken the quota, it waits again; two times that timers start from."""
 NO_AUTHOR = "AuthorUnknown"
@@ -60,13 +68,16 @@ MOST_POD_SETS = 18
 
 
 def queue_of(obj: JSON) -> str:
-    """The LocalQueue that an object names by its label, "" where it names none; the object may be unchecked JSON.
+    """The LocalQueue that an object names, "" where it names none; the object may be unchecked JSON.
 
     All that asks for the queue of an AppWrapper asks here, so that one which waits for some does not run for others.
     """
     metadata = obj.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return str(labels.get(QUEUE_NAME) or "") if isinstance(labels, dict) else ""
+    if isinstance(metadata, dict):
+        for texts in (metadata.get("labels"), metadata.get("annotations")):
+            if isinstance(texts, dict) and QUEUE_NAME in texts:
+                return str(texts[QUEUE_NAME] or "")
+    return ""
 
 
 def pod_set_name(app_wrapper: str, number: int) -> str:

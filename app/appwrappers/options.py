@@ -13,6 +13,7 @@ from app.appwrappers.config import FaultTolerance, seconds_of
 from app.appwrappers.model import ANNOTATIONS
 from app.text import cut, quoted
 
+_MOST = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 ADMISSION_GRACE = f"{ANNOTATIONS}admissionGracePeriodDuration"
@@ -69,23 +70,30 @@ class Options:
         retryable = self.retryable_exit_codes
         return code in self.terminal_exit_codes or (bool(retryable) and code not in retryable)
 
+    def why_terminal(self, code: int) -> str:
+        """By which annotation it does."""
+        name, not_ = ("terminalExitCodes", "") if code in self.terminal_exit_codes else ("retryableExitCodes", "not ")
+        return f"exit code {code} is {not_}among {name}"
+
 
 def read_options(annotations: Mapping[str, str], defaults: FaultTolerance) -> Options:
     """The options of an AppWrapper with these annotations."""
     said = _Said(annotations, defaults.grace_period_ceiling)
+    terminal, retryable = said.codes(TERMINAL_EXIT_CODES), said.codes(RETRYABLE_EXIT_CODES)
+    said.in_both(terminal & retryable)
     return Options(
         admission_grace=said.duration(ADMISSION_GRACE, defaults.admission_grace_period),
         warmup_grace=said.duration(WARMUP_GRACE, defaults.warmup_grace_period),
         failure_grace=said.duration(FAILURE_GRACE, defaults.failure_grace_period),
         retry_pause=said.duration(RETRY_PAUSE, defaults.retry_pause),
-        retry_limit=said.integer(RETRY_LIMIT, defaults.retry_limit),
+        retry_limit=said.integer(RETRY_LIMIT, defaults.retry_limit, least=0),
         deletion_grace=said.duration(DELETION_GRACE, defaults.forceful_deletion_grace_period),
         deletion_on_failure=said.duration(DELETION_ON_FAILURE, 0.0),
         success_ttl=said.ttl(defaults.success_ttl),
         restart_limit=said.integer(RESTART_LIMIT, defaults.restart_limit),
         retry_reset=said.duration(RETRY_RESET, defaults.retry_reset_period),
-        terminal_exit_codes=said.codes(TERMINAL_EXIT_CODES),
-        retryable_exit_codes=said.codes(RETRYABLE_EXIT_CODES),
+        terminal_exit_codes=terminal,
+        retryable_exit_codes=retryable,
         problems=tuple(said.problems),
     )
 
@@ -113,12 +121,18 @@ class _Said:
         self._problem(SUCCESS_TTL, f"want more than 0s and less than {default:g}s", f"{default:g}s")
         return default
 
-    def integer(self, name: str, default: int) -> int:
+    def integer(self, name: str, default: int, *, least: int = -_MOST) -> int:
+        """What is out of bounds is cut to them."""
         said = self._annotations.get(name)
-        if said is None or _INTEGER.fullmatch(said):
-            return default if said is None else int(said)
-        self._problem(name, "want an integer", str(default))
-        return default
+        if said is None:
+            return default
+        if not _INTEGER.fullmatch(said):
+            self._problem(name, "want an integer", str(default))
+            return default
+        used = min(max(int(said), least), _MOST)
+        if used != int(said):
+            self._problem(name, f"want an integer from {least} to {_MOST}", str(used))
+        return used
 
     def codes(self, name: str) -> frozenset[int]:
         items = [item for item in self._annotations.get(name, "").split(",") if item]
@@ -128,6 +142,11 @@ class _Said:
                 name, "want integers with commas and no spaces", cut(",".join(map(str, sorted(found)))) or "none"
             )
         return found
+
+    def in_both(self, codes: frozenset[int]) -> None:
+        if codes:
+            used = f"{cut(', '.join(map(str, sorted(codes))))} as in {TERMINAL_EXIT_CODES}"
+            self._problem(RETRYABLE_EXIT_CODES, "want no code that is terminal", used)
 
     def _cut(self, seconds: float) -> float:
         return min(max(seconds, 0.0), self._ceiling)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.appwrappers.model import RESOURCES_DEPLOYED
+from app.appwrappers.model import ENDED, RESOURCES_DEPLOYED
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at
 from app.kube.names import DNS_LABEL_LIMIT
@@ -22,19 +22,19 @@ MOST_BYTES = 1024 * 1024
 MOST_PODS = 2**31 - 1
 """Of all podSets: what the field `count` of a podSet of Kueue can say."""
 REMARK = 256
-"""Bytes of the message in the status of a component."""
-_CONDITIONS: JSON = {
-    "conditions": [
-        {
-            "type": RESOURCES_DEPLOYED,
-            "status": "Unknown",
-            "reason": "ComponentCreatedSuccessfully",
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-            "observedGeneration": 2**63 - 1,
-        }
-    ]
-}
+"""Bytes of a message in the status of a component, which has two."""
+
+
+def _condition(kind: str, reason: str) -> JSON:
+    """At its largest, but for the message."""
+    found: JSON = {"type": kind, "status": "Unknown", "reason": reason, "message": "", "observedGeneration": 2**63 - 1}
+    return found | {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+_DEPLOYED, _ENDED = (
+    _condition(RESOURCES_DEPLOYED, "ComponentCreatedSuccessfully"),
+    _condition(ENDED, "TerminalExitCode"),
+)
 
 
 def count_problems(components: Sequence[object]) -> Iterator[str]:
@@ -63,8 +63,10 @@ def sizes_of(components: Sequence[JSON]) -> Sizes:
     for component in components:
         name = str((component["template"].get("metadata") or {}).get("name") or "")
         status += _size(component_status(component)) + max(DNS_LABEL_LIMIT, len(name))
-        status += _size(_CONDITIONS) + REMARK
-        workload += sum(_size(pod_template_at(component["template"], one.path)) for one in pod_sets_of(component))
+        status += _size({"conditions": [_DEPLOYED]}) + REMARK
+        if pod_sets := pod_sets_of(component):  # an object without Pods does not end
+            status += _size(_ENDED) + 1 + REMARK
+        workload += sum(_size(pod_template_at(component["template"], one.path)) for one in pod_sets)
     return Sizes(_size(components), status, workload)
 
 

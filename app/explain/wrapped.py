@@ -48,7 +48,10 @@ def explained(manifest: Manifest) -> Wrapped:
     obj = manifest.obj
     metadata, spec, namespace = mapping(obj, "metadata"), obj.get("spec"), manifest.namespace
     labels = mapping(metadata, "labels")
-    problems = list(component_problems(spec, name=manifest.name, namespace=namespace, most=MOST_POD_SETS))
+    fields: list[str] = []
+    problems = list(
+        component_problems(spec, name=manifest.name, namespace=namespace, most=MOST_POD_SETS, warnings=fields)
+    )
     if problems or not isinstance(spec, dict):
         return Wrapped(manifest, "", (*problems, *name_problems(metadata, 1), *label_problems(labels)))
     found = [(component, one) for component in spec["components"] for one in pod_sets_of(component)]
@@ -64,6 +67,7 @@ def explained(manifest: Manifest) -> Wrapped:
         (
             *annotation_warnings(mapping(metadata, "annotations"), FaultTolerance()),
             *uncounted(spec),
+            *fields,
         ),
         tuple((pod_set_name(manifest.name, number), one) for number, (_, one) in enumerate(found)),
         asked,

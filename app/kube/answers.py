@@ -14,14 +14,15 @@ from typing import Any
 
 import msgspec
 
-from app.errors import DRIVER_PERMISSION, EXCEEDED_QUOTA, ApiError
+from app.errors import ApiError
 from app.kube.names import PROOF_FORM
 from app.text import fault, one_line
 from app.wire import JSON, decode_json
 
-MESSAGE_LIMIT = 300
-QUOTA_LIMIT = 1000
-"""Of what names a quota with its bounds, or a permission: the API server puts the longest names before them."""
+MESSAGE_LIMIT = 1000
+"""Characters: what webhooks and quotas say stands behind the longest names. The end of a longer message stays."""
+UNSERVED = "nothing is served at this path: is the definition of the kind installed, in this version?"
+"""Of an answer 404 without a Status: an API server has one for each object of a kind that it serves."""
 MAX_RETRY_AFTER = 300.0
 _TOKEN = re.compile(rf'(\bPost "https://[^"?\s]*/){PROOF_FORM}(?=[?"])')
 """In the URL of a webhook that an API server could not call, which it quotes to the author of the request."""
@@ -36,14 +37,13 @@ def error_of_status(
     """
     code = status if status is not None else _number(status_object.get("code"), 500)
     message, reason, details = (status_object.get(name) for name in ("message", "reason", "details"))
-    text = _TOKEN.sub(r"\1…", message) if isinstance(message, str) and message else "no Status in the answer"
+    without = UNSERVED if code == 404 and not reason else "no Status in the answer"
+    text = _TOKEN.sub(r"\1…", message) if isinstance(message, str) and message else without
     seconds = _number(details.get("retryAfterSeconds"), 0) if isinstance(details, dict) else 0
     if delay is None and seconds:
         delay = min(float(seconds), MAX_RETRY_AFTER)
-    long = (code == 403 and EXCEEDED_QUOTA in text) or (code == 422 and DRIVER_PERMISSION in text)
-    limit = QUOTA_LIMIT if long else MESSAGE_LIMIT
     return ApiError(
-        one_line(f"{what}: HTTP {code}: {text}", limit),
+        one_line(f"{what}: HTTP {code}: {text}", MESSAGE_LIMIT),
         status=code,
         reason=reason if isinstance(reason, str) else "",
         delay=delay,

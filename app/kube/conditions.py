@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from app.text import MESSAGE, cut, moment, stamp
+from app.text import abridged, moment, stamp
 from app.wire import JSON, encode_json, size_as_go
 
 Truth = Literal["True", "False", "Unknown"]
@@ -56,13 +56,14 @@ def set_condition(
 ) -> None:
     """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out.
 
-    A longer message than `MESSAGE` is cut: the parts of others in it have no bound, and an API server takes 32 KiB.
+    A message longer than `text.MESSAGE` is cut in its middle: the parts of others in it have no bound, and an API
+    server takes 32 KiB.
     """
     after: JSON = {
         "type": kind,
         "status": truth,
         "reason": reason,
-        "message": cut(message, MESSAGE),
+        "message": abridged(message),
         "lastTransitionTime": since(owner, kind, truth, now=stamp(now)),
     }
     if generation:
@@ -83,5 +84,5 @@ def changed_at(owner: JSON, kind: str, *, now: datetime) -> datetime:
 
 def cut_as_stored(message: str, limit: int) -> str:
     """The message, cut to at most `limit` bytes as an API server stores it, without the quotes."""
-    shown = cut(message, limit)
-    return shown if size_as_go(encode_json(shown)) <= limit + 2 else cut(message, limit // _WIDEST)
+    shown = abridged(message, limit)
+    return shown if size_as_go(encode_json(shown)) <= limit + 2 else abridged(message, limit // _WIDEST)

@@ -21,7 +21,7 @@ from app.kube.rate import Rate
 from app.kube.resources import EVENTS, Resource
 from app.kube.retry import Backoff, if_there
 from app.kube.store import Key
-from app.text import MESSAGE, cut, stamp
+from app.text import abridged, stamp
 
 log = structlog.get_logger(__name__)
 
@@ -123,7 +123,7 @@ class EventRecorder:
 
     def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
         """Have it written; `reason` is one CamelCase word. Returns at once and never raises."""
-        found = _Event(regarding, event, reason[:_WORD_LIMIT], cut(message, MESSAGE))
+        found = _Event(regarding, event, reason[:_WORD_LIMIT], abridged(message))
         now = stamp()
         waiting = self._waiting.get(found)
         if waiting is not None:

@@ -9,7 +9,7 @@ WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
 
 
-async def define_widgets(client: KubeClient) -> None:
+async def define_widgets(client: KubeClient, *, scope: str = "Namespaced") -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     body = {
@@ -18,7 +18,7 @@ async def define_widgets(client: KubeClient) -> None:
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com",
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
             "versions": [version],
         },

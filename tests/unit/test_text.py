@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.text import closest, enumerated, printable
+from app.text import abridged, closest, enumerated, one_line, printable
 
 FIELDS = ("name", "containers", "initContainers", "nodeSelector", "env", "envFrom", "command", "annotations")
 
@@ -47,9 +47,23 @@ def test_what_changes_the_order_of_what_is_shown_is_escaped() -> None:
         ([], 20, ""),
         (["a", "b"], 20, "a; b"),
         ([str(number) for number in range(100, 200)], 30, "100; 101; 102; … and 97 more"),
-        (["x" * 100, "y"], 10, "x" * 9 + "…"),
+        (["x" * 100, "y"], 10, "xxx … x; y"),
     ],
 )
 def test_items_that_are_left_out_are_counted(items: list[str], limit: int, shown: str) -> None:
     assert enumerated(items, limit) == shown
     assert len(shown) <= limit
+
+
+def test_a_message_is_cut_in_its_middle() -> None:
+    """The reason stands at its end."""
+    message = f"POST /apis/{'a' * 500}: HTTP 422: spec.selector: Invalid value"
+    for limit in (300, 41, 12, 4):
+        shown = abridged(message, limit)
+        assert len(shown) == limit
+        begin, _, end = shown.partition(" … ")
+        assert (message.startswith(begin), message.endswith(end), bool(end)) == (True, True, True)
+    assert abridged(message, 300).startswith("POST /apis/aaa")
+    assert one_line(message, 300).endswith("HTTP 422: spec.selector: Invalid value")
+    assert enumerated([message], 300).endswith("Invalid value")
+    assert abridged("short", 5) == "short"

@@ -95,7 +95,7 @@ class AppWrapperCheck:
         problems = [*found.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]
         if found.passing:
             problems += [] if await self._may_admit(request, obj) else found.passing
-        refuse(problems, reason=_REASON)
+        refuse(list(dict.fromkeys(problems)), reason=_REASON)
         plan.warnings += found.warnings
         if found.components:
             plan.warnings += await self._entitlement.warnings(found.components, request.namespace)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from app.appwrappers.admission.creation import creation_problems, creation_warnings, identity_of
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set
@@ -27,7 +28,8 @@ def component_problems(
 ) -> Iterator[str]:
     """All problems of the components; `most` podSets fit into a Workload.
 
-    A warning for each field of a Pod's spec that is not known goes to `warnings`: a newer API server may have it.
+    What is let through and will most likely not run goes to `warnings`: objects that are suspended, podSetInfos too
+    many, and fields of a Pod's spec that are not known, as a newer API server may have them.
     """
     warnings = [] if warnings is None else warnings
     components = spec.get("components") if isinstance(spec, dict) else None
@@ -43,6 +45,7 @@ def component_problems(
         yield _too_many(seen, most)
         return
     problems: list[str] = []
+    identities: dict[tuple[str, str, str], int] = {}
     total, pods = 0, 0
     for index, component in enumerate(components):
         step()
@@ -52,6 +55,8 @@ def component_problems(
             pod_sets: list[PodSet] = []
             unknown: list[str] = []
             found = list(_pod_set_problems(component, path, name, pod_sets, unknown))
+            found += _doubled(component["template"], index, identities)
+            warnings += creation_warnings(component, path) if not found else ()
             warnings += [f"{path}.{field}: unknown to Berth; the API server decides about it" for field in unknown]
             total += len(pod_sets)
             pods += sum(max(one.replicas, 0) for one in pod_sets)
@@ -72,6 +77,19 @@ def _sum_problems(components: list[JSON], *, total: int, pods: int, most: int, r
         yield f"{PATH}: all podSets have {pods} Pods together: want at most {MOST_PODS}, as a Workload counts no more"
     elif readable and total <= most:
         yield from size_problems(components)
+
+
+def _doubled(template: JSON, index: int, identities: dict[tuple[str, str, str], int]) -> Iterator[str]:
+    """A problem where an earlier component is the same object; `identities` are theirs."""
+    identity = identity_of(template)
+    if identity is None:
+        return
+    first = identities.setdefault(identity, index)
+    if first != index:
+        yield (
+            f"{PATH}[{index}].template.metadata.name: {PATH}[{first}] is the {template['kind']} {quoted(identity[2])} "
+            "already: want another name, or generateName"
+        )
 
 
 def _too_many(pod_sets: int, most: int) -> str:
@@ -96,6 +114,8 @@ def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
         )
     if controller_of(metadata):
         yield f"{path}.metadata.ownerReferences: the AppWrapper is the controller of its objects: leave out any other"
+        return
+    yield from creation_problems(template, path)
 
 
 def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet], unknown: list[str]) -> Iterator[str]:

@@ -38,7 +38,9 @@ def defaults(obj: JSON, *, user: str, uid: str, creator: str, queue: str, child:
             yield Default(("metadata", "labels"), name, label_value(text), "who created it")
     if creator and annotations.get(CREATOR) != creator:
         yield Default(("metadata", "annotations"), CREATOR, creator, "who created it")
-    if queue and not queue_of(obj):
+    if queue_of(obj) and QUEUE_NAME not in labels:
+        yield Default(("metadata", "labels"), QUEUE_NAME, queue_of(obj), "the queue of the annotation")
+    elif queue and not queue_of(obj):
         yield Default(("metadata", "labels"), QUEUE_NAME, queue, "the default queue")
     if not child and has_to_wait(obj, queue=queue):
         yield Default(("spec",), "suspend", True, f"waits for queue {queue_of(obj) or queue}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from app.admission.review import UserInfo
 from app.appwrappers.admission import rights
 from app.appwrappers.admission.access import Access
+from app.appwrappers.admission.creation import no_namespace
 from app.appwrappers.admission.creators import service_account
 from app.appwrappers.admission.rights import Kind, Resources, Right
 from app.wire import JSON
@@ -40,10 +41,13 @@ class Entitlement:
         needed = list(rights.of_creator(components, resources, namespace, strict=self._strict))
         refused = await self._access.refused(user, (right for _, right in needed))
         return [
-            f"spec.components[{index}].template: User {user.username} is not authorized to "
-            f"{right.verb} {right.resource} in {right.namespace or 'all namespaces'}"
-            for index, right in needed
-            if right in refused
+            *_without_namespace(components, resources),
+            *(
+                f"spec.components[{index}].template: User {user.username} is not authorized to "
+                f"{right.verb} {right.resource} in {right.namespace or 'all namespaces'}"
+                for index, right in needed
+                if right in refused
+            ),
         ]
 
     async def warnings(self, components: Sequence[JSON], namespace: str) -> list[str]:
@@ -77,6 +81,15 @@ class Entitlement:
 
 def _kinds(components: Iterable[JSON]) -> list[Kind]:
     return list(dict.fromkeys(kind for one in components if (kind := rights.kind_of(one)) is not None))
+
+
+def _without_namespace(components: Sequence[JSON], resources: Resources) -> Iterator[str]:
+    """A problem for each component whose kind has no namespaces, as discovery says."""
+    for index, component in enumerate(components):
+        kind = rights.kind_of(component)
+        found = resources.get(kind) if kind is not None else None
+        if found is not None and not found.namespaced:
+            yield no_namespace(found.kind, f"spec.components[{index}].template")
 
 
 def _missing(controller: str, kind: Kind, resources: Resources, missing: Sequence[Right]) -> str:

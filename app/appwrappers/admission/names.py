@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.appwrappers.config import FaultTolerance
-from app.appwrappers.model import ANNOTATIONS, QUEUE_NAME
+from app.appwrappers.model import ANNOTATIONS, QUEUE_NAME, USER
 from app.appwrappers.options import KNOWN, read_options
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain
 from app.text import closest, cut, quoted, several
@@ -22,6 +22,7 @@ _KEY = 317
 _NEAR = 16
 """Keys that mean nothing for which the nearest one is looked for: each is compared with all that mean something."""
 _KNOWN = {name.removeprefix(ANNOTATIONS): name for name in KNOWN}
+_DOMAIN = USER.partition("/")[0]
 _SECONDS = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -77,6 +78,15 @@ def annotation_warnings(annotations: JSON, defaults: FaultTolerance) -> Iterator
     rest = len(unknown) - _NEAR
     if rest > 0:
         yield f"metadata.annotations: {several(rest, 'more key')} below {ANNOTATIONS} without a meaning"
+    for key in texts:
+        if key.partition("/")[0] == _DOMAIN and key.removeprefix(f"{_DOMAIN}/") in _KNOWN:
+            meant = _KNOWN[key.removeprefix(f"{_DOMAIN}/")]
+            yield f"metadata.annotations[{cut(key, _KEY)}]: has no meaning; is {meant} meant?"
+    if texts.get(QUEUE_NAME):
+        yield (
+            f"metadata.annotations[{QUEUE_NAME}]: the form of AppWrapper v0.5: want a label of this name; without one, "
+            "the label is written with the value of the annotation"
+        )
     yield from read_options(texts, defaults).problems
 
 

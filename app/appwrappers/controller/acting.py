@@ -6,6 +6,8 @@ deleted. Absence counts after a read from the API server, not from a cache.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 
 from app.appwrappers.admission.creators import impersonation
@@ -13,7 +15,9 @@ from app.appwrappers.controller.caches import Caches
 from app.appwrappers.controller.kinds import Kind
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
-from app.appwrappers.controller.stored import AppWrapper, Component, Pod, stored_component
+from app.appwrappers.controller.outcomes import Outcome, as_gone, outcome_of_the_gone
+from app.appwrappers.controller.pods import Pod
+from app.appwrappers.controller.stored import AppWrapper, Component, stored_component
 from app.appwrappers.model import CREATOR, DELETED, RESOURCES_DEPLOYED
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
@@ -21,7 +25,6 @@ from app.kube.conditions import condition, is_true
 from app.kube.credentials import Impersonation
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
-from app.kube.retry import get_or_none
 from app.kube.walls import fault
 from app.text import enumerated
 from app.wire import JSON
@@ -93,7 +96,7 @@ class Objects:
         """The name of the object. Raises ValueError where it can never be created, ApiError where it cannot be now."""
         kind = await self._kind(status, filled=False)
         if kind is None:
-            raise ValueError(f"no kind {status['kind']} in {status['apiVersion']} is served")
+            raise ValueError(_unserved(status))
         if not kind.resource.namespaced:
             raise ValueError(f"{status['kind']}: want a kind whose objects are in namespaces")
         key = (wrapper.key[0], str(status["name"]))
@@ -103,6 +106,9 @@ class Objects:
             try:
                 made = await self._client.create(kind.resource, body, namespace=key[0], acting_as=author)
             except ApiError as error:
+                if error.unserved:
+                    self._discovery.forget()
+                    raise ValueError(_unserved(status)) from error
                 if error.reason != "AlreadyExists":
                     raise
                 await self._check(wrapper, kind, key[1])
@@ -120,21 +126,37 @@ class Objects:
             raise ApiError(f"{what}: one from before is still being deleted", status=409, reason="AlreadyExists")
         raise ValueError(f"{what} exists, and belongs to another owner")
 
-    async def missing(self, wrapper: AppWrapper) -> tuple[list[Component], str]:
-        """The objects that exist, and what is wrong with the others; "" where all do."""
-        found: list[Component] = []
+    async def observed(self, wrapper: AppWrapper) -> tuple[list[Outcome], str]:
+        """The outcome of the object of each component, and what is wrong with those that are missing; "" if none is.
+
+        What has ended is not missing when it is gone.
+        """
+        outcomes: list[Outcome] = []
         problems: list[str] = []
         for status in wrapper.component_statuses:
+            what, remembered = f"{status['kind']} {status['name']}", outcome_of_the_gone(status)
             kind = await self._kind(status)
-            one = await self._present(wrapper, kind, status["name"]) if kind else None
-            if one is None or one.deleting:
-                state = "is being deleted" if one else "is gone" if kind else "is of a kind that is served no more"
-                problems.append(f"{status['kind']} {status['name']} {state}")
+            found = await self._present(wrapper, kind, status["name"]) if kind else None
+            if found is not None and not found.deleting:
+                outcome = found.outcome
+                if not outcome.ends and not outcome.ending and remembered.ending == "succeeded":
+                    outcome = replace(outcome, ending="succeeded")  # its Pods may be cleaned up before it is
             else:
-                found.append(one)
-        expected = len(wrapper.component_statuses)
-        what = f"Only found {len(found)} deployed components, but was expecting {expected}"
-        return found, f"{what}: {enumerated(problems)}" if problems else ""
+                last = self._last_seen(wrapper, kind, status["name"]) if found is None else found.outcome
+                outcome = as_gone(last) if last is not None and last.ending else remembered
+                if not outcome.ending:
+                    served = kind is not None and await self._kind(status) is not None
+                    state = "is being deleted" if found else "is gone" if served else f"is gone: {_unserved(status)}"
+                    problems.append(f"{what} {state}")
+            outcomes.append(replace(outcome, what=what))
+        expected = len(outcomes)
+        text = f"Only found {expected - len(problems)} deployed components, but was expecting {expected}"
+        return outcomes, f"{text}: {enumerated(problems)}" if problems else ""
+
+    def _last_seen(self, wrapper: AppWrapper, kind: Kind | None, name: str) -> Outcome | None:
+        """The outcome of an object that had ended when the watch saw it go."""
+        key = (kind.resource, (wrapper.key[0], name)) if kind else None
+        return self._caches.ended.get(wrapper.uid, {}).get(key) if key else None
 
     def watched(self, wrapper: AppWrapper) -> bool:
         """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
@@ -172,7 +194,7 @@ class Objects:
         """A remark on the object where it is gone, or counts as gone; None where it is left."""
         kind = await self._kind(status)
         if kind is None:
-            return f"no kind {status['kind']} in {status['apiVersion']} is served any more"
+            return _unserved(status)
         found = await self._present(wrapper, kind, status["name"])
         if found is None:
             return ""
@@ -221,10 +243,19 @@ class Objects:
         return found if found is not None and found.owner == wrapper.uid else None
 
     async def _get(self, kind: Kind, key: tuple[str, str]) -> Component | None:
-        obj = await get_or_none(self._client, kind.resource, key[1], namespace=key[0])
-        if obj is None:
-            return None
+        try:
+            obj = await self._client.get(kind.resource, key[1], namespace=key[0])
+        except ApiError as error:
+            if error.unserved:
+                self._discovery.forget()  # its definition is gone
+            if error.not_found:
+                return None
+            raise
         found = stored_component(obj)
         if kind.known:
             kind.written.wrote(key, found)
         return found
+
+
+def _unserved(status: JSON) -> str:
+    return f"no kind {status['kind']} in {status['apiVersion']} is served"

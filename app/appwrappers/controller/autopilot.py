@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.appwrappers.config import Autopilot
-from app.appwrappers.controller.stored import uses
+from app.appwrappers.controller.pods import uses
 from app.wire import JSON
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

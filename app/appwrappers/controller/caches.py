@@ -8,16 +8,20 @@ from typing import Any
 from app.appwrappers.config import OperatorConfig, parse_config
 from app.appwrappers.controller.autopilot import resources_to_leave
 from app.appwrappers.controller.kinds import LAG, Kinds
-from app.appwrappers.controller.stored import AppWrapper, Pod, stored_app_wrapper, stored_pod
+from app.appwrappers.controller.outcomes import Outcome
+from app.appwrappers.controller.pods import Pod, stored_pod
+from app.appwrappers.controller.stored import AppWrapper, Component, stored_app_wrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.kube.client import KubeClient
 from app.kube.configuration import Configuration, data_of
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
-from app.kube.resources import CONFIG_MAPS, NODES, PODS
+from app.kube.resources import CONFIG_MAPS, NODES, PODS, Resource
 from app.kube.running import problems_of
 from app.kube.store import EventType, Key, Store
 from app.wire import JSON
+
+_DEPLOYED = ("Resuming", "Running")
 
 
 class Caches:
@@ -41,6 +45,11 @@ class Caches:
         self._nodes: Store[dict[str, str]] = Store(lambda obj: dict(obj["metadata"].get("labels") or {}))
         self.unhealthy: dict[str, frozenset[str]] = {}
         self.kinds = Kinds(client, changed=self._component_changed, synced=self.wake_all)
+        self.ended: dict[str, dict[tuple[Resource, Key], Outcome]] = {}
+        """By UID of AppWrappers: the outcomes of objects that had ended when they went.
+
+        A change may be looked at only after the next one: a TTL of 0 must hide no end.
+        """
         self.written: OwnWrites[AppWrapper] = OwnWrites(
             lambda key: self.app_wrappers.get(*key),
             lifetime=LAG,
@@ -49,6 +58,7 @@ class Caches:
             group=lambda one: one.key,
         )
         self.app_wrappers.subscribe(lambda _event, key, old, new: self.written.shown(key, old, new) or wake(key))
+        self.app_wrappers.subscribe(lambda _event, _key, old, new: self._app_wrapper_changed(old, new))
         self.app_wrappers.on_renewed(self.written.clear)
         self.pods.subscribe(lambda _event, _key, old, new: self._pod_changed(old, new))
         self._nodes.subscribe(self._node_changed)
@@ -85,10 +95,26 @@ class Caches:
         for wrapper in self.written.expire():
             self._wake(wrapper.key)
         for component in self.kinds.expire():
-            self._component_changed(component.owner)
+            self._wake_owner(component)
 
-    def _component_changed(self, owner: str) -> None:
-        for wrapper in self.app_wrappers.by_index("uid", owner):
+    def _app_wrapper_changed(self, old: AppWrapper | None, new: AppWrapper | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid or new.phase not in _DEPLOYED):
+            self.ended.pop(old.uid, None)
+
+    def _component_changed(self, resource: Resource, old: Component | None, new: Component | None) -> None:
+        for component in {old, new}:
+            if component is not None:
+                self._wake_owner(component)
+        if new is not None:
+            self.ended.get(new.owner, {}).pop((resource, new.key), None)
+        elif old is not None and old.outcome.ending and self._is_deployed(old.owner):
+            self.ended.setdefault(old.owner, {})[resource, old.key] = old.outcome
+
+    def _is_deployed(self, uid: str) -> bool:
+        return any(one.phase in _DEPLOYED for one in self.app_wrappers.by_index("uid", uid))
+
+    def _wake_owner(self, component: Component) -> None:
+        for wrapper in self.app_wrappers.by_index("uid", component.owner):
             self._wake(wrapper.key)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:

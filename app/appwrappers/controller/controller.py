@@ -126,11 +126,10 @@ class AppWrappersController:
 
     async def _observe(self, seen: Seen) -> Step:
         wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
-        components, missing = await self._objects.missing(wrapper)
-        expected = [[one.get("replicas", 1) for one in status["podSets"]] for status in statuses]
+        outcomes, missing = await self._objects.observed(wrapper)
         health = health_of(
-            expected if not missing else expected[: len(components)],
-            [one.outcome for one in components],
+            [[one.get("replicas", 1) for one in status["podSets"]] for status in statuses],
+            outcomes,
             self._caches.pods_of(wrapper, marked=wrapper.marked),
             seen.options,
             self._caches.unhealthy_nodes(),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 from app.appwrappers.controller.outcomes import Outcome
-from app.appwrappers.controller.stored import Pod
+from app.appwrappers.controller.pods import Pod
 from app.appwrappers.options import Options
+from app.text import several
 
 
 @dataclass(slots=True)
@@ -37,8 +38,10 @@ class Count:
 
 @dataclass(slots=True)
 class Health:
-    """`failed` are Pods that nothing repairs; `terminal` says that a retry is pointless. `evicted` are names of nodes.
+    """`failed` are Pods that nothing repairs; `terminal` says why a retry is pointless, "" where it is not.
 
+    `cause` is the first Pod that has failed, and `unready` the first that is not ready, or that is missing, each with
+    the reason. `endings` are the outcomes of components that have ended, by their number. `evicted` are names of nodes.
     `reclaimable` is how many Pods of each podSet are not needed any more.
     """
 
@@ -48,9 +51,16 @@ class Health:
     succeeded: bool = False
     ready: bool = False
     failed: int = 0
-    terminal: bool = False
+    terminal: str = ""
+    cause: str = ""
+    unready: str = ""
+    endings: dict[int, Outcome] = field(default_factory=dict)
     evicted: tuple[str, ...] = ()
     reclaimable: tuple[int, ...] = ()
+
+    def with_cause(self, message: str) -> str:
+        """A message with the first Pod that has failed, unless it names that already."""
+        return f"{message}: {self.cause}" if self.cause and self.cause not in message else message
 
 
 def health_of(
@@ -75,13 +85,18 @@ def health_of(
         found.total.add(count)
     left = iter(counts)
     bounds = [list(islice(left, len(replicas))) for replicas in expected]
-    found.failed_components = [outcome.message for outcome in outcomes if outcome.ending == "failed"]
+    # The Pods of an object that has ended and is gone went with it.
+    for replicas, outcome in zip(expected, outcomes, strict=True):
+        found.total.expected -= sum(replicas) if outcome.gone and outcome.ending == "succeeded" else 0
+    found.failed_components = [_what_failed(one) for one in outcomes if one.ending == "failed" and one.ends]
     found.succeeded = _succeeded(bounds, outcomes, found.total, known=known)
     found.failed = _failed(bounds, outcomes, found.total, known=known)
-    found.terminal = any(
-        options.is_terminal(code) for pod in pods if _is_failed(pod, options) for code in pod.exit_codes
-    )
-    found.failed = found.failed or int(found.terminal)
+    found.terminal = _terminal(outcomes, pods, options)
+    found.failed = found.failed or int(bool(found.terminal))
+    failed = sorted((pod for pod in pods if _is_failed(pod, options)), key=lambda pod: (pod.ended or "~", pod.key))
+    found.cause = _what_is_wrong(failed[0]) if failed else ""
+    found.unready = _unready(bounds, outcomes, pods)
+    found.endings = dict(_endings(bounds, outcomes, options, known=known))
     found.ready = _ready(bounds, outcomes, found.total, known=known)
     found.evicted = tuple(
         sorted({pod.node for pod in pods if _runs(pod) and pod.resources & unhealthy.get(pod.node, frozenset())})
@@ -110,13 +125,60 @@ def _succeeded(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], t
     """Every object that has an end, or Pods, has succeeded; and there is one of these."""
     if any(outcome.ends and outcome.ending != "succeeded" for outcome in outcomes):
         return False
-    rest = [count for counts, outcome in zip(bounds, outcomes, strict=True) if not outcome.ends for count in counts]
-    rest = [count for count in rest if count.expected > 0]
+    pairs = [(count, outcome) for counts, outcome in zip(bounds, outcomes, strict=True) for count in counts]
+    rest = [(count, outcome.ending) for count, outcome in pairs if not outcome.ends and count.expected > 0]
     if rest and not known:
         return total.succeeded >= total.expected and not total.active and not total.failed
-    if any(count.succeeded < count.expected or count.active or count.failed for count in rest):
+    if not all(_is_done(count, remembered=ending == "succeeded") for count, ending in rest):
         return False
     return bool(rest) or any(outcome.ends for outcome in outcomes)
+
+
+def _is_done(count: Count, *, remembered: bool = False) -> bool:
+    """Whether all Pods of a podSet have succeeded; with `remembered` they had, and may be gone."""
+    return (remembered or count.succeeded >= count.expected) and not count.active and not count.failed
+
+
+def _endings(
+    bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], options: Options, *, known: bool
+) -> Iterator[tuple[int, Outcome]]:
+    for index, (counts, outcome) in enumerate(zip(bounds, outcomes, strict=True)):
+        if outcome.ending:
+            terminal = outcome.terminal or any(map(options.is_terminal, outcome.exit_codes))
+            yield index, replace(outcome, terminal=terminal, message=_what_failed(outcome))
+        elif known and not outcome.ends and any(one.expected for one in counts) and all(map(_is_done, counts)):
+            # Objects of other kinds have ended with their Pods.
+            yield index, replace(outcome, ending="succeeded")
+
+
+def _terminal(outcomes: Sequence[Outcome], pods: Sequence[Pod], options: Options) -> str:
+    """Which exit code makes a retry pointless, and by which annotation; "" where none does."""
+    codes = [code for pod in pods if _is_failed(pod, options) for code in pod.exit_codes]
+    codes += [code for outcome in outcomes if outcome.ending == "failed" for code in outcome.exit_codes]
+    found = next((options.why_terminal(code) for code in codes if options.is_terminal(code)), "")
+    return found or ("by its exit code" if any(outcome.terminal for outcome in outcomes) else "")
+
+
+def _what_failed(outcome: Outcome) -> str:
+    """The object, unless what is remembered of it names it already."""
+    named = outcome.what and not outcome.message.startswith(outcome.what)
+    return ": ".join(part for part in (outcome.what if named else "", outcome.message) if part)
+
+
+def _what_is_wrong(pod: Pod) -> str:
+    return f"Pod {pod.key[1]}: {pod.trouble}" if pod.trouble else f"Pod {pod.key[1]}"
+
+
+def _unready(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], pods: Sequence[Pod]) -> str:
+    """The first Pod that is not ready, else the first object that has too few Pods."""
+    waiting = [pod for pod in pods if pod.phase in ("Pending", "Running") and not pod.ready and not pod.deleting]
+    if waiting:
+        return _what_is_wrong(min(waiting, key=lambda pod: (not pod.trouble, pod.key)))
+    for counts, outcome in zip(bounds, outcomes, strict=True):
+        there, wanted = sum(one.active + one.succeeded for one in counts), sum(one.expected for one in counts)
+        if not outcome.ending and there < wanted:
+            return f"{outcome.what or 'an object'} has {there} of {several(wanted, 'Pod')}"
+    return ""
 
 
 def _failed(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, known: bool) -> int:
@@ -146,7 +208,7 @@ def _reclaimable(counts: Sequence[Count], outcome: Outcome) -> list[int]:
     if outcome.ending == "succeeded":
         return [count.expected for count in counts]
     if not outcome.ends:
-        # Only a Pod by itself has ended for good: what made other Pods may replace them.
+        # Pods of which one has succeeded may be replaced by what made them.
         return [0 for _ in counts]
     if outcome.left is None or len(counts) != 1:
         return [0 for _ in counts]

@@ -20,11 +20,13 @@ from app.kube.store import Key, Store
 LAG = 10.0
 """Seconds for which a watch may not have shown yet what was written."""
 
+Changed = Callable[[Resource, Component | None, Component | None], object]
+
 
 class Kind:
     """`get` is the object of a name as the watch and our own writes say."""
 
-    def __init__(self, client: KubeClient, resource: Resource, changed: Callable[[str], object]) -> None:
+    def __init__(self, client: KubeClient, resource: Resource, changed: Changed) -> None:
         self.resource = resource
         self.store: Store[Component] = Store(stored_component)
         self.reflector = Reflector(client, resource, self.store, label_selector=APP_WRAPPER)
@@ -35,7 +37,7 @@ class Kind:
             uid=lambda one: one.uid,
         )
         self.written.follow(self.store)
-        self.store.subscribe(lambda _event, _key, old, new: [changed(one.owner) for one in {old, new} if one])
+        self.store.subscribe(lambda _event, _key, old, new: changed(resource, old, new))
 
     @property
     def known(self) -> bool:
@@ -52,9 +54,9 @@ class Kind:
 
 
 class Kinds:
-    """`changed` is called with the UID of an AppWrapper whose object has changed, `synced` when a cache has filled."""
+    """`changed` is called with an object before and after a change, `synced` when a cache has filled."""
 
-    def __init__(self, client: KubeClient, *, changed: Callable[[str], object], synced: Callable[[], None]) -> None:
+    def __init__(self, client: KubeClient, *, changed: Changed, synced: Callable[[], None]) -> None:
         self._client, self._changed, self._synced = client, changed, synced
         self._kinds: dict[Resource, Kind] = {}
         self._group: asyncio.TaskGroup | None = None

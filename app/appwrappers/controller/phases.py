@@ -11,6 +11,7 @@ from datetime import timedelta
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
 from app.appwrappers.controller.observing import Action, Seen, Step
+from app.appwrappers.controller.outcomes import forget_end, remember_end
 from app.appwrappers.model import (
     DELETED,
     DELETING_RESOURCES,
@@ -128,56 +129,63 @@ class _Pass:
         left = self._options.admission_grace - passed
         if not creation.fatal and left > 0:
             return self._wait(after=min(left, max(_FIRST_RETRY, min(_LAST_RETRY, passed / 4))))
-        message = f"error creating components: {creation.problem}"
-        self._set(UNHEALTHY, "True", "CreateFailed", message)
-        if creation.fatal:
-            return self._go("Failed", "Unhealthy", f"CreateFailed: {message}")
-        return self._reset_or_fail("CreateFailed", message)
+        status = self._status["componentStatus"][creation.failed]
+        message = f"error creating components: {status['kind']} {status['name']}: {creation.problem}"
+        final = "it can never be created as it is" if creation.fatal else ""
+        return self._reset_or_fail("CreateFailed", message, terminal=final)
 
     def _running(self) -> Step:
         if self._wrapper.suspend:
             return self._suspend()
-        health, options = self._seen.health, self._options
+        health = self._seen.health
         if health is None:
             return self._wait("observe")
-        if self._seen.missing:
-            return self._unhealthy("MissingComponent", self._seen.missing, terminal=health.terminal)
+        for index, outcome in health.endings.items():
+            remember_end(self._status["componentStatus"][index], outcome, now=self._now)
+        return self._troubled(health) or self._pods_ready(health)
+
+    def _troubled(self, health: Health) -> Step | None:
+        """What follows where something has failed or ended; None where Pods may only be late."""
         if health.failed_components:
-            why = enumerated([one for one in health.failed_components if one])
-            message = f"Found {len(health.failed_components)} failed components" + (f": {why}" if why else "")
-            return self._unhealthy("FailedComponent", message, terminal=health.terminal)
+            why = health.with_cause(enumerated(health.failed_components))
+            message = f"Found {len(health.failed_components)} failed components: {why}"
+            return self._reset_or_fail("FailedComponent", message, terminal=health.terminal)
         if health.succeeded:
             message = f"{health.total.succeeded} pods succeeded and no running, pending, or failed pods"
             self._set(QUOTA_RESERVED, "False", "Succeeded", message)
             self._set(RESOURCES_DEPLOYED, "True", "Succeeded", message)
             return self._go("Succeeded")
+        if self._seen.missing:
+            message = health.with_cause(self._seen.missing)
+            return self._reset_or_fail("MissingComponent", message, terminal=health.terminal)
         self._reclaim()
         if health.failed:
-            self._set(UNHEALTHY, "True", "FoundFailedPods")
-            left = options.failure_grace - self._passed(UNHEALTHY)
+            message = health.with_cause(f"{health.failed} failed pods")
+            self._set(UNHEALTHY, "True", "FoundFailedPods", message)
+            left = self._options.failure_grace - self._passed(UNHEALTHY)
             if left > 0:
                 return self._wait(after=left)
-            return self._reset_or_fail("FoundFailedPods", f"{health.failed} failed pods", terminal=health.terminal)
+            return self._reset_or_fail("FoundFailedPods", message, terminal=health.terminal)
         if health.evicted:
             message = f"Workload contains pods using NoExecute resources on Nodes: {enumerated(health.evicted)}"
             self._set(UNHEALTHY, "True", "AutopilotNoExecute", message)
             return self._reset_or_fail("", message, count=0)
         self._clear(UNHEALTHY, "FoundNoFailedPods")
+        return None
+
+    def _pods_ready(self, health: Health) -> Step:
         if health.ready:
             message = f"{health.total.running} pods running; {health.total.succeeded} pods succeeded"
             self._set(PODS_READY, "True", "SufficientPodsReady", message)
             return self._wait(after=self._forgive())
-        return self._not_ready(health)
-
-    def _not_ready(self, health: Health) -> Step:
-        options = self._options
-        self._clear(PODS_READY, "InsufficientPodsReady", health.total.said)
+        options, message = self._options, health.total.said + (f": {health.unready}" if health.unready else "")
+        self._clear(PODS_READY, "InsufficientPodsReady", message)
         all_there = health.total.active + health.total.succeeded >= health.total.expected
         grace = options.warmup_grace if all_there else options.admission_grace
         left = grace - min(self._passed(RESOURCES_DEPLOYED), self._passed(PODS_READY))
         if left > 0:
             return self._wait(after=left)
-        return self._unhealthy("InsufficientPodsReady", health.total.said, terminal=health.terminal)
+        return self._reset_or_fail("InsufficientPodsReady", message, terminal=health.terminal)
 
     def _suspending(self) -> Step:
         if self._is(RESOURCES_DEPLOYED):
@@ -266,14 +274,15 @@ class _Pass:
             self._set(PREEMPTED, "True", eviction.reason, eviction.message)
         return self._go("Suspending", "Suspending", f"Externally suspended while in the {phase} phase")
 
-    def _unhealthy(self, reason: str, message: str, *, terminal: bool) -> Step:
-        self._set(UNHEALTHY, "True", reason, message)
-        return self._reset_or_fail(reason, message, terminal=terminal)
-
-    def _reset_or_fail(self, cause: str, message: str, *, count: int = 1, terminal: bool = False) -> Step:
-        used = self._status.get("resettingCount") or 0
+    def _reset_or_fail(self, cause: str, message: str, *, count: int = 1, terminal: str = "") -> Step:
+        """`terminal` says why a retry is pointless, "" where it is not."""
+        used, limit = self._status.get("resettingCount") or 0, max(self._options.retry_limit, 0)
+        if terminal or used >= limit:
+            why = terminal or f"{used} of {limit} retries are used"
+            message = f"{message}; not retried: {why}"
         text = f"{cause}: {message}" if cause else message
-        if terminal or used >= self._options.retry_limit:
+        self._set(UNHEALTHY, "True", cause or "AutopilotNoExecute", message)
+        if terminal or used >= limit:
             return self._go("Failed", "Unhealthy", text)
         if count:
             self._status["resettingCount"] = used + count
@@ -314,6 +323,7 @@ class _Pass:
             template = component["template"]
             self._status["componentStatus"][index] |= {"kind": template["kind"], "apiVersion": template["apiVersion"]}
             self._component(index, "Unknown", "ComponentCreationInitiated", name=name)
+            forget_end(self._status["componentStatus"][index])
 
     def _reclaim(self) -> None:
         """Tell which Pods are not needed any more, as Kueue calls their podSets."""

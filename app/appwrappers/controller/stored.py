@@ -1,32 +1,25 @@
-"""What the controller keeps of AppWrappers, of their objects and of their Pods. Pure projections."""
+"""What the controller keeps of AppWrappers and of their objects. Pure projections."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.appwrappers.controller.outcomes import Outcome, outcome_of
 from app.appwrappers.model import (
     ANNOTATIONS,
-    APP_WRAPPER,
     APP_WRAPPER_UID,
     CREATOR,
     FINALIZER,
     MANAGER,
-    POD_SET,
     RESOURCES_DEPLOYED,
     queue_of,
 )
 from app.appwrappers.podsets.shapes import usable_status
-from app.kube.conditions import condition, status_of
+from app.kube.conditions import condition
 from app.kube.owners import controller_of
-from app.kube.quantity import parse
 from app.kube.store import Key, key_of
-from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
-
-_CRASH_LOOP = "CrashLoopBackOff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,79 +123,3 @@ def stored_component(obj: JSON) -> Component:
         finalizers=tuple(metadata.get("finalizers") or ()),
         outcome=outcome_of(obj),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """A Pod with the label of an AppWrapper. `mark` is the UID in our own label, `pod_set` the number of its podSet.
-
-    `exit_codes` are those of containers that have failed, init containers too. `restarts` is the most that a container
-    in a crash loop has been restarted. `resources` are the resources that its containers use.
-    """
-
-    key: Key
-    uid: str
-    app_wrapper: str
-    mark: str
-    pod_set: int
-    phase: str
-    ready: bool
-    deleting: bool
-    held: bool
-    restarts: int
-    exit_codes: tuple[int, ...]
-    node: str
-    resources: frozenset[str]
-
-
-def stored_pod(obj: JSON) -> Pod:
-    metadata, status = obj["metadata"], status_of(obj)
-    labels, statuses = metadata.get("labels") or {}, _container_statuses(status)
-    deleting = "deletionTimestamp" in metadata
-    return Pod(
-        key=key_of(obj),
-        uid=metadata["uid"],
-        app_wrapper=labels.get(APP_WRAPPER, ""),
-        mark=labels.get(APP_WRAPPER_UID, ""),
-        pod_set=whole_or(labels.get(POD_SET), -1),
-        phase=str(status.get("phase") or ""),
-        ready=condition(status, "Ready").get("status") == "True",
-        deleting=deleting,
-        held=deleting and bool(metadata.get("finalizers")) and metadata.get("deletionGracePeriodSeconds") == 0,
-        restarts=max((whole_or(one.get("restartCount"), 0) for one in statuses if _is_in_crash_loop(one)), default=0),
-        exit_codes=tuple(sorted({code for one in statuses if (code := _exit_code(one))})),
-        node=str((obj.get("spec") or {}).get("nodeName") or ""),
-        resources=frozenset(_resources(obj.get("spec") or {})),
-    )
-
-
-def _container_statuses(status: JSON) -> list[JSON]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _is_in_crash_loop(status: JSON) -> bool:
-    return ((status.get("state") or {}).get("waiting") or {}).get("reason") == _CRASH_LOOP
-
-
-def _exit_code(status: JSON) -> int:
-    code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
-    return code if isinstance(code, int) else 0
-
-
-def _resources(spec: JSON) -> set[str]:
-    """The extended resources of which a container has more than nothing."""
-    return {
-        name
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-        for part in ("limits", "requests")
-        for name, amount in ((container.get("resources") or {}).get(part) or {}).items()
-        if "/" in name and uses(amount)
-    }
-
-
-def uses(amount: Any) -> bool:
-    """Whether a quantity is more than nothing; what is no quantity is left to the API server."""
-    try:
-        return parse(amount) > 0
-    except ValueError:
-        return False

@@ -11,7 +11,7 @@ from app.claims.publishing.model import NetworkData
 from app.claims.stored.claims import Claim, Entry
 from app.kube.conditions import condition, set_condition
 from app.kube.resources import RESOURCE_CLAIMS
-from app.text import MESSAGE, cut
+from app.text import abridged
 from app.wire import JSON
 
 MOST_CONDITIONS = 8
@@ -66,7 +66,7 @@ def message_of(data: NetworkData) -> str:
     found = f"{', '.join(data.ips) or 'no address'} on {data.interface or 'no interface'} of network {data.network}"
     if data.unknown_prefixes:
         found += f"; nothing says the prefix of {', '.join(data.unknown_prefixes)}"
-    return cut(f"{found}; {data.dropped} more addresses do not fit" if data.dropped else found, MESSAGE)
+    return abridged(f"{found}; {data.dropped} more addresses do not fit" if data.dropped else found)
 
 
 def _is_written(entry: Entry | None, data: NetworkData) -> bool:

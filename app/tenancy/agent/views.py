@@ -10,7 +10,7 @@ from app.kube.conditions import condition, is_true, since, status_of
 from app.kube.store import Store
 from app.tenancy.messages import canonical, workload_message
 from app.tenancy.proto import workload_pb
-from app.text import cut, stamp
+from app.text import abridged, stamp
 from app.wire import JSON, decode_json
 from app.workloads.model import MIRROR, RULE_NAME
 from app.workloads.sending import counts_as_gone, named_manifest, workload_spec
@@ -84,7 +84,7 @@ class ObjectView:
         ready, now = _READY[result], stamp()
         return {
             "result": result,
-            "message": cut(message, _MESSAGE_LIMIT),
+            "message": abridged(message, _MESSAGE_LIMIT),
             "observedGeneration": self.generation,
             **extra,
             "conditions": [
@@ -92,7 +92,7 @@ class ObjectView:
                     "type": "Ready",
                     "status": ready,
                     "reason": reason[:_REASON_LIMIT],
-                    "message": cut(message, _MESSAGE_LIMIT),
+                    "message": abridged(message, _MESSAGE_LIMIT),
                     "observedGeneration": self.generation,
                     "lastTransitionTime": since(self.decoded_status(), "Ready", ready, now=now),
                 }

@@ -17,7 +17,7 @@ from app.tenancy.model import (
     NO_CONTACT,
     SUSPENDED,
 )
-from app.text import MESSAGE, cut, stamp
+from app.text import abridged, stamp
 
 _RECENT = timedelta(seconds=2 * CONTACT_SECONDS)
 """A contact counts for so long: twice the time between two notes, so that a late one changes nothing.
@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        return self.truth, self.reason, cut(self.message, MESSAGE)
+        return self.truth, self.reason, abridged(self.message)
 
 
 def judge(state: TenantState, *, holder_of: Callable[[str], str], now: datetime) -> Verdict:
@@ -82,7 +82,7 @@ def _refused(name: str, refused: Refused, *, holder_of: Callable[[str], str], no
     if refused.reason == CLUSTER_TAKEN and refused.cluster:
         holder, left = holder_of(refused.cluster), (_ABANDONED - (now - refused.at)).total_seconds()
         return None if holder in ("", name) or left <= 0 else _taken(name, refused.cluster, holder, until=left)
-    return Verdict("False", refused.reason, cut(f"the gateway refuses the agent: {refused.message}", MESSAGE))
+    return Verdict("False", refused.reason, abridged(f"the gateway refuses the agent: {refused.message}"))
 
 
 def _taken(name: str, cluster: str, holder: str, *, until: float | None = None) -> Verdict:

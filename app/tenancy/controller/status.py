@@ -10,7 +10,7 @@ from app.kube.client import KubeClient
 from app.kube.conditions import since, status_of
 from app.kube.retry import if_there
 from app.tenancy.tenants.namespace import FIELD_MANAGER
-from app.text import MESSAGE, cut, enumerated, stamp
+from app.text import abridged, enumerated, stamp
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -48,7 +48,7 @@ async def write_status(
             "type": finding.type,
             "status": status,
             "reason": finding.reason or "AsWanted",
-            "message": cut(finding.problem or finding.note, MESSAGE),
+            "message": abridged(finding.problem or finding.note),
             "observedGeneration": generation,
             "lastTransitionTime": since(status_of(obj), finding.type, status, now=stamp(now)),
         }

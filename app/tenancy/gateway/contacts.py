@@ -18,7 +18,7 @@ from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.identity import CONDITION_REASONS, Refusal
 from app.tenancy.link import Refused
 from app.tenancy.model import SUSPENDED, Tenant
-from app.text import MESSAGE, cut, stamp, utc_now
+from app.text import abridged, stamp, utc_now
 from app.wire import JSON
 from app.workloads.model import TENANTS
 
@@ -49,7 +49,7 @@ class Contacts:
         """A call was refused. That a tenant is suspended is no news: its Tenant says so."""
         reason = CONDITION_REASONS.get(refusal.reason, "")
         if refusal.tenant and reason not in ("", SUSPENDED):
-            message = cut(refusal.message, MESSAGE)
+            message = abridged(refusal.message)
             self._refused[refusal.tenant] = Refused(self._now(), reason, message, refusal.cluster)
 
     async def write(self) -> None:

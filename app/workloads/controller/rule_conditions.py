@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from app.kube.conditions import Truth
-from app.text import MESSAGE, cut
+from app.text import abridged
 from app.workloads.companions.standing import RUNS
 from app.workloads.model import Term
 from app.workloads.rules.key_reach import without_match
@@ -32,9 +32,9 @@ def matched(count: int, terms: Iterable[Term]) -> Condition:
         return "Matched", "False", "NoWorkloadMatches", "no workload matches"
     path, why = dead[0]
     if len(dead) == len(terms):
-        return "Matched", "False", "ImpossibleKey", cut(f"no workload can match: spec.{path}: {why}", MESSAGE)
+        return "Matched", "False", "ImpossibleKey", abridged(f"no workload can match: spec.{path}: {why}")
     message = f"no workload matches, and this term holds for none: spec.{path}: {why}"
-    return "Matched", "False", "NoWorkloadMatches", cut(message, MESSAGE)
+    return "Matched", "False", "NoWorkloadMatches", abridged(message)
 
 
 def running(standings: Mapping[str, int]) -> Condition:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app.kube.conditions import since
 from app.kube.resources import PODS
-from app.text import MESSAGE, cut
+from app.text import MESSAGE, abridged, cut
 from app.wire import JSON
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.standing import RUNS
@@ -93,7 +93,7 @@ def rule_status(
     if removing:
         explanation += f"; removing {removing}"
     if broken:
-        result, message = "error", cut("; ".join(broken), MESSAGE)
+        result, message = "error", abridged("; ".join(broken))
         ready, reason, explanation = "False", "InvalidRule", message
     elif decisive:
         count = len(decisive) + len(excluded)
@@ -104,7 +104,7 @@ def rule_status(
     else:
         if excluded:
             counted = f"{len(excluded)} of {matched} workloads cannot have a companion"
-            message = cut(f"{counted}: {excluded[0].reason}: {excluded[0].message}", MESSAGE)
+            message = abridged(f"{counted}: {excluded[0].reason}: {excluded[0].message}")
             explanation = f"{explanation}; {message}"
         if removing or created + len(excluded) < matched:
             ready, reason = "False", "Waiting"

@@ -24,6 +24,7 @@ from tests.support.appwrappers import CONFIG, JOBS, NAMESPACE, SYSTEM, app_wrapp
 from tests.support.appwrappers import service as a_service
 from tests.support.chart_combinations import CALLER_TOKEN
 from tests.support.waiting import eventually
+from tests.support.widgets import WIDGET, WIDGETS, define_widgets
 
 JSON = dict[str, Any]
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
@@ -83,6 +84,63 @@ async def test_all_that_is_wrong_is_told_at_once(opening: Opening) -> None:
         assert "got 62: '" + "n" * 61 + "' fits" in answer["status"]["message"]
         nested = app_wrapper("outer", app_wrapper("inner", pod("p")))
         assert "Nested AppWrappers are forbidden" in await place.refused(nested)
+
+
+async def test_what_creation_refuses_is_refused_before(opening: Opening) -> None:
+    """The API server is asked for each object itself: it refuses those that Berth refuses, and no others."""
+    config: JSON = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    metadata: list[JSON] = [
+        {"resourceVersion": "5"},
+        {"resourceVersion": "0"},
+        {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 3, "selfLink": "/x"},
+        {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5},
+        {"managedFields": [{"manager": "kubectl", "operation": "Update"}]},
+        {"creationTimestamp": "yesterday"},
+        {"name": "Bad_Name"},
+        {"labels": {"a": "b c"}},
+        {"annotations": {"a b": "c"}},
+        {"annotations": {"a": 1}},
+        {"finalizers": ["example.com/held"]},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]},
+    ]
+    async with opening() as place:
+        await define_widgets(place.admin)
+        for template, resource in ((config, CONFIG_MAPS), (WIDGET, WIDGETS)):
+            for number, said in enumerate(metadata):
+                written = template | {"metadata": {"name": f"n{number}"} | said}
+                try:
+                    await place.admin.create(resource, written, namespace=NAMESPACE)
+                    refused = ""
+                except ApiError as error:
+                    refused = str(error)
+                _, answer = await place.post("/validate", app_wrapper("one", pod("p"), written))
+                assert answer["allowed"] is not bool(refused), (written, refused, answer)
+
+
+async def test_a_kind_without_namespaces_is_refused(opening: Opening) -> None:
+    """Of a kind that Berth does not know, discovery says it."""
+    async with opening() as place:
+        await define_widgets(place.admin, scope="Cluster")
+        for template in (WIDGET, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}):
+
+            async def answer(template: JSON = template) -> str:
+                return str((await place.post("/validate", app_wrapper("one", pod("p"), template)))[1])
+
+            said = f"components[1].template.kind: want a kind whose objects are in namespaces, got '{template['kind']}'"
+            await eventually(answer, lambda text, said=said: said in text)
+
+
+async def test_a_manifest_of_v05_waits_in_the_queue_of_its_annotation(opening: Opening) -> None:
+    async with opening() as place:
+        body = app_wrapper("v05", pod("p"), suspend=True)
+        body["metadata"]["annotations"] = {QUEUE_NAME: "user-queue"}
+        made = await place.create(body)
+        assert made["metadata"]["labels"][QUEUE_NAME] == "user-queue"
+        _, answer = await place.post("/validate", body)
+        assert any("the form of AppWrapper v0.5" in one for one in answer["warnings"])
+        body["metadata"] |= {"name": "resumed"}
+        body["spec"]["suspend"] = False
+        assert (await place.create(body))["spec"]["suspend"] is True
 
 
 async def test_more_pod_sets_than_a_workload_has_are_refused(opening: Opening) -> None:

@@ -87,7 +87,10 @@ async def test_an_object_of_others_is_neither_taken_over_nor_deleted(cluster: Ap
         await cluster.reaches("first", "Running")  # from here on the cache of Pods has the foreign one
         await cluster.wrap("second", pod("q"), pod("p"))
         await cluster.reaches("second", "Failed")
-        problem = "error creating components: pods p exists, and belongs to another owner"
+        problem = (
+            "error creating components: Pod p: pods p exists, and belongs to another owner; not retried: it can never be "
+            "created as it is"
+        )
         assert cluster.condition("second", UNHEALTHY)["message"] == problem
         await cluster.says("second", RESOURCES_DEPLOYED, "Failed")
         await cluster.admin.delete(APP_WRAPPERS, "second", namespace=NAMESPACE)

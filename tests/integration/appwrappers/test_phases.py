@@ -281,7 +281,7 @@ async def test_pods_have_their_time_to_exist_and_to_be_ready(cluster: AppWrapper
         assert cluster.phase("cold") == "Running"
         await cluster.reaches("cold", "Resetting")
         assert 14 <= asyncio.get_running_loop().time() - began <= 18
-        message = "0 pods pending; 0 pods running; 0 pods succeeded"
+        message = "0 pods pending; 0 pods running; 0 pods succeeded: Job j has 0 of 1 Pod"
         assert cluster.condition("empty", UNHEALTHY)["message"] == message
 
 
@@ -301,7 +301,7 @@ async def test_what_happens_is_told_in_events_and_metrics(cluster: AppWrapperClu
         found = await eventually(lambda: cluster.stored(EVENTS, NAMESPACE), lambda events: len(events) == 2)
     told = {(one["reason"], one["message"]) for one in found}
     assert told == {
-        ("Unhealthy", "FoundFailedPods: 1 failed pods"),
+        ("Unhealthy", "FoundFailedPods: 1 failed pods: Pod p: container c: exit code 3 (Error)"),
         ("Suspending", "Externally suspended while in the Resetting phase"),
     }
     assert {one["involvedObject"]["name"] for one in found} == {"told"}

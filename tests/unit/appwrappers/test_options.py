@@ -124,7 +124,7 @@ def test_annotations_change_it() -> None:
         warmupGracePeriodDuration="2s",
         failureGracePeriodDuration="3s",
         retryPausePeriodDuration="4s",
-        retryLimit="-5",
+        retryLimit="5",
         forcefulDeletionGracePeriodDuration="6s",
         deletionOnFailureGracePeriodDuration="7s",
         successTTLDuration="8s",
@@ -134,7 +134,7 @@ def test_annotations_change_it() -> None:
         retryableExitCodes="42",
     )
     codes = {"terminal_exit_codes": frozenset({3, 10}), "retryable_exit_codes": frozenset({42})}
-    assert found == Options(1.0, 2.0, 3.0, 4.0, -5, 6.0, 7.0, 8.0, 9, 10.0, **codes)
+    assert found == Options(1.0, 2.0, 3.0, 4.0, 5, 6.0, 7.0, 8.0, 9, 10.0, **codes)
     assert len(KNOWN) == 12
 
 
@@ -144,6 +144,8 @@ def test_annotations_change_it() -> None:
         ("retryPausePeriodDuration", "90", "retry_pause", 90.0, "want a duration such as 90s or 1h30m, got '90'; 90s"),
         ("retryPausePeriodDuration", "25h", "retry_pause", 24 * HOUR, "want between 0s and 86400s, got '25h'; 86400s"),
         ("retryPausePeriodDuration", "-1s", "retry_pause", 0.0, "want between 0s and 86400s, got '-1s'; 0s"),
+        ("retryLimit", "-1", "retry_limit", 0, "want an integer from 0 to 2147483647, got '-1'; 0"),
+        ("retryLimit", "99999999999", "retry_limit", 2**31 - 1, "want an integer from 0 to 2147483647"),
         ("retryLimit", " 1", "retry_limit", 3, "want an integer, got ' 1'; 3"),
         (
             "successTTLDuration",
@@ -182,3 +184,10 @@ def test_exit_codes_decide_whether_a_retry_makes_sense(
     found = read(**annotations)
     assert [code for code in terminal if not found.is_terminal(code)] == []
     assert [code for code in retryable if found.is_terminal(code)] == []
+
+
+def test_a_code_in_both_lists_is_told() -> None:
+    found = read(terminalExitCodes="3,10", retryableExitCodes="10,42")
+    (problem,) = found.problems
+    assert "retryableExitCodes]: want no code that is terminal, got '10,42'; 10 as in" in problem
+    assert found.is_terminal(10)

@@ -10,9 +10,10 @@ import pytest
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.controller.observing import Creation, Deletion, Seen, Step
+from app.appwrappers.controller.outcomes import Outcome, remember_end
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
-from app.appwrappers.model import DELETING_RESOURCES, FINALIZER, UNHEALTHY
+from app.appwrappers.model import DELETING_RESOURCES, ENDED, FINALIZER, UNHEALTHY
 from app.appwrappers.options import read_options
 from app.appwrappers.sizes import MOST_BYTES, MOST_COMPONENTS, MOST_PODS, sizes_of
 from app.definitions import APP_WRAPPERS as KINDS
@@ -152,3 +153,19 @@ def test_one_that_admission_has_not_seen_fails_before_anything_is_created() -> N
 def test_one_with_more_components_from_before_the_bound_goes_on() -> None:
     wrapper = stored(*services(4 * MOST_COMPONENTS))
     assert step(wrapper, {}).status["phase"] == "Suspended"
+
+
+def test_the_longest_end_that_is_remembered_is_computed_too() -> None:
+    """Of each component with Pods, beside the longest remark."""
+    template = job("j")
+    wrapper = stored(template, template)
+    worst = "<\u2028\n\x01" * 10_000
+    status = step(wrapper, {}).status
+    for _ in range(2):
+        status = step(wrapper, status).status
+    status = step(wrapper, status, creation=Creation({0: "j", 1: "j"})).status
+    deployed = step(wrapper, status, deletion=Deletion({0: worst, 1: worst})).status
+    for component in deployed["componentStatus"]:
+        remember_end(component, Outcome(True, "failed", worst, terminal=True), now=NOW)
+    assert all(condition(one, ENDED) for one in deployed["componentStatus"])
+    assert len(encode_as_go(deployed["componentStatus"])) <= sizes_of(wrapper.components).status

@@ -57,7 +57,7 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     obj = copy_json(read_sent(call, sent))
     metadata = obj["metadata"]
     place(call, metadata)
-    version_given = metadata.pop("resourceVersion", "") and not applied
+    version_given = metadata.pop("resourceVersion", "") not in (None, "", "0") and not applied
     for name in ("uid", "creationTimestamp", *(() if applied else (MANAGED,))):
         metadata.pop(name, None)
     now = state.storage.now()
