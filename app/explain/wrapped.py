@@ -12,8 +12,7 @@ from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
-from app.appwrappers.podsets.inference import PodSet, pod_sets_of
-from app.appwrappers.podsets.paths import pod_template_at
+from app.appwrappers.podsets.inference import PodSet, pod_sets_of, template_of
 from app.explain.model import Manifest
 from app.explain.rendering import Line
 from app.kinds.requests import Amounts, added, pod_requests
@@ -55,7 +54,7 @@ def explained(manifest: Manifest) -> Wrapped:
     problems = [*name_problems(metadata, len(found)), *label_problems(labels)]
     asked: Amounts = {}
     for component, one in found:
-        template = pod_template_at(component["template"], one.path)
+        template = template_of(component["template"], one.path)
         asked = added(asked, {name: amount * one.replicas for name, amount in pod_requests(template).items()})
     return Wrapped(
         manifest,

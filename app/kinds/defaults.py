@@ -191,18 +191,22 @@ _DERIVED: dict[str, Callable[[JSON], JSON]] = {
 
 
 def _pod(pod: JSON) -> None:
-    pod["spec"].setdefault("enableServiceLinks", True)  # a template leaves it to the Pods made from it
+    """What a template leaves to the Pods that are made of it."""
+    spec = pod["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+        resources = container.get("resources") or {}
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+        for port in (container.get("ports") or []) if spec.get("hostNetwork") else ():
+            if port.get("containerPort"):
+                port.setdefault("hostPort", port["containerPort"])
 
 
 def _pod_spec(spec: JSON) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if spec.get("hostNetwork"):
-        for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
-            for port in container.get("ports") or []:
-                if port.get("containerPort"):
-                    port.setdefault("hostPort", port["containerPort"])
     drop_empty(spec, "nodeSelector", "tolerations", "volumes", "initContainers", "imagePullSecrets", "overhead")
 
 
@@ -212,8 +216,6 @@ def _container(container: JSON) -> None:
     drop_empty(resources, "limits", "requests")
     for field in resources.keys() & {"limits", "requests"}:
         resources[field] = {name: canonical(value, _MILLI) for name, value in resources[field].items()}
-    if "limits" in resources:
-        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
 def _secret(obj: JSON) -> None:

@@ -20,6 +20,7 @@ from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.controller.writing import Writing
 from app.appwrappers.options import read_options
+from app.appwrappers.podsets.inference import made_at_once
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
@@ -127,7 +128,7 @@ class AppWrappersController:
     async def _observe(self, seen: Seen) -> Step:
         wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
         components, missing = await self._objects.missing(wrapper)
-        expected = [[one.get("replicas", 1) for one in status["podSets"]] for status in statuses]
+        expected = [made_at_once(status) for status in statuses]
         health = health_of(
             expected if not missing else expected[: len(components)],
             [one.outcome for one in components],

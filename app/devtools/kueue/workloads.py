@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from app.appwrappers.kueue.model import (
@@ -79,13 +80,36 @@ def _usage(assignment: JSON, needed: int) -> Usage:
     }
 
 
-def waiting_of(workload: JSON) -> Waiting:
-    """A Workload that asks for quota, for the Pods that are still needed."""
+def waiting_of(workload: JSON, overheads: Mapping[str, JSON]) -> Waiting:
+    """A Workload that asks for quota, for the Pods that are still needed; `overheads` are those of RuntimeClasses."""
     created = workload["metadata"]["creationTimestamp"]
-    pod_sets = tuple(_pod_set(one, _needed(workload, one)) for one in workload["spec"]["podSets"])
+    pod_sets = tuple(_pod_set(one, _needed(workload, one), overheads) for one in workload["spec"]["podSets"])
     return Waiting(key_of(workload), priority_of(workload), created, pod_sets)
 
 
-def _pod_set(pod_set: JSON, count: int) -> PodSet:
-    requests = {name: amount * count for name, amount in pod_requests(pod_set["template"]).items()}
-    return PodSet(pod_set["name"], count, requests, pod_set["template"].get("spec") or {})
+def _pod_set(pod_set: JSON, count: int, overheads: Mapping[str, JSON]) -> PodSet:
+    spec = adjusted(pod_set["template"].get("spec") or {}, overheads)
+    requests = {name: amount * count for name, amount in pod_requests({"spec": spec}).items()}
+    return PodSet(pod_set["name"], count, requests, spec)
+
+
+def adjusted(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:
+    """The spec of a Pod as Kueue counts it: with the overhead of its RuntimeClass, and limits for missing requests.
+
+    Source: `workload.AdjustResources` of Kueue 0.19.2, without LimitRanges.
+    """
+    found = _with_requests(spec)
+    for field in ("initContainers", "containers"):
+        if found.get(field):
+            found[field] = [_with_requests(container) for container in found[field]]
+    if not found.get("overhead") and found.get("runtimeClassName") in overheads:
+        found["overhead"] = overheads[found["runtimeClassName"]]
+    return found
+
+
+def _with_requests(holder: JSON) -> JSON:
+    resources = holder.get("resources") or {}
+    if not resources.get("limits"):
+        return dict(holder)
+    requests = {**resources["limits"], **(resources.get("requests") or {})}
+    return {**holder, "resources": {**resources, "requests": requests}}
