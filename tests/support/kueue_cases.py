@@ -38,24 +38,24 @@ def container(name: str = "c", **fields: Any) -> JSON:
 
 
 TEMPLATES: dict[str, JSON] = {
-    "requests of containers": template(containers=[CONTAINER, container("d", **resources({"cpu": "500m"}))]),
+    "requests of containers": template(containers=[CONTAINER, container("d", **resources({"cpu": "1500m"}))]),
     "limits alone are requests": template(containers=[container(**resources(limits={"cpu": 2, "memory": "1Gi"}))]),
     "a limit beside a request": template(containers=[container(**resources({"cpu": "100m"}, {"cpu": 1}))]),
     "quantities below a thousandth": template(containers=[container(**resources({"cpu": "0.0001", "memory": "100"}))]),
     "extended resources and huge pages": template(
-        containers=[container(**resources({"a.b/c": 2, "hugepages-2Mi": "4Mi"}, {"a.b/c": 2, "hugepages-2Mi": "4Mi"}))]
+        containers=[container(**resources({"a.b/c": 2, "hugepages-2Mi": "4Mi", "cpu": 1}, {"a.b/c": 2, "hugepages-2Mi": "4Mi", "cpu": 1}))]
     ),
     "Pod-level requests and limits": template(
         containers=[container(), container("d")], **resources({"cpu": 8}, {"cpu": 8})
     ),
     "Pod-level requests beside those of containers": template(**resources({"cpu": "3", "memory": "1Gi"})),
     "Pod-level requests of one resource": template(
-        containers=[container(**resources({"cpu": 1, "memory": "2Gi", "a.b/c": 1}))], **resources({"cpu": "500m"})
+        containers=[container(**resources({"cpu": 1, "memory": "2Gi", "a.b/c": 1}, {"a.b/c": 1}))], **resources({"cpu": "1500m"})
     ),
     "Pod-level limits alone": template(**resources(limits={"cpu": "4"})),
     "Pod-level limits without anything else": template(containers=[container()], **resources(limits={"cpu": "4"})),
     "Pod-level requests and an init container": template(
-        initContainers=[container("i", **resources({"cpu": "16"}))], **resources({"cpu": "8"})
+        initContainers=[container("i", **resources({"cpu": "6"}))], **resources({"cpu": "8"})
     ),
     "an init container that needs more": template(initContainers=[container("i", **resources({"cpu": "3"}))]),
     "sidecars": template(

@@ -94,6 +94,7 @@ def _layer(said: Any) -> JSON:
     # Go's decoder does not mind the case of a field, and takes null for an object without any.
     layer = {field.lower(): value for field, value in said.items()} if isinstance(said, dict) else {}
     topology, size = layer.get("topology") or "", layer.get("size") or 0
-    if not isinstance(said, dict | None) or not isinstance(topology, str) or isinstance(size, str) or _count(size) is None:
+    is_size = not isinstance(size, str) and _count(size) is not None
+    if not (isinstance(said, dict | None) and isinstance(topology, str) and is_size):
         raise ValueError(f"metadata.annotations[{_LAYERS}]: want layers such as {_LAYER}, got {quoted(shown(said))}")
     return {field: value for field, value in (("topology", topology), ("size", size)) if value}

@@ -1,8 +1,9 @@
 """A stand-in for Kueue's scheduler. It admits Workloads, preempts, and writes the statuses of queues.
 
-It has quota of flavors, with the overheads of RuntimeClasses, FIFO and StrictFIFO, preemption by priority within a ClusterQueue, stop policies, namespace
-selectors, deactivation and reclaimable Pods. It has no cohorts, no borrowing, no fair sharing, no admission checks, no
-topologies, no partial admission, and does not time executions. It makes no Workloads: that is for who owns jobs.
+It has quota of flavors, overheads of RuntimeClasses, FIFO and StrictFIFO, preemption by priority within a ClusterQueue,
+stop policies, namespace selectors, deactivation and reclaimable Pods. It has no cohorts, no borrowing, no fair sharing,
+no admission checks, no topologies, no partial admission, and does not time executions. It makes no Workloads: that is
+for who owns jobs.
 """
 
 from __future__ import annotations
