@@ -20,12 +20,14 @@ _UNCONSTRAINED, _TOGETHER = f"{_GROUP}podset-unconstrained-topology", f"{_GROUP}
 _SLICE, _SLICE_SIZE = f"{_GROUP}podset-slice-required-topology", f"{_GROUP}podset-slice-size"
 _LAYERS = f"{_GROUP}podset-slice-required-topology-constraints"
 _MOST_LAYERS = 3
+_LONGEST = {"required": 63, "preferred": 63, "podSetSliceRequiredTopology": 63, "podSetGroupName": 256}
+"""Characters of these fields, by the definition of Workloads."""
 _LAYER = '{"topology": "example.com/rack", "size": 4}'
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
 
 def topology_request(said: Mapping[str, str], of_kind: Mapping[str, Any]) -> JSON:
-    """The `topologyRequest` of a podSet; {} for none. Raises ValueError for a value that Kueue cannot read.
+    """The `topologyRequest` of a podSet; {} for none. Raises ValueError for a value that Kueue does not take.
 
     `said` are the annotations of the Pod template, `of_kind` those of the podSet: what follows from its kind.
     """
@@ -39,10 +41,16 @@ def topology_request(said: Mapping[str, str], of_kind: Mapping[str, Any]) -> JSO
         found |= {"podSetSliceRequiredTopology": said[_SLICE], "podSetSliceSize": _size(said[_SLICE_SIZE])}
     if _TOGETHER in said and (_REQUIRED in said or _PREFERRED in said):
         found["podSetGroupName"] = said[_TOGETHER]
+    for field, longest in _LONGEST.items():
+        if len(found.get(field, "")) > longest:
+            raise ValueError(
+                f"metadata.annotations: want at most {longest} characters for {field}, got {quoted(found[field])}"
+            )
     return found | indices
 
 
 def _place(said: Mapping[str, str]) -> JSON:
+    """Where the Pods want to be together: Kueue reads the first of three."""
     if _REQUIRED in said:
         return {"required": said[_REQUIRED]}
     if _PREFERRED in said:
@@ -65,8 +73,8 @@ def _indices(of_kind: Mapping[str, Any]) -> JSON:
 
 def _size(text: str) -> int:
     size = _count(text)
-    if size is None:
-        raise ValueError(f"metadata.annotations[{_SLICE_SIZE}]: want a number of Pods, got {quoted(text)}")
+    if size is None or size < 1:
+        raise ValueError(f"metadata.annotations[{_SLICE_SIZE}]: want 1 Pod or more, got {quoted(text)}")
     return size
 
 
@@ -91,10 +99,9 @@ def _layers(text: str) -> list[JSON]:
 
 
 def _layer(said: Any) -> JSON:
-    # Go's decoder does not mind the case of a field, and takes null for an object without any.
+    # Go's decoder does not mind the case of a field.
     layer = {field.lower(): value for field, value in said.items()} if isinstance(said, dict) else {}
-    topology, size = layer.get("topology") or "", layer.get("size") or 0
-    is_size = not isinstance(size, str) and _count(size) is not None
-    if not (isinstance(said, dict | None) and isinstance(topology, str) and is_size):
+    topology, size = layer.get("topology"), layer.get("size")
+    if not (isinstance(topology, str) and topology and isinstance(size, int) and (_count(size) or 0) > 0):
         raise ValueError(f"metadata.annotations[{_LAYERS}]: want layers such as {_LAYER}, got {quoted(shown(said))}")
-    return {field: value for field, value in (("topology", topology), ("size", size)) if value}
+    return {"topology": topology, "size": size}

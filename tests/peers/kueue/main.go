@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/jobs/raycluster"
 	"sigs.k8s.io/kueue/pkg/controller/jobs/rayjob"
 	"sigs.k8s.io/kueue/pkg/util/equality"
+	"sigs.k8s.io/kueue/pkg/webhooks"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -131,6 +132,9 @@ func madeOf(cluster client.Client, raw json.RawMessage) (made, error) {
 		podSets[1+index].Count = count
 	}
 	wl := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: podSets}}
+	if errors := webhooks.ValidateWorkload(wl, nil); len(errors) > 0 {
+		return made{}, errors.ToAggregate()
+	}
 	counted := wl.DeepCopy()
 	workload.AdjustResources(ctx, cluster, counted)
 	found := made{PodSets: podSets}
