@@ -57,6 +57,12 @@ _BY_TYPE: dict[str, JSON] = {
     "ProjectedVolumeSource": _MODE,
     "ServiceAccountTokenProjection": {"expirationSeconds": 3600},
     "HostPathVolumeSource": {"type": ""},
+    "ISCSIVolumeSource": {"iscsiInterface": "default"},
+    "RBDVolumeSource": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "AzureDiskVolumeSource": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "ScaleIOVolumeSource": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "PersistentVolumeClaimTemplate": {"metadata": {}, "spec": {}},
+    "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem", "resources": {}},
     "ObjectFieldSelector": {"apiVersion": "v1"},
     "ResourceFieldSelector": {"divisor": "0"},
     "DeploymentSpec": {
@@ -150,11 +156,11 @@ def _items(value: Any, shape: Shape) -> Iterable[JSON]:
     return value.values() if isinstance(shape, dict) else (value,)
 
 
-def _pull_policy(container: JSON) -> JSON:
+def _pull_policy(reference: str | None) -> str:
     """`Always` for the tag `latest`, said or implied; a digest or any other tag is pulled if it is not present."""
-    image, at, _ = (container.get("image") or "").partition("@")
+    image, at, _ = (reference or "").partition("@")
     tag = image.rpartition("/")[2].partition(":")[2]
-    return {"imagePullPolicy": "Always" if not at and tag in ("", "latest") else "IfNotPresent"}
+    return "Always" if not at and tag in ("", "latest") else "IfNotPresent"
 
 
 def _rolling(strategy: JSON) -> JSON:
@@ -174,8 +180,9 @@ def _counts(job: JSON) -> JSON:
 
 
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {
-    "Container": _pull_policy,
-    "EphemeralContainer": _pull_policy,
+    "Container": lambda container: {"imagePullPolicy": _pull_policy(container.get("image"))},
+    "EphemeralContainer": lambda container: {"imagePullPolicy": _pull_policy(container.get("image"))},
+    "ImageVolumeSource": lambda volume: {"pullPolicy": _pull_policy(volume.get("reference"))},
     "Volume": lambda volume: {} if volume.keys() - {"name"} else {"emptyDir": {}},
     "DeploymentStrategy": _rolling,
     "DaemonSetUpdateStrategy": _rolling,

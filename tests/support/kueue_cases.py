@@ -115,6 +115,19 @@ TEMPLATES: dict[str, JSON] = {
         ],
         containers=[container(volumeMounts=[{"name": "data", "mountPath": "/data"}])],
     ),
+    "volumes with defaults of their own": template(
+        volumes=[
+            {"name": "c", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], **resources({"storage": "1Gi"})}}}},
+            {"name": "i", "iscsi": {"targetPortal": "192.0.2.1", "iqn": "iqn.2001-04.com.example:s", "lun": 0}},
+            {"name": "r", "rbd": {"monitors": ["192.0.2.1"], "image": "i"}},
+            {"name": "a", "azureDisk": {"diskName": "d", "diskURI": "https://blob/d.vhd"}},
+            {"name": "s", "scaleIO": {"gateway": "g", "system": "s", "volumeName": "v", "secretRef": {"name": "n"}}},
+            {"name": "o", "image": {"reference": "reg/i:1"}},
+            {"name": "l", "image": {"reference": "reg/i"}},
+            {"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            {"name": "h", "hostPath": {"path": "/h"}},
+        ]
+    ),
     "environment variables twice": template(
         containers=[container(env=[{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}])],
         initContainers=[container("i", env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])],
