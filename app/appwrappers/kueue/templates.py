@@ -7,7 +7,7 @@ requests read all of it. `util/equality` compares podSets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.appwrappers.kueue.topology import topology_request
@@ -67,6 +67,28 @@ def _each_once(kind: str, holder: JSON) -> None:
     for field, (keys, _, _) in tables().merge[kind].items():
         if keys and holder.get(field):
             holder[field] = list({tuple(map(item.get, keys)): item for item in holder[field]}.values())
+
+
+def counted_spec(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:
+    """The spec of a Pod as Kueue counts it (`workload.AdjustResources`), but for LimitRanges.
+
+    It has the overhead of its RuntimeClass, as `overheads` have it by name, and limits for requests that are missing.
+    """
+    found = _with_requests(spec)
+    for field in ("initContainers", "containers"):
+        if found.get(field):
+            found[field] = [_with_requests(container) for container in found[field]]
+    if not found.get("overhead") and found.get("runtimeClassName") in overheads:
+        found["overhead"] = overheads[found["runtimeClassName"]]
+    return found
+
+
+def _with_requests(holder: JSON) -> JSON:
+    resources = holder.get("resources") or {}
+    if not resources.get("limits"):
+        return dict(holder)
+    requests = {**resources["limits"], **(resources.get("requests") or {})}
+    return {**holder, "resources": {**resources, "requests": requests}}
 
 
 def same_pod_sets(

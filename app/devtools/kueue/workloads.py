@@ -11,6 +11,7 @@ from app.appwrappers.kueue.model import (
     PRIORITY_BOOST,
     QUOTA_RESERVED,
 )
+from app.appwrappers.kueue.templates import counted_spec
 from app.devtools.kueue.flavors import PodSet, Usage, add
 from app.devtools.kueue.queueing import Holder, Waiting
 from app.kinds.requests import pod_requests
@@ -88,28 +89,6 @@ def waiting_of(workload: JSON, overheads: Mapping[str, JSON]) -> Waiting:
 
 
 def _pod_set(pod_set: JSON, count: int, overheads: Mapping[str, JSON]) -> PodSet:
-    spec = adjusted(pod_set["template"].get("spec") or {}, overheads)
+    spec = counted_spec(pod_set["template"].get("spec") or {}, overheads)
     requests = {name: amount * count for name, amount in pod_requests({"spec": spec}).items()}
     return PodSet(pod_set["name"], count, requests, spec)
-
-
-def adjusted(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:
-    """The spec of a Pod as Kueue counts it: with the overhead of its RuntimeClass, and limits for missing requests.
-
-    Source: `workload.AdjustResources` of Kueue 0.19.2, without LimitRanges.
-    """
-    found = _with_requests(spec)
-    for field in ("initContainers", "containers"):
-        if found.get(field):
-            found[field] = [_with_requests(container) for container in found[field]]
-    if not found.get("overhead") and found.get("runtimeClassName") in overheads:
-        found["overhead"] = overheads[found["runtimeClassName"]]
-    return found
-
-
-def _with_requests(holder: JSON) -> JSON:
-    resources = holder.get("resources") or {}
-    if not resources.get("limits"):
-        return dict(holder)
-    requests = {**resources["limits"], **(resources.get("requests") or {})}
-    return {**holder, "resources": {**resources, "requests": requests}}

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
-from app.appwrappers.kueue.templates import same_pod_sets
+from app.appwrappers.kueue.templates import counted_spec, same_pod_sets
 from app.appwrappers.sizes import component_status
-from app.devtools.kueue.workloads import adjusted
 from app.explain.model import Manifest
-from app.explain.wrapped import explained
+from app.explain.wrapped import Wrapped, explained
 from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.requests import amounts_of, pod_requests
+from app.kinds.requests import Amounts, added, amounts_of, pod_requests
 from app.kube.quantity import canonical
 from app.wire import JSON
 from tests.peers.__main__ import FOLDER
@@ -55,7 +54,7 @@ def as_stored(template: JSON) -> JSON:
 @pytest.mark.parametrize("name", MADE)
 def test_the_stand_in_counts_what_kueue_counts(name: str) -> None:
     made = pod_sets_of_object(OBJECTS[name])
-    counted = [pod_requests({"spec": adjusted(one["template"]["spec"], OVERHEADS)}) for one in made]
+    counted = [pod_requests({"spec": counted_spec(one["template"]["spec"], OVERHEADS)}) for one in made]
     assert counted == [amounts_of(rounded(requests)) for requests in MADE[name]["requests"] or ()]
 
 
@@ -68,14 +67,26 @@ def rounded(requests: JSON) -> JSON:
 def test_admission_and_explain_find_the_same_pod_sets(name: str) -> None:
     components = [{"template": OBJECTS[name]}, {"template": ELSEWHERE}]
     assert list(component_problems({"components": components}, name="w", namespace="n", most=18)) == []
-    wrapper: JSON = {
-        "kind": "AppWrapper",
-        "metadata": {"name": "w", "namespace": "n"},
-        "spec": {"components": components},
-    }
-    said = explained(Manifest("f:1", "AppWrapper", "w", "n", wrapper))
+    said = explanation(components)
     assert said.problems == ()
     assert [pod_set.replicas for _, pod_set in said.pod_sets] == [*(one["count"] for one in MADE[name]["podSets"]), 1]
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if "RuntimeClass" not in name])
+def test_explain_adds_up_what_kueue_counts(name: str) -> None:
+    """But for the overhead of a RuntimeClass, which only a cluster knows."""
+    total: Amounts = {}
+    for pod_set, requests in zip(MADE[name]["podSets"], MADE[name]["requests"], strict=True):
+        for resource, amount in amounts_of(rounded(requests)).items():
+            total = added(total, {resource: amount * pod_set["count"]})
+    said = explanation([{"template": OBJECTS[name]}, {"template": ELSEWHERE}])
+    assert amounts_of(rounded({resource: str(amount) for resource, amount in (said.asked or {}).items()})) == total
+
+
+def explanation(components: list[JSON]) -> Wrapped:
+    metadata = {"name": "w", "namespace": "n"}
+    wrapper: JSON = {"kind": "AppWrapper", "metadata": metadata, "spec": {"components": components}}
+    return explained(Manifest("f:1", "AppWrapper", "w", "n", wrapper))
 
 
 @pytest.mark.parametrize("name", REFUSED)
