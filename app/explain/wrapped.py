@@ -11,9 +11,9 @@ from app.appwrappers.admission.names import annotation_warnings, label_problems,
 from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted
 from app.appwrappers.config import FaultTolerance
-from app.appwrappers.kueue.templates import counted_spec
+from app.appwrappers.kueue.templates import counted_spec, counted_template
 from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
-from app.appwrappers.podsets.inference import PodSet, pod_sets_of, template_of
+from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.explain.model import Manifest
 from app.explain.rendering import Line
 from app.kinds.requests import Amounts, added, pod_requests
@@ -56,7 +56,7 @@ def explained(manifest: Manifest) -> Wrapped:
     problems = [*name_problems(metadata, len(found)), *label_problems(labels)]
     asked: Amounts = {}
     for component, one in found:
-        counted = counted_spec(template_of(component["template"], one.path)["spec"], {})
+        counted = counted_spec(counted_template(component["template"], one.path)["spec"], {})
         requests = pod_requests({"spec": counted})
         asked = added(asked, {name: amount * one.replicas for name, amount in requests.items()})
     return Wrapped(

@@ -14,9 +14,10 @@ from app.appwrappers.kueue.topology import topology_request
 from app.appwrappers.model import pod_set_name
 from app.appwrappers.podsets.inference import read_pod_set, template_of
 from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.requests import amounts_of
+from app.kinds.requests import amounts_of, pod_requests
 from app.kinds.shapes import decode_fields
 from app.kinds.tables import tables
+from app.kube.quantity import canonical
 from app.wire import JSON
 
 _OF_POD = ("initContainers", "containers")
@@ -40,7 +41,24 @@ def _found(components: Sequence[JSON], statuses: Sequence[JSON]) -> Iterator[tup
     """Of each podSet its count, its Pod template and its annotations."""
     for component, status in zip(components, statuses, strict=True):
         for pod_set in map(read_pod_set, status["podSets"]):
-            yield pod_set.replicas, template_of(component["template"], pod_set.path), dict(pod_set.annotations)
+            yield pod_set.replicas, counted_template(component["template"], pod_set.path), dict(pod_set.annotations)
+
+
+def counted_template(template: JSON, path: str) -> JSON:
+    """The Pod template of a podSet. That of a Pod has the requests that an API server fills in: templates get none.
+
+    Raises ValueError.
+    """
+    found = template_of(template, path)
+    if (template.get("apiVersion"), template.get("kind"), path) != ("v1", "Pod", "template"):
+        return found
+    spec = _with_containers(found["spec"])
+    resources = spec.get("resources") or {}
+    if resources.get("limits"):
+        asked = pod_requests({"spec": {**spec, "overhead": None}})
+        filled = {name: canonical(f"{asked[name]:f}") for name in resources["limits"] if name in asked}
+        spec["resources"] = {**resources, "requests": {**filled, **(resources.get("requests") or {})}}
+    return {**found, "spec": spec}
 
 
 def workload_template(template: JSON) -> JSON:
@@ -74,13 +92,15 @@ def counted_spec(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:
 
     It has the overhead of its RuntimeClass, as `overheads` have it by name, and limits for requests that are missing.
     """
-    found = _with_requests(spec)
-    for field in ("initContainers", "containers"):
-        if found.get(field):
-            found[field] = [_with_requests(container) for container in found[field]]
+    found = _with_containers(_with_requests(spec))
     if not found.get("overhead") and found.get("runtimeClassName") in overheads:
         found["overhead"] = overheads[found["runtimeClassName"]]
     return found
+
+
+def _with_containers(spec: JSON) -> JSON:
+    fields = [field for field in ("initContainers", "containers") if spec.get(field)]
+    return {**spec, **{field: [_with_requests(container) for container in spec[field]] for field in fields}}
 
 
 def _with_requests(holder: JSON) -> JSON:
@@ -121,6 +141,8 @@ def _shape(spec: JSON, of_pod: Collection[str], of_container: Collection[str]) -
             shape[field] = [{name: one[name] for name in of_container if one.get(name)} for one in containers]
     shape = decode_fields("PodSpec", shape)
     for holder in (shape, *shape.get("initContainers", ()), *shape.get("containers", ())):
-        resources = holder.pop("resources", {})
+        # A request that is missing is the limit: an API server fills it in, or Kueue does.
+        resources = _with_requests(holder).get("resources") or {}
+        holder.pop("resources", None)
         holder["amounts"] = [amounts_of(resources.get(part)) for part in ("requests", "limits")]
     return shape | {"overhead": amounts_of(shape.get("overhead"))}

@@ -15,10 +15,11 @@ from app.explain.model import Manifest
 from app.explain.wrapped import Wrapped, explained
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.requests import Amounts, added, amounts_of, pod_requests
+from app.kinds.shapes import decode_builtin
 from app.kube.quantity import canonical
 from app.wire import JSON
 from tests.peers.__main__ import FOLDER
-from tests.support.kueue_cases import ANSWERS, OBJECTS, PAIRS, pod_sets_of_object
+from tests.support.kueue_cases import ANSWERS, OBJECTS, PAIRS, TEMPLATES, pod_sets_of_object
 
 KUEUE: JSON = json.loads(ANSWERS.read_text())
 MADE: dict[str, JSON] = {name: said for name, said in KUEUE["objects"].items() if "error" not in said}
@@ -81,6 +82,21 @@ def test_explain_adds_up_what_kueue_counts(name: str) -> None:
             total = added(total, {resource: amount * pod_set["count"]})
     said = explanation([{"template": OBJECTS[name]}, {"template": ELSEWHERE}])
     assert amounts_of(rounded({resource: str(amount) for resource, amount in (said.asked or {}).items()})) == total
+
+
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if "RuntimeClass" not in name])
+def test_a_pod_by_itself_counts_as_the_api_server_stores_it(name: str) -> None:
+    """Kueue sees a Pod with the requests that an API server has filled in, and a template without them."""
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": TEMPLATES[name]["spec"]}
+    (pod_set,) = pod_sets_of_object(obj)
+    decoded, _ = decode_builtin("Pod", "v1", obj)
+    apply_builtin_defaults("Pod", decoded)
+    assert pod_requests({"spec": counted_spec(pod_set["template"]["spec"], {})}) == pod_requests(decoded)
+    asked = explanation([{"template": obj}]).asked or {}
+    assert amounts_of(rounded({resource: str(amount) for resource, amount in asked.items()})) == pod_requests(decoded)
+    component = {"template": obj}
+    state = {"admitted": False, "waiting": True}
+    assert same_pod_sets([component], [component_status(component)], [pod_set], **state)
 
 
 def explanation(components: list[JSON]) -> Wrapped:
