@@ -14,12 +14,13 @@ from app.appwrappers.kueue.topology import topology_request
 from app.appwrappers.model import pod_set_name
 from app.appwrappers.podsets.inference import read_pod_set, template_of
 from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.requests import amounts_of, pod_requests
+from app.kinds.requests import Amounts, amounts_of, pod_requests
 from app.kinds.shapes import decode_fields
 from app.kinds.tables import tables
 from app.kube.quantity import canonical
 from app.wire import JSON
 
+_MILLI = 3
 _OF_POD = ("initContainers", "containers")
 _OF_CONTAINER = ("name", "image", "command", "args", "resources")
 _COUNTED = ("resources", "overhead", "runtimeClassName", "resourceClaims")
@@ -144,5 +145,10 @@ def _shape(spec: JSON, of_pod: Collection[str], of_container: Collection[str]) -
         # A request that is missing is the limit: an API server fills it in, or Kueue does.
         resources = _with_requests(holder).get("resources") or {}
         holder.pop("resources", None)
-        holder["amounts"] = [amounts_of(resources.get(part)) for part in ("requests", "limits")]
-    return shape | {"overhead": amounts_of(shape.get("overhead"))}
+        holder["amounts"] = [_rounded(resources.get(part)) for part in ("requests", "limits")]
+    return shape | {"overhead": _rounded(shape.get("overhead"))}
+
+
+def _rounded(quantities: JSON | None) -> Amounts:
+    """In thousandths, as the API server stores them in a Pod template."""
+    return amounts_of({name: canonical(text, _MILLI) for name, text in (quantities or {}).items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from itertools import product
 from typing import Any
 
 import pytest
@@ -121,6 +122,14 @@ def test_pod_sets_are_equivalent_where_kueue_says_so(name: str, *, admitted: boo
     if name == "an environment variable":
         expected = True  # Templates never change here, and Kueue's own integration of AppWrappers leaves these out.
     assert equivalent(name, admitted=admitted, waiting=False) is expected
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_workload_fits_the_objects_that_it_was_made_of(name: str) -> None:
+    component = {"template": OBJECTS[name]}
+    for admitted, waiting in product((False, True), repeat=2):
+        state = {"admitted": admitted, "waiting": waiting}
+        assert same_pod_sets([component], [component_status(component)], pod_sets_of_object(OBJECTS[name]), **state)
 
 
 @pytest.mark.parametrize("name", ["Pod-level resources", "a RuntimeClass"])
