@@ -9,7 +9,7 @@ CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test unit e2e conformance fuzz lint format generate secrets bench protos lock clean
+.PHONY: help demo test unit e2e conformance peers fuzz lint format generate secrets bench protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_A
 conformance: $(READY) ## Run the tests that state what an API server does on a real one (KUBEBUILDER_ASSETS=dir)
 	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" || { echo "Error: KUBEBUILDER_ASSETS is not a directory with etcd and kube-apiserver" >&2; exit 1; }
 	@$(BIN)/python -m pytest tests -m conformance $(PYTEST_ARGS)
+
+peers: $(READY) ## Have Kueue's own code say what it makes of our cases (needs Go; PEERS_ARGS=--check compares)
+	@$(BIN)/python -m tests.peers $(PEERS_ARGS)
 
 fuzz: $(READY) ## Send reviews of every kind at their worst, and 100,000 random ones (FUZZ_ARGS="--inputs N --seed N")
 	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)

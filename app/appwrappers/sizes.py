@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from app.appwrappers.kueue.templates import workload_template
 from app.appwrappers.model import ENDED, RESOURCES_DEPLOYED
-from app.appwrappers.podsets.inference import pod_sets_of
-from app.appwrappers.podsets.paths import pod_template_at
+from app.appwrappers.podsets.inference import pod_sets_of, template_of
 from app.kube.names import DNS_LABEL_LIMIT
 from app.wire import JSON, encode_json, size_as_go
 
@@ -49,7 +49,7 @@ def count_problems(components: Sequence[object]) -> Iterator[str]:
 class Sizes(NamedTuple):
     """Bytes as an API server stores them. `status` is the most that the statuses of all components can have.
 
-    `workload` are the Pod templates of all podSets: a Workload of Kueue has each, and one may be part of another.
+    `workload` are the Pod templates of all podSets as a Workload of Kueue has each: one may be part of another.
     """
 
     spec: int
@@ -63,10 +63,9 @@ def sizes_of(components: Sequence[JSON]) -> Sizes:
     for component in components:
         name = str((component["template"].get("metadata") or {}).get("name") or "")
         status += _size(component_status(component)) + max(DNS_LABEL_LIMIT, len(name))
-        status += _size({"conditions": [_DEPLOYED]}) + REMARK
-        if pod_sets := pod_sets_of(component):  # an object without Pods does not end
-            status += _size(_ENDED) + 1 + REMARK
-        workload += sum(_size(pod_template_at(component["template"], one.path)) for one in pod_sets)
+        status += _size({"conditions": [_DEPLOYED]}) + REMARK + _size(_ENDED) + 1 + REMARK
+        templates = (template_of(component["template"], pod_set.path) for pod_set in pod_sets_of(component))
+        workload += sum(_size(workload_template(template)) for template in templates)
     return Sizes(_size(components), status, workload)
 
 

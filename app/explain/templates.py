@@ -11,7 +11,7 @@ from typing import Any
 
 from app.appwrappers.admission.templates import templates_in
 from app.appwrappers.model import APP_WRAPPERS
-from app.appwrappers.podsets.inference import inferred, pod_sets_of
+from app.appwrappers.podsets.inference import written_templates
 from app.appwrappers.podsets.paths import pod_template_at
 from app.wire import JSON
 
@@ -26,11 +26,11 @@ def pod_templates(obj: JSON) -> Iterator[tuple[str, JSON]]:
         for path, component in components_of(obj):
             template = component.get("template")
             if isinstance(template, dict) and all(isinstance(template.get(one), str) for one in ("apiVersion", "kind")):
-                paths = [one.path for one in pod_sets_of(component)] or _seen(template)
-                yield from ((f"{path}.{found}", pod_template_at(template, found)) for found in paths)
+                found = written_templates(component) or _seen(template)
+                yield from ((f"{path}.{where}", pod_template) for where, pod_template in found)
     elif not _is_built_in(obj):
-        paths = [one.path for one in inferred(obj)] or _seen(obj)
-        yield from ((path.removeprefix(_ROOT), pod_template_at(obj, path)) for path in paths)
+        found = written_templates({"template": obj}) or _seen(obj)
+        yield from ((path.removeprefix(_ROOT), pod_template) for path, pod_template in found)
 
 
 def components_of(wrapper: JSON) -> Iterator[tuple[str, JSON]]:
@@ -42,10 +42,11 @@ def components_of(wrapper: JSON) -> Iterator[tuple[str, JSON]]:
             yield f"spec.components[{index}]", component
 
 
-def _seen(obj: JSON) -> list[str]:
-    """Paths with the root that those of podSets have."""
+def _seen(obj: JSON) -> list[tuple[str, JSON]]:
+    """What looks like a Pod template, by a path with the root that those of podSets have."""
     found = templates_in(obj, "template")
-    return [path for path in found if path.rpartition(".")[2].lower().endswith("template") and path != "template"]
+    paths = [path for path in found if path.rpartition(".")[2].lower().endswith("template") and path != "template"]
+    return [(path, pod_template_at(obj, path)) for path in paths]
 
 
 def _is_built_in(obj: JSON) -> bool:

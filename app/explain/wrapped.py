@@ -11,9 +11,9 @@ from app.appwrappers.admission.names import annotation_warnings, label_problems,
 from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted
 from app.appwrappers.config import FaultTolerance
+from app.appwrappers.kueue.templates import counted_spec, counted_template
 from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
-from app.appwrappers.podsets.paths import pod_template_at
 from app.explain.model import Manifest
 from app.explain.rendering import Line
 from app.kinds.requests import Amounts, added, pod_requests
@@ -23,9 +23,10 @@ from app.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """One AppWrapper. `pod_sets` are name and podSet, `asked` what Kueue would count, `rights` what users need.
+    """One AppWrapper. `pod_sets` are name and podSet, `rights` what users need.
 
-    Without problems it would be admitted, as far as no rights are missing.
+    `asked` is what Kueue would count, without the overhead of a RuntimeClass: only a cluster knows that. Without
+    problems it would be admitted, as far as no rights are missing.
     """
 
     manifest: Manifest
@@ -58,8 +59,9 @@ def explained(manifest: Manifest) -> Wrapped:
     problems = [*name_problems(metadata, len(found)), *label_problems(labels)]
     asked: Amounts = {}
     for component, one in found:
-        template = pod_template_at(component["template"], one.path)
-        asked = added(asked, {name: amount * one.replicas for name, amount in pod_requests(template).items()})
+        counted = counted_spec(counted_template(component["template"], one.path)["spec"], {})
+        requests = pod_requests({"spec": counted})
+        asked = added(asked, {name: amount * one.replicas for name, amount in requests.items()})
     return Wrapped(
         manifest,
         queue_of(obj),

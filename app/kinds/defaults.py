@@ -57,6 +57,12 @@ _BY_TYPE: dict[str, JSON] = {
     "ProjectedVolumeSource": _MODE,
     "ServiceAccountTokenProjection": {"expirationSeconds": 3600},
     "HostPathVolumeSource": {"type": ""},
+    "ISCSIVolumeSource": {"iscsiInterface": "default"},
+    "RBDVolumeSource": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "AzureDiskVolumeSource": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "ScaleIOVolumeSource": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "PersistentVolumeClaimTemplate": {"metadata": {}, "spec": {}},
+    "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem", "resources": {}},
     "ObjectFieldSelector": {"apiVersion": "v1"},
     "ResourceFieldSelector": {"divisor": "0"},
     "DeploymentSpec": {
@@ -150,11 +156,11 @@ def _items(value: Any, shape: Shape) -> Iterable[JSON]:
     return value.values() if isinstance(shape, dict) else (value,)
 
 
-def _pull_policy(container: JSON) -> JSON:
+def _pull_policy(reference: str | None) -> str:
     """`Always` for the tag `latest`, said or implied; a digest or any other tag is pulled if it is not present."""
-    image, at, _ = (container.get("image") or "").partition("@")
+    image, at, _ = (reference or "").partition("@")
     tag = image.rpartition("/")[2].partition(":")[2]
-    return {"imagePullPolicy": "Always" if not at and tag in ("", "latest") else "IfNotPresent"}
+    return "Always" if not at and tag in ("", "latest") else "IfNotPresent"
 
 
 def _rolling(strategy: JSON) -> JSON:
@@ -174,8 +180,9 @@ def _counts(job: JSON) -> JSON:
 
 
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {
-    "Container": _pull_policy,
-    "EphemeralContainer": _pull_policy,
+    "Container": lambda container: {"imagePullPolicy": _pull_policy(container.get("image"))},
+    "EphemeralContainer": lambda container: {"imagePullPolicy": _pull_policy(container.get("image"))},
+    "ImageVolumeSource": lambda volume: {"pullPolicy": _pull_policy(volume.get("reference"))},
     "Volume": lambda volume: {} if volume.keys() - {"name"} else {"emptyDir": {}},
     "DeploymentStrategy": _rolling,
     "DaemonSetUpdateStrategy": _rolling,
@@ -191,18 +198,22 @@ _DERIVED: dict[str, Callable[[JSON], JSON]] = {
 
 
 def _pod(pod: JSON) -> None:
-    pod["spec"].setdefault("enableServiceLinks", True)  # a template leaves it to the Pods made from it
+    """What a template leaves to the Pods that are made of it."""
+    spec = pod["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+        resources = container.get("resources") or {}
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+        for port in (container.get("ports") or []) if spec.get("hostNetwork") else ():
+            if port.get("containerPort"):
+                port.setdefault("hostPort", port["containerPort"])
 
 
 def _pod_spec(spec: JSON) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if spec.get("hostNetwork"):
-        for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
-            for port in container.get("ports") or []:
-                if port.get("containerPort"):
-                    port.setdefault("hostPort", port["containerPort"])
     drop_empty(spec, "nodeSelector", "tolerations", "volumes", "initContainers", "imagePullSecrets", "overhead")
 
 
@@ -212,8 +223,6 @@ def _container(container: JSON) -> None:
     drop_empty(resources, "limits", "requests")
     for field in resources.keys() & {"limits", "requests"}:
         resources[field] = {name: canonical(value, _MILLI) for name, value in resources[field].items()}
-    if "limits" in resources:
-        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
 def _secret(obj: JSON) -> None:

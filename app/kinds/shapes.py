@@ -73,6 +73,11 @@ def decode_builtin(kind: str, version: str, obj: JSON, *, applied: bool = True) 
     return decoded, list(decoder.unknown)
 
 
+def decode_fields(kind: str, obj: JSON) -> JSON:
+    """An object of any type of the tables without the fields that are not known. Raises ShapeError for a wrong type."""
+    return _Decoder(kind, "v1").fields(obj, fields_of(kind), "", kind)
+
+
 def read_fields(kind: str, obj: JSON) -> tuple[Mapping[str, Collection[str]], ShapeError | None]:
     """What an author of an object of a type got wrong: the paths of unknown fields, and the first wrong type.
 

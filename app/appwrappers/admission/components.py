@@ -12,7 +12,7 @@ from typing import Any
 from app.appwrappers.admission.creation import creation_problems, creation_warnings, identity_of
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
-from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set
+from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set, with_submitter
 from app.appwrappers.podsets.shapes import is_text_map, metadata_problem
 from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kube.owners import controller_of
@@ -149,6 +149,7 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
     for one in known:
         if one.replicas < 0:
             yield f"{path}.{one.path}: want 0 replicas or more, got {one.replicas}"
+    declared = with_submitter(template, declared)
     yield from _differences(declared, known, f"{path}.podSets")
     found += known if len(known) > len(declared) else declared
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from app.appwrappers.kueue.topology import topology_request
 from app.appwrappers.model import APP_WRAPPER
-from app.appwrappers.podsets.inference import pod_sets_of
-from app.appwrappers.podsets.paths import PathError, pod_template_at
+from app.appwrappers.podsets.inference import is_known, pod_sets_of, template_of
+from app.appwrappers.podsets.paths import PathError
+from app.appwrappers.podsets.ray import submits_elsewhere
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.pace import step
 from app.wire import JSON
 
 _NESTING = 64
+_SUBMITTER = (
+    "the Pod that submits the job to another cluster is not counted: take submissionMode HTTPMode, or a "
+    "submitterPodTemplate with podSets of path template.spec.submitterPodTemplate"
+)
 NO_TEMPLATE = "path does not refer to a v1.PodSpecTemplate"
 
 
 def template_problems(template: JSON, path: str, field: str, name: str, unknown: list[str]) -> Iterator[str]:
     """What is wrong with the Pod template at a path. The fields of a Pod's spec that are not known go to `unknown`."""
     try:
-        decoded, fields = _decoded(pod_template_at(template, path))
+        decoded, fields = _decoded(template_of(template, path))
     except PathError as error:
         yield f"{field}: {NO_TEMPLATE}: {error}"
         return
@@ -30,24 +36,34 @@ def template_problems(template: JSON, path: str, field: str, name: str, unknown:
     if not decoded["spec"].get("containers"):
         yield f"{field}: {NO_TEMPLATE}: '{path}.spec' has no containers"
         return
-    labels = (decoded.get("metadata") or {}).get("labels") or {}
-    if labels.get(APP_WRAPPER, name) != name:
+    metadata = decoded.get("metadata") or {}
+    if (metadata.get("labels") or {}).get(APP_WRAPPER, name) != name:
         yield f"{field}: {path}.metadata.labels[{APP_WRAPPER}] is written by the controller: leave it out"
+    try:
+        topology_request(metadata.get("annotations") or {}, {})
+    except ValueError as error:
+        yield f"{field}: {path}.{error}"
 
 
 def makes_pods(component: JSON) -> bool:
     """Whether Pods are made of the component, as far as can be seen; it may be wrong in any way."""
-    return bool(component.get("podSets")) or any(templates_in(component.get("template"), "template"))
+    template = component.get("template")
+    seen = bool(component.get("podSets")) or any(templates_in(template, "template"))
+    return seen or (isinstance(template, dict) and submits_elsewhere(template))
 
 
 def uncounted(spec: JSON) -> Iterator[str]:
-    """A warning for each component that holds Pod templates and has no podSets: Kueue counts none of its Pods."""
+    """A warning for each component that makes Pods and has no podSets: Kueue counts none of its Pods."""
     for index, component in enumerate(spec["components"]):
-        if not pod_sets_of(component) and (paths := list(templates_in(component["template"], "template"))):
-            yield (
-                f"spec.components[{index}].podSets: {component['template']['kind']} is not known, so its Pods are not "
-                f"counted: declare podSets, such as path {paths[0]}"
-            )
+        template = component["template"]
+        if pod_sets_of(component):
+            continue
+        path = f"spec.components[{index}]"
+        if submits_elsewhere(template):
+            yield f"{path}: {_SUBMITTER}"
+        elif not is_known(template) and (found := next(templates_in(template, "template"), "")):
+            problem = f"{template['kind']} is not known, so its Pods are not counted"
+            yield f"{path}.podSets: {problem}: declare podSets, such as path {found}"
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:

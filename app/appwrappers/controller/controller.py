@@ -20,6 +20,7 @@ from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.controller.writing import Writing
 from app.appwrappers.options import read_options
+from app.appwrappers.podsets.inference import made_at_once
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
@@ -128,7 +129,7 @@ class AppWrappersController:
         wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
         outcomes, missing = await self._objects.observed(wrapper)
         health = health_of(
-            [[one.get("replicas", 1) for one in status["podSets"]] for status in statuses],
+            [made_at_once(status) for status in statuses],
             outcomes,
             self._caches.pods_of(wrapper, marked=wrapper.marked),
             seen.options,

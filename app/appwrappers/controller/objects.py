@@ -14,7 +14,7 @@ from app.appwrappers.config import OperatorConfig
 from app.appwrappers.controller.autopilot import avoid_unhealthy_nodes
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
-from app.appwrappers.podsets.paths import pod_template_at
+from app.appwrappers.podsets.inference import put_template
 from app.kube.owners import controller_of, controller_reference
 from app.numbers import shown
 from app.text import cut
@@ -58,7 +58,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
     infos = component.get("podSetInfos") or []
     for number, pod_set in enumerate(status[index]["podSets"]):
         marks = {APP_WRAPPER: name, APP_WRAPPER_UID: wrapper.uid, POD_SET: str(first + number)}
-        template = pod_template_at(found, pod_set["path"])
+        template = put_template(found, pod_set["path"])
         _inject(template, infos[number] if number < len(infos) else {}, marks, pod_set["path"])
         spec = template["spec"]
         if config.scheduler_name and not spec.get("schedulerName"):

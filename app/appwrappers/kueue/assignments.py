@@ -54,7 +54,7 @@ def _info(
     }
     if assignment.get("topologyAssignment"):
         request = pod_set.get("topologyRequest") or {}
-        if not any(request.get(one) for one in ("required", "preferred", "unconstrained")):
+        if all(request.get(field) is None for field in ("required", "preferred", "unconstrained")):
             info["annotations"][UNCONSTRAINED] = "true"
         info["schedulingGates"] = [{"name": TOPOLOGY_GATE}]
     for flavor in dict.fromkeys((assignment.get("flavors") or {}).values()):

@@ -1,4 +1,4 @@
-"""The priority of an AppWrapper: by its WorkloadPriorityClass, else by the PriorityClass of its first Pods."""
+"""The priority of an AppWrapper: by its WorkloadPriorityClass, else by the first PriorityClass of its podSets."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Priorities:
             if value is None:
                 raise Transient(f"workloadpriorityclasses {name} not found", delay=_LATER)
             return Priority(value, "WorkloadPriorityClass", name)
-        first = next(pod_sets(job.key[1], job.components, job.statuses), None)
-        named = str(first["template"]["spec"].get("priorityClassName") or "") if first else ""
+        specs = (one["template"]["spec"] for one in pod_sets(job.key[1], job.components, job.statuses))
+        named = next((str(spec["priorityClassName"]) for spec in specs if spec.get("priorityClassName")), "")
         if named:
             found = await get_or_none(self._client, PRIORITY_CLASSES, named)
             if found is None:

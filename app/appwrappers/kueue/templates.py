@@ -1,119 +1,154 @@
 """The Pod templates and podSets of an AppWrapper as its Workload has them. Pure.
 
-Facts: of a template, Kueue's integration of AppWrapper v1.2 takes what counts for quota and placement, with the
-defaults of the API server, for it compares what it stored with what it would store now. Berth adds what was lost there:
-claims of devices, and that an init container is a sidecar.
+Facts (Kueue 0.19.2): its integrations of jobs take the whole Pod template, as the API server has stored it, and of two
+environment variables of one name the last (`jobframework.SanitizePodSets`). Quota, flavors, topology and provisioning
+requests read all of it. `util/equality` compares podSets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from app.appwrappers.model import ANNOTATIONS, pod_set_name
-from app.appwrappers.podsets.paths import pod_template_at
-from app.kube.quantity import parse
-from app.numbers import whole_or
+from app.appwrappers.kueue.topology import topology_request
+from app.appwrappers.model import pod_set_name
+from app.appwrappers.podsets.inference import read_pod_set, template_of
+from app.kinds.defaults import apply_builtin_defaults
+from app.kinds.requests import Amounts, amounts_of, pod_requests
+from app.kinds.shapes import decode_fields
+from app.kinds.tables import tables
+from app.kube.quantity import canonical
 from app.wire import JSON
 
-_CONTAINER = ("name", "image", "command", "args", "resources", "securityContext", "restartPolicy")
-_POD = (
-    *("nodeSelector", "nodeName", "affinity", "schedulerName", "tolerations", "priorityClassName", "preemptionPolicy"),
-    *("overhead", "topologySpreadConstraints", "resourceClaims"),
-)
-_COMPARED = ("name", "image", "command", "args")
-_PLACES = {"required": "podset-required-topology", "preferred": "podset-preferred-topology"}
-_GROUP = "kueue.x-k8s.io/"
-_INDICES = {"podIndexLabel": "tas-pod-index-label", "subGroupIndexLabel": "tas-sub-group-index-label"}
+_MILLI = 3
+_OF_POD = ("initContainers", "containers")
+_OF_CONTAINER = ("name", "image", "command", "args", "resources")
+_COUNTED = ("resources", "overhead", "runtimeClassName", "resourceClaims")
 
 
 def pod_sets(name: str, components: Sequence[JSON], statuses: Sequence[JSON]) -> Iterator[JSON]:
-    """The podSets of a Workload, in the order of the components. `statuses` are the AppWrapper's componentStatus."""
-    number = 0
+    """The podSets of a Workload, in the order of the components. `statuses` are the AppWrapper's componentStatus.
+
+    Raises ValueError where a template has a value of a wrong type, or one that Kueue cannot read.
+    """
+    for number, (count, pod_template, of_kind) in enumerate(_found(components, statuses)):
+        template = workload_template(pod_template)
+        found = {"name": pod_set_name(name, number), "count": count, "template": template}
+        request = topology_request(template["metadata"].get("annotations") or {}, of_kind)
+        yield found | ({"topologyRequest": request} if request else {})
+
+
+def _found(components: Sequence[JSON], statuses: Sequence[JSON]) -> Iterator[tuple[int, JSON, JSON]]:
+    """Of each podSet its count, its Pod template and its annotations."""
     for component, status in zip(components, statuses, strict=True):
-        for pod_set in status["podSets"]:
-            template = pod_template_at(component["template"], pod_set["path"])
-            found = {
-                "name": pod_set_name(name, number),
-                "count": 1 if pod_set.get("replicas") is None else pod_set["replicas"],
-                "template": _template(template),
-            }
-            request = _topology(template, pod_set.get("annotations") or {})
-            yield found | ({"topologyRequest": request} if request else {})
-            number += 1
+        for pod_set in map(read_pod_set, status["podSets"]):
+            yield pod_set.replicas, counted_template(component["template"], pod_set.path), dict(pod_set.annotations)
 
 
-def shape_of(pod_set: JSON, *, tolerations: bool) -> JSON:
-    """What two podSets have in common that are equivalent: Kueue leaves a job alone whose podSets keep this."""
-    spec = (pod_set.get("template") or {}).get("spec") or {}
-    shape: JSON = {"count": pod_set.get("count", 1), "minCount": pod_set.get("minCount")}
-    for field in ("initContainers", "containers"):
-        shape[field] = [_compared(one) for one in spec.get(field) or ()]
-    return shape | ({"tolerations": spec.get("tolerations") or []} if tolerations else {})
+def counted_template(template: JSON, path: str) -> JSON:
+    """The Pod template of a podSet. That of a Pod has the requests that an API server fills in: templates get none.
+
+    Raises ValueError.
+    """
+    found = template_of(template, path)
+    if (template.get("apiVersion"), template.get("kind"), path) != ("v1", "Pod", "template"):
+        return found
+    spec = _with_containers(found["spec"])
+    resources = spec.get("resources") or {}
+    if resources.get("limits"):
+        asked = pod_requests({"spec": {**spec, "overhead": None}})
+        filled = {name: canonical(f"{asked[name]:f}") for name in resources["limits"] if name in asked}
+        spec["resources"] = {**resources, "requests": {**filled, **(resources.get("requests") or {})}}
+    return {**found, "spec": spec}
 
 
-def _compared(container: JSON) -> JSON:
-    resources = container.get("resources") or {}
-    amounts = {part: _amounts(resources.get(part)) for part in ("requests", "limits")}
-    return {key: container.get(key) or None for key in _COMPARED} | amounts
-
-
-def _amounts(said: Any) -> dict[str, Any]:
-    """Quantities by their values: 1 and 1000m are the same."""
-    found: dict[str, Any] = {}
-    for name, amount in (said or {}).items():
-        try:
-            found[name] = parse(amount)
-        except ValueError:
-            found[name] = amount
-    return found
-
-
-def _template(template: JSON) -> JSON:
-    metadata, spec = template.get("metadata") or {}, template["spec"]
+def workload_template(template: JSON) -> JSON:
+    """A Pod template as a Workload has it: of its metadata, labels and annotations. Raises ValueError."""
+    metadata = template.get("metadata") or {}
     texts = {field: _texts(metadata.get(field)) for field in ("labels", "annotations")}
-    found: JSON = {
-        "restartPolicy": spec.get("restartPolicy") or "Always",
-        "terminationGracePeriodSeconds": spec.get("terminationGracePeriodSeconds", 30),
-        "dnsPolicy": spec.get("dnsPolicy") or "ClusterFirst",
-        "schedulerName": "default-scheduler",
-        "securityContext": spec.get("securityContext") or {},
-        "containers": [_container(one) for one in spec.get("containers") or ()],
-    }
-    if spec.get("initContainers"):
-        found["initContainers"] = [_container(one) for one in spec["initContainers"]]
-    found |= {field: spec[field] for field in _POD if spec.get(field)}
-    return {"metadata": {field: value for field, value in texts.items() if value}, "spec": found}
-
-
-def _container(container: JSON) -> JSON:
-    found = {field: container[field] for field in _CONTAINER if container.get(field)}
-    image = str(container.get("image") or "")
-    latest = "@" not in image and image.rpartition("/")[2].partition(":")[2] in ("", "latest")
-    return found | {
-        "terminationMessagePath": container.get("terminationMessagePath") or "/dev/termination-log",
-        "terminationMessagePolicy": container.get("terminationMessagePolicy") or "File",
-        "imagePullPolicy": container.get("imagePullPolicy") or ("Always" if latest else "IfNotPresent"),
-    }
-
-
-def _topology(template: JSON, annotations: JSON) -> JSON:
-    """Where the Pods of the podSet want to be together; nothing where they say nothing of it."""
-    said = _texts((template.get("metadata") or {}).get("annotations"))
-    found: JSON = {field: said[_GROUP + key] for field, key in _PLACES.items() if said.get(_GROUP + key)}
-    if said.get(f"{_GROUP}podset-unconstrained-topology") == "true":
-        found["unconstrained"] = True
-    if not found:
-        return {}
-    if said.get(f"{_GROUP}podset-group-name"):
-        found["podSetGroupName"] = said[f"{_GROUP}podset-group-name"]
-    indices = {field: annotations.get(ANNOTATIONS + key) for field, key in _INDICES.items()}
-    found |= {field: value for field, value in indices.items() if value}
-    count = annotations.get(f"{ANNOTATIONS}tas-sub-group-count")
-    known = whole_or(count, -1)
-    return found | ({"subGroupCount": known} if known >= 0 else {})
+    kept = {field: value for field, value in texts.items() if value}
+    found = decode_fields("PodTemplateSpec", {"metadata": kept, "spec": template["spec"]})
+    apply_builtin_defaults("PodTemplateSpec", found)
+    spec = found["spec"]
+    _each_once("PodSpec", spec)
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        _each_once("Container", container)
+    return found
 
 
 def _texts(value: Any) -> dict[str, str]:
     pairs = value.items() if isinstance(value, dict) else ()
     return {key: item for key, item in pairs if isinstance(item, str)}
+
+
+def _each_once(kind: str, holder: JSON) -> None:
+    """Lists that are maps by some fields, as environment variables by their names: the last of two that are alike."""
+    for field, (keys, _, _) in tables().merge[kind].items():
+        if keys and holder.get(field):
+            holder[field] = list({tuple(map(item.get, keys)): item for item in holder[field]}.values())
+
+
+def counted_spec(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:
+    """The spec of a Pod as Kueue counts it (`workload.AdjustResources`), but for LimitRanges.
+
+    It has the overhead of its RuntimeClass, as `overheads` have it by name, and limits for requests that are missing.
+    """
+    found = _with_containers(_with_requests(spec))
+    if not found.get("overhead") and found.get("runtimeClassName") in overheads:
+        found["overhead"] = overheads[found["runtimeClassName"]]
+    return found
+
+
+def _with_containers(spec: JSON) -> JSON:
+    fields = [field for field in ("initContainers", "containers") if spec.get(field)]
+    return {**spec, **{field: [_with_requests(container) for container in spec[field]] for field in fields}}
+
+
+def _with_requests(holder: JSON) -> JSON:
+    resources = holder.get("resources") or {}
+    if not resources.get("limits"):
+        return dict(holder)
+    requests = {**resources["limits"], **(resources.get("requests") or {})}
+    return {**holder, "resources": {**resources, "requests": requests}}
+
+
+def same_pod_sets(
+    components: Sequence[JSON], statuses: Sequence[JSON], stored: Sequence[JSON], *, admitted: bool, waiting: bool
+) -> bool:
+    """Whether the podSets of a Workload are equivalent to those that it would get: Kueue leaves a job alone then.
+
+    Kueue compares all fields of containers. Here templates never change, and a Workload that Kueue's own integration of
+    AppWrappers has made, with less in it, must not stop what runs. One that is `waiting` is compared by all that quota
+    counts. Flavors may have added tolerations to one that is `admitted`.
+    """
+    of_pod = (*_OF_POD, *(_COUNTED if waiting else ()), *(() if admitted else ("tolerations",)))
+    of_container = (*_OF_CONTAINER, "restartPolicy") if waiting else _OF_CONTAINER
+    now = [(count, None, template["spec"]) for count, template, _ in _found(components, statuses)]
+    before = [(one.get("count", 1), one.get("minCount"), _spec_of(one)) for one in stored]
+    shapes = ([(*counts, _shape(spec, of_pod, of_container)) for *counts, spec in each] for each in (now, before))
+    return next(shapes) == next(shapes)
+
+
+def _spec_of(pod_set: JSON) -> JSON:
+    spec: JSON = (pod_set.get("template") or {}).get("spec") or {}
+    return spec
+
+
+def _shape(spec: JSON, of_pod: Collection[str], of_container: Collection[str]) -> JSON:
+    """These fields of the spec of a Pod, and these of its containers; quantities by their values."""
+    shape = {field: spec[field] for field in of_pod if spec.get(field)}
+    for field in ("initContainers", "containers"):
+        if containers := shape.get(field):
+            shape[field] = [{name: one[name] for name in of_container if one.get(name)} for one in containers]
+    shape = decode_fields("PodSpec", shape)
+    for holder in (shape, *shape.get("initContainers", ()), *shape.get("containers", ())):
+        # A request that is missing is the limit: an API server fills it in, or Kueue does.
+        resources = _with_requests(holder).get("resources") or {}
+        holder.pop("resources", None)
+        holder["amounts"] = [_rounded(resources.get(part)) for part in ("requests", "limits")]
+    return shape | {"overhead": _rounded(shape.get("overhead"))}
+
+
+def _rounded(quantities: JSON | None) -> Amounts:
+    """In thousandths, as the API server stores them in a Pod template."""
+    return amounts_of({name: canonical(text, _MILLI) for name, text in (quantities or {}).items()})

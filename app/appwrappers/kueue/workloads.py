@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 from app.appwrappers.controller.objects import owner_reference
 from app.appwrappers.kueue.model import ADMISSION_GATED_BY, GROUP, JOB_UID, RESOURCE_IN_USE
 from app.appwrappers.kueue.stored import Job, Workload
-from app.appwrappers.kueue.templates import pod_sets, shape_of
+from app.appwrappers.kueue.templates import pod_sets, same_pod_sets
 from app.appwrappers.model import APP_WRAPPERS
 from app.kube.resources import Resource
 from app.wire import JSON
@@ -82,13 +81,13 @@ def fits(job: Job, workload: Workload) -> bool:
     """Whether a Workload is that of the AppWrapper as it is now."""
     if workload.owner != job.uid or workload.max_exec_time != job.max_exec_time:
         return False
-    now = pod_sets(job.key[1], job.components, job.statuses)
-    return _shapes(now, workload) == _shapes(workload.pod_sets, workload)
-
-
-def _shapes(found: Any, workload: Workload) -> list[JSON]:
-    # Where it is admitted, flavors may have added tolerations.
-    return [shape_of(one, tolerations=not workload.admitted) for one in found]
+    return same_pod_sets(
+        job.components,
+        job.statuses,
+        workload.pod_sets,
+        admitted=workload.admitted,
+        waiting=not (workload.reserved or job.prebuilt),
+    )
 
 
 def is_gated_alike(job: Job, workload: Workload) -> bool:

@@ -1,6 +1,8 @@
 """The podSets of known kinds, out of the wrapped objects. Pure.
 
-Facts: paths, counts and annotations are those that AppWrapper v1.2 infers; Kueue names podSets by their order.
+Facts: paths, their order and annotations are those that AppWrapper v1.2 infers, and Kueue names podSets by their order.
+Counts are the Pods that the controller of the kind makes: of Kubernetes 1.37, JobSet 0.12, Kubeflow's training operator
+1.9.3, KubeRay 1.6.2.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.appwrappers.model import ANNOTATIONS
-from app.appwrappers.podsets.paths import PathError, pod_template_at, value_at
+from app.appwrappers.podsets import ray
+from app.appwrappers.podsets.paths import PathError, elements_at, found_at, integer_at, pod_template_at
 from app.pace import step
 from app.wire import JSON
 
@@ -44,8 +47,15 @@ def read_pod_set(said: JSON) -> PodSet:
 
 def pod_sets_of(component: JSON) -> list[PodSet]:
     """The podSets of a component: those that are declared, else those of its kind. Raises ValueError."""
-    declared = component.get("podSets") or []
-    return [read_pod_set(one) for one in declared] or inferred(component["template"])
+    declared = [read_pod_set(said) for said in component.get("podSets") or ()]
+    return with_submitter(component["template"], declared) or inferred(component["template"])
+
+
+def with_submitter(template: JSON, declared: list[PodSet]) -> list[PodSet]:
+    """The declared podSets, and that of the Pod that submits the job of a RayJob: AppWrapper v1.2 does not know it."""
+    path = ray.submitter_path(template) if declared else ""
+    missing = path and all(pod_set.path != path for pod_set in declared)
+    return [*declared, PodSet(path)] if missing else declared
 
 
 def counted(component: JSON) -> int:
@@ -66,10 +76,64 @@ def inferred(template: JSON) -> list[PodSet]:
     """
     infer = _KINDS.get((template.get("apiVersion"), template.get("kind")))
     found = list(infer(template)) if infer else []
-    for one in found:
+    for pod_set in found:
         step()
-        pod_template_at(template, one.path)
+        template_of(template, pod_set.path)
     return found
+
+
+def template_of(template: JSON, path: str) -> JSON:
+    """The Pod template of a podSet with all that the controller of the kind puts into its Pods; not to be changed.
+
+    There may be none in the wrapped object, where that controller has one of its own. Raises PathError.
+    """
+    try:
+        found = pod_template_at(template, path)
+    except PathError as error:
+        return _own_template(template, path, error)
+    return ray.completed(template, path, found)
+
+
+def put_template(template: JSON, path: str) -> JSON:
+    """The Pod template at a path, to be changed in place; the controller's own one is put there where it has none.
+
+    Raises PathError.
+    """
+    try:
+        return pod_template_at(template, path)
+    except PathError as error:
+        found = template["spec"][path.rpartition(".")[2]] = _own_template(template, path, error)
+        return found
+
+
+def _own_template(template: JSON, path: str, error: PathError) -> JSON:
+    found = ray.own_submitter(template, path)
+    if found is None:
+        raise error
+    return found
+
+
+def written_templates(component: JSON) -> list[tuple[str, JSON]]:
+    """The Pod templates of all podSets that stand in a component, with their paths. Raises ValueError."""
+    template = component["template"]
+    paths = [pod_set.path for pod_set in pod_sets_of(component)]
+    return [(path, pod_template_at(template, path)) for path in paths if ray.own_submitter(template, path) is None]
+
+
+def is_known(template: JSON) -> bool:
+    """Whether the kind of a wrapped object is one whose podSets are inferred."""
+    return (template.get("apiVersion"), template.get("kind")) in _KINDS
+
+
+def made_at_once(status: JSON) -> list[int]:
+    """How many Pods of each podSet of a component are made without waiting until the others are ready.
+
+    `status` is that of the component.
+    """
+    return [
+        0 if ray.waits_for_cluster(status, pod_set["path"]) else read_pod_set(pod_set).replicas
+        for pod_set in status["podSets"]
+    ]
 
 
 def _pod(_template: JSON) -> Iterator[PodSet]:
@@ -78,8 +142,8 @@ def _pod(_template: JSON) -> Iterator[PodSet]:
 
 def _replicated(template: JSON) -> Iterator[PodSet]:
     path = "template.spec.template"
-    if _found(template, path) is not None:
-        yield PodSet(path, _count(template, "template.spec.replicas"))
+    if found_at(template, path) is not None:
+        yield PodSet(path, integer_at(template, "template.spec.replicas", otherwise=1))
 
 
 def _job(template: JSON) -> Iterator[PodSet]:
@@ -89,9 +153,9 @@ def _job(template: JSON) -> Iterator[PodSet]:
 
 
 def _job_set(template: JSON) -> Iterator[PodSet]:
-    for prefix in _elements(template, "template.spec.replicatedJobs"):
+    for prefix in elements_at(template, "template.spec.replicatedJobs"):
         step()
-        if _found(template, f"{prefix}.template") is None:
+        if found_at(template, f"{prefix}.template") is None:
             continue
         replicas = _integer(template, f"{prefix}.replicas", otherwise=1)
         annotations = {
@@ -104,22 +168,20 @@ def _job_set(template: JSON) -> Iterator[PodSet]:
 
 
 def _py_torch_job(template: JSON) -> Iterator[PodSet]:
+    path = "template.spec.pytorchReplicaSpecs"
+    specs = found_at(template, path)
     for kind in ("Master", "Worker"):
-        prefix = f"template.spec.pytorchReplicaSpecs.{kind}"
-        if _found(template, f"{prefix}.template") is not None:
+        # The operator takes a name in any case, and one in another case before the right one.
+        names = [name for name in specs if name.lower() == kind.lower()] if isinstance(specs, dict) else []
+        prefix = f"{path}.{next((name for name in names if name != kind), kind)}"
+        if found_at(template, f"{prefix}.template") is not None:
             annotations = {POD_INDEX_LABEL: "training.kubeflow.org/replica-index"}
-            yield PodSet(f"{prefix}.template", _count(template, f"{prefix}.replicas"), annotations)
+            yield PodSet(f"{prefix}.template", integer_at(template, f"{prefix}.replicas", otherwise=1), annotations)
 
 
-def _ray(spec: str) -> Callable[[JSON], Iterator[PodSet]]:
-    def infer(template: JSON) -> Iterator[PodSet]:
-        yield PodSet(f"{spec}.headGroupSpec.template")
-        for prefix in _elements(template, f"{spec}.workerGroupSpecs"):
-            step()
-            if _found(template, f"{prefix}.template") is not None:
-                yield PodSet(f"{prefix}.template", _count(template, f"{prefix}.replicas"))
-
-    return infer
+def _ray(template: JSON) -> Iterator[PodSet]:
+    for path, count in ray.counts_of(template):
+        yield PodSet(path, count)
 
 
 _KINDS: dict[tuple[Any, Any], Callable[[JSON], Iterator[PodSet]]] = {
@@ -129,39 +191,15 @@ _KINDS: dict[tuple[Any, Any], Callable[[JSON], Iterator[PodSet]]] = {
     ("batch/v1", "Job"): _job,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): _job_set,
     ("kubeflow.org/v1", "PyTorchJob"): _py_torch_job,
-    ("ray.io/v1", "RayCluster"): _ray("template.spec"),
-    ("ray.io/v1", "RayJob"): _ray("template.spec.rayClusterSpec"),
+    ray.CLUSTER: _ray,
+    ray.JOB: _ray,
 }
 
 
-def _found(template: JSON, path: str) -> Any:
-    """The value at the path, None where there is none."""
-    try:
-        return value_at(template, path)
-    except PathError:
-        return None
-
-
-def _elements(template: JSON, path: str) -> list[str]:
-    """The paths of the elements of a list; none where there is no list."""
-    found = _found(template, path)
-    return [f"{path}[{index}]" for index in range(len(found))] if isinstance(found, list) else []
-
-
 def _integer(template: JSON, path: str, *, otherwise: int) -> int:
-    """An integer at the path; anything else is left to the API server, as the peer does."""
-    found = _found(template, path)
+    """An integer at the path; anything else is left to the API server, as AppWrapper v1.2 does."""
+    found = found_at(template, path)
     return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
-
-
-def _count(template: JSON, path: str) -> int:
-    """The replicas at the path, 1 without any. Raises ValueError for what is no integer."""
-    found = _found(template, path)
-    if found is None:
-        return 1
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise ValueError(f"{path}: want an integer, got {found!r}")  # noqa: TRY004  a value of the user, not of a caller
-    return found
 
 
 def _pods_of_job(template: JSON, spec: str) -> int:

@@ -58,6 +58,30 @@ def value_at(template: JSON, path: str) -> Any:
     return value
 
 
+def found_at(template: JSON, path: str) -> Any:
+    """The value at the path, None where there is none."""
+    try:
+        return value_at(template, path)
+    except PathError:
+        return None
+
+
+def elements_at(template: JSON, path: str) -> list[str]:
+    """The paths of the elements of a list; none where there is no list."""
+    found = found_at(template, path)
+    return [f"{path}[{index}]" for index in range(len(found))] if isinstance(found, list) else []
+
+
+def integer_at(template: JSON, path: str, *, otherwise: int) -> int:
+    """The integer at the path, `otherwise` where there is nothing. Raises ValueError for what is no integer."""
+    found = found_at(template, path)
+    if found is None:
+        return otherwise
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise ValueError(f"{path}: want an integer, got {found!r}")  # noqa: TRY004  a value of the user, not of a caller
+    return found
+
+
 def pod_template_at(template: JSON, path: str) -> JSON:
     """The Pod template at the path: an object with `spec`. Raises PathError."""
     found = value_at(template, path)

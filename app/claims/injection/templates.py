@@ -15,8 +15,8 @@ from app.admission.patch import pointer
 from app.admission.pods import Pod, pod_from
 from app.admission.review import Request, written_object
 from app.appwrappers.model import APP_WRAPPERS
-from app.appwrappers.podsets.inference import counted, pod_sets_of
-from app.appwrappers.podsets.paths import pod_template_at, steps
+from app.appwrappers.podsets.inference import counted, written_templates
+from app.appwrappers.podsets.paths import steps
 from app.errors import Denied
 from app.kube.resources import JOBS
 from app.wire import JSON
@@ -107,7 +107,7 @@ def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
     components = spec.get("components")
     for index, component in enumerate(components if isinstance(components, list) else ()):
         try:
-            found = [(one.path, pod_template_at(component["template"], one.path)) for one in pod_sets_of(component)]
+            found = written_templates(component)
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
         for path, template in found:

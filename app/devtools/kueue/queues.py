@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
@@ -22,13 +22,17 @@ _CANNOT = "Can't submit new workloads to clusterQueue"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is: Workloads, LocalQueues by namespace and name, the rest by name; of namespaces the labels."""
+    """What there is: Workloads, LocalQueues by namespace and name, the rest by name.
+
+    Of namespaces there are the labels, of RuntimeClasses the overheads.
+    """
 
     workloads: Sequence[JSON]
     local_queues: Mapping[Key, JSON]
     cluster_queues: Mapping[str, JSON]
     flavors: Mapping[str, JSON]
     namespaces: Mapping[str, Mapping[str, str]]
+    overheads: Mapping[str, JSON] = field(default_factory=dict)
 
     def local_queue_of(self, workload: JSON) -> JSON | None:
         return self.local_queues.get((workload["metadata"]["namespace"], workload["spec"].get("queueName") or ""))

@@ -80,7 +80,7 @@ def _of_queue(name: str, waiting: list[JSON], world: World, now: datetime) -> di
     statuses, candidates = {}, []
     for one in waiting:
         try:
-            candidates.append(waiting_of(one))
+            candidates.append(waiting_of(one, world.overheads))
         except (ValueError, TypeError, AttributeError):  # a definition does not check Pod templates
             why = "the resource requests of a Pod template cannot be read"
             statuses[key_of(one)] = changes.refused(one, model.MISCONFIGURED, why, now)

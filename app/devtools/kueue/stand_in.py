@@ -1,8 +1,9 @@
 """A stand-in for Kueue's scheduler. It admits Workloads, preempts, and writes the statuses of queues.
 
-It has quota of flavors, FIFO and StrictFIFO, preemption by priority within a ClusterQueue, stop policies, namespace
-selectors, deactivation and reclaimable Pods. It has no cohorts, no borrowing, no fair sharing, no admission checks, no
-topologies, no partial admission, and does not time executions. It makes no Workloads: that is for who owns jobs.
+It has quota of flavors, overheads of RuntimeClasses, FIFO and StrictFIFO, preemption by priority within a ClusterQueue,
+stop policies, namespace selectors, deactivation and reclaimable Pods. It has no cohorts, no borrowing, no fair sharing,
+no admission checks, no topologies, no partial admission, and does not time executions. It makes no Workloads: that is
+for who owns jobs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ log = structlog.get_logger(__name__)
 _ALL = ""
 _SOON = 0.2
 _LIFETIME = 30.0
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
 
 class KueueStandIn:
@@ -36,9 +38,10 @@ class KueueStandIn:
 
     def __init__(self, client: KubeClient) -> None:
         self._client, self._watched = client, Watched(client)
-        kinds = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS, NAMESPACES)
+        kinds = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS, NAMESPACES, RUNTIME_CLASSES)
         stores = tuple(self._watched.store(kind) for kind in kinds)
-        self._workloads, self._local_queues, self._cluster_queues, self._flavors, self._namespaces = stores
+        self._workloads, self._local_queues, self._cluster_queues, self._flavors, *rest = stores
+        self._namespaces, self._runtime_classes = rest
         # Quota that was given must count before the watch shows it.
         self._own: OwnWrites[JSON] = OwnWrites(
             lambda key: self._workloads.get(*key),
@@ -83,6 +86,10 @@ class KueueStandIn:
             flavors={one["metadata"]["name"]: one for one in self._flavors.values()},
             namespaces={
                 one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in self._namespaces.values()
+            },
+            overheads={
+                one["metadata"]["name"]: (one.get("overhead") or {}).get("podFixed") or {}
+                for one in self._runtime_classes.values()
             },
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from app.appwrappers.kueue.model import (
@@ -10,6 +11,7 @@ from app.appwrappers.kueue.model import (
     PRIORITY_BOOST,
     QUOTA_RESERVED,
 )
+from app.appwrappers.kueue.templates import counted_spec
 from app.devtools.kueue.flavors import PodSet, Usage, add
 from app.devtools.kueue.queueing import Holder, Waiting
 from app.kinds.requests import pod_requests
@@ -79,13 +81,14 @@ def _usage(assignment: JSON, needed: int) -> Usage:
     }
 
 
-def waiting_of(workload: JSON) -> Waiting:
-    """A Workload that asks for quota, for the Pods that are still needed."""
+def waiting_of(workload: JSON, overheads: Mapping[str, JSON]) -> Waiting:
+    """A Workload that asks for quota, for the Pods that are still needed; `overheads` are those of RuntimeClasses."""
     created = workload["metadata"]["creationTimestamp"]
-    pod_sets = tuple(_pod_set(one, _needed(workload, one)) for one in workload["spec"]["podSets"])
+    pod_sets = tuple(_pod_set(one, _needed(workload, one), overheads) for one in workload["spec"]["podSets"])
     return Waiting(key_of(workload), priority_of(workload), created, pod_sets)
 
 
-def _pod_set(pod_set: JSON, count: int) -> PodSet:
-    requests = {name: amount * count for name, amount in pod_requests(pod_set["template"]).items()}
-    return PodSet(pod_set["name"], count, requests, pod_set["template"].get("spec") or {})
+def _pod_set(pod_set: JSON, count: int, overheads: Mapping[str, JSON]) -> PodSet:
+    spec = counted_spec(pod_set["template"].get("spec") or {}, overheads)
+    requests = {name: amount * count for name, amount in pod_requests({"spec": spec}).items()}
+    return PodSet(pod_set["name"], count, requests, spec)

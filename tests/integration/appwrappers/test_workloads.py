@@ -34,10 +34,12 @@ from app.appwrappers.kueue.stored import stored_job
 from app.appwrappers.kueue.workloads import name_of
 from app.appwrappers.model import APP_WRAPPERS, PREEMPTED, QUEUE_NAME
 from app.devtools.kueue.definitions import kueue_definitions
+from app.devtools.kueue.stand_in import RUNTIME_CLASSES
 from app.errors import ApiError
 from app.kube.conditions import condition
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from tests.support.appwrappers import JOBS, NAMESPACE, AppWrapperCluster, app_wrapper, job, open_cluster, pod, service
+from tests.support.kueue_cases import cluster_spec, ray_job
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.simulated
@@ -207,6 +209,44 @@ async def test_a_workload_that_does_not_fit_any_more_is_replaced(kueue: AppWrapp
         second = await the_workload(kueue, other_than=workload["metadata"]["uid"])
         assert second["spec"]["maximumExecutionTimeSeconds"] == 90
         await kueue.reaches("changed", "Suspended")
+
+
+async def test_a_workload_from_before_that_counts_less_is_changed_while_it_waits(kueue: AppWrapperCluster) -> None:
+    """Earlier versions left out what a Pod needs besides its containers."""
+    spec = {"resources": {"requests": {"cpu": "8"}}, "runtimeClassName": "kata"}
+    await kueue.admin.create(RUNTIME_CLASSES, RUNTIME_CLASSES.body({"name": "kata"}, handler="kata"))
+    async with both(kueue):
+        made = pod("p")
+        await queued(kueue, "counted", made | {"spec": made["spec"] | spec})
+        workload = await the_workload(kueue)
+        (pod_set,) = workload["spec"]["podSets"]
+        assert spec.items() <= pod_set["template"]["spec"].items()
+        for field in spec:
+            less = {key: value for key, value in pod_set["template"]["spec"].items() if key != field}
+            pod_sets = [pod_set | {"template": pod_set["template"] | {"spec": less}}]
+            await kueue.patched(WORKLOADS, workload["metadata"]["name"], {"spec": {"podSets": pod_sets}})
+            await eventually(lambda: now(kueue, workload)["spec"]["podSets"] == [pod_set])
+        await admit(kueue, workload)
+        await kueue.reaches("counted", "Running")
+
+
+async def test_a_ray_job_gets_the_pod_that_submits_it_where_the_flavor_says(kueue: AppWrapperCluster) -> None:
+    names = {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    definition = {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    body |= {"metadata": {"name": "rayjobs.ray.io"}, "spec": definition}
+    await kueue.admin.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    async with both(kueue):
+        await queued(kueue, "ray", ray_job(cluster_spec({"replicas": 2, "numOfHosts": 2})))
+        workload = await the_workload(kueue)
+        assert [one["count"] for one in workload["spec"]["podSets"]] == [1, 4, 1]
+        await admit(kueue, workload)
+        made = await kueue.there(Resource("ray.io", "v1", "rayjobs", "RayJob"), "r")
+        submitter = made["spec"]["submitterPodTemplate"]
+        assert submitter["spec"]["nodeSelector"] == {"zone": "a"}
+        assert submitter["metadata"]["labels"][PODSET] == "ray-2"
 
 
 async def test_the_priority_of_its_class_is_told_and_followed(kueue: AppWrapperCluster) -> None:

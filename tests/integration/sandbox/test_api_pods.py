@@ -195,6 +195,37 @@ def test_priority_is_the_servers(served: Any, namespace: str) -> None:
     assert missing.body["message"] == 'pods "p" is forbidden: no PriorityClass with name nope was found'
 
 
+def test_a_runtime_class_decides_overhead_and_place(served: Any, namespace: str) -> None:
+    name = f"kata-{namespace}"
+    body = {
+        "metadata": {"name": name},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": 0.25}},
+        "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    }
+    assert served.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body).status == 201
+    pod = {"containers": [CONTAINER], "runtimeClassName": name}
+    made = create(served, namespace, pod).body["spec"]
+    assert (made["overhead"], made["nodeSelector"]) == ({"cpu": "250m"}, {"kata": "yes"})
+    assert made["tolerations"][-1] == {"key": "kata", "operator": "Exists"}
+    assert create(served, namespace, {**pod, "overhead": {"cpu": "0.25"}}).status == 201
+    refused = {
+        'RuntimeClass "gone" not found': {"runtimeClassName": "gone"},
+        "Pod's Overhead doesn't match RuntimeClass's defined Overhead": {"overhead": {"cpu": "1"}},
+        "Pod Overhead set without corresponding RuntimeClass defined Overhead": {
+            "runtimeClassName": None,
+            "overhead": {"cpu": "1"},
+        },
+    }
+    for message, spec in refused.items():
+        answer = create(served, namespace, {**pod, **spec})
+        assert answer.status == 403
+        assert answer.body["message"] == f'pods "p" is forbidden: pod rejected: {message}'
+    conflict = create(served, namespace, {**pod, "nodeSelector": {"kata": "no"}}).body["message"]
+    places = "runtimeClass.scheduling.nodeSelector[kata] = yes; pod.spec.nodeSelector[kata] = no"
+    assert conflict == f'pods "p" is forbidden: conflict: {places}'
+
+
 def test_names_and_labels_are_checked(served: Any, namespace: str) -> None:
     bad = create(served, namespace, {"containers": [CONTAINER]}, name="Bad_Name", labels={"k": "bad value"})
     fields = [cause["field"] for cause in bad.body["details"]["causes"]]

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from app.devtools.clusters.definitions import define
 from app.devtools.kueue.definitions import KINDS, kueue_definitions
-from app.devtools.kueue.stand_in import KueueStandIn
+from app.devtools.kueue.stand_in import RUNTIME_CLASSES, KueueStandIn
 from app.devtools.sandbox.server import Cluster
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
@@ -94,6 +94,17 @@ async def say(client: KubeClient, name: str, kind: str, truth: str, reason: str 
 async def change(client: KubeClient, resource: Resource, name: str, **spec: Any) -> None:
     namespace = NAMESPACE if resource.namespaced else None
     await client.patch(resource, name, {"spec": spec}, patch_type="merge", namespace=namespace)
+
+
+async def test_it_counts_what_a_pod_needs_besides_its_containers(client: KubeClient) -> None:
+    overhead = {"metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}}}
+    await client.create(RUNTIME_CLASSES, RUNTIME_CLASSES.body(overhead.pop("metadata"), **overhead))
+    pod = {"containers": [{"name": "c", "image": "busybox"}], "resources": {"limits": {"cpu": "2"}}}
+    template = {"spec": {**pod, "runtimeClassName": "kata"}}
+    pod_sets = [{"name": "main", "count": 1, "template": template}]
+    await create(client, WORKLOADS, "counted", {"podSets": pod_sets, "queueName": "lq"})
+    status = await until(client, "counted", says("Admitted"))
+    assert status["admission"]["podSetAssignments"][0]["resourceUsage"] == {"cpu": "2250m"}
 
 
 async def test_it_says_that_it_is_a_stand_in(client: KubeClient) -> None:

@@ -93,6 +93,7 @@ JOB_SET = wrapped(
             [
                 PodSet("template.spec.rayClusterSpec.headGroupSpec.template"),
                 PodSet("template.spec.rayClusterSpec.workerGroupSpecs[0].template", 1),
+                PodSet("template.spec.submitterPodTemplate", 1),
             ],
         ),
     ],

@@ -11,6 +11,7 @@ from app.cel.matchconditions import Attributes, Operation, UserInfo
 from app.devtools.sandbox.api.call import copy_json
 from app.devtools.sandbox.api.failures import StatusError, forbidden, not_found
 from app.devtools.sandbox.webhooks.admission import AdmissionRejected
+from app.kinds.requests import amounts_of
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.access.auth import User
@@ -49,6 +50,7 @@ async def mutate(
         if obj["kind"] == "Pod":
             _add_tolerations(obj["spec"])
             _set_priority(state, call, obj)
+            _set_runtime(state, call, obj)
     elif operation == "UPDATE" and old is not None and obj["kind"] == "Pod" and not call.subresource:
         _add_tolerations(obj["spec"])
         for field in ("priority", "preemptionPolicy"):
@@ -161,6 +163,33 @@ def _set_priority(state: ClusterState, call: Call, pod: JSON) -> None:
         )
     spec["priority"] = priority
     spec.setdefault("preemptionPolicy", policy)
+
+
+def _set_runtime(state: ClusterState, call: Call, pod: JSON) -> None:
+    """What a RuntimeClass adds to its Pods: the overhead, and where they may run."""
+    spec, name = pod["spec"], call.name or pod["metadata"].get("name", "")
+    found: JSON = {}
+    if wanted := spec.get("runtimeClassName"):
+        stored = state.storage.get(("node.k8s.io", "runtimeclasses"), "", wanted)
+        if stored is None:
+            raise forbidden("", "pods", name, f'pod rejected: RuntimeClass "{wanted}" not found')
+        found = stored
+    overhead = (found.get("overhead") or {}).get("podFixed") or {}
+    if spec.get("overhead") and not overhead:
+        message = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise forbidden("", "pods", name, f"pod rejected: {message}")
+    if overhead and amounts_of(spec.get("overhead") or overhead) != amounts_of(overhead):
+        raise forbidden("", "pods", name, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    if overhead:
+        spec["overhead"] = copy_json(overhead)
+    scheduling = copy_json(found.get("scheduling") or {})
+    for key, value in (scheduling.get("nodeSelector") or {}).items():
+        has = (spec.get("nodeSelector") or {}).get(key, value)
+        if has != value:
+            places = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {has}"
+            raise forbidden("", "pods", name, f"conflict: {places}")
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), key: value}
+    spec["tolerations"] += [one for one in scheduling.get("tolerations") or () if one not in spec["tolerations"]]
 
 
 def _attributes(

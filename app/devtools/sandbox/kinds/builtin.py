@@ -215,6 +215,7 @@ def _rows() -> list[ApiResource]:
             short_names=("pc",),
             generation=True,
         ),
+        ApiResource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
         dra("resourceclaims", "ResourceClaim", sub=status),
         dra("resourceclaimtemplates", "ResourceClaimTemplate"),
         dra("deviceclasses", "DeviceClass", namespaced=False, generation=True),
@@ -238,7 +239,6 @@ MISSING_GROUPS = frozenset(
         "certificates.k8s.io",
         "events.k8s.io",
         "flowcontrol.apiserver.k8s.io",
-        "node.k8s.io",
         "storage.k8s.io",
     }
 )
