@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import UsageError
+from app.kube.versions import as_read
 from app.text import printable
 from app.wire import JSON
 from app.yaml_documents import YamlError, documents_in
@@ -133,7 +134,7 @@ def parse_documents(text: str, *, source: str, fault: Fault | None = None) -> li
 
 
 def unfold(obj: JSON, place: str, fault: Fault | None = None) -> Iterator[tuple[str, JSON]]:
-    """The object with its place, or the items of a List of any kind.
+    """The object with its place, or the items of a List of any kind, each in the version that Berth reads.
 
     Raises `DocumentError` for one without a kind; with `fault` calls that instead, and goes on with the other items.
     """
@@ -142,7 +143,7 @@ def unfold(obj: JSON, place: str, fault: Fault | None = None) -> Iterator[tuple[
         _report(f"{place}: want an object with apiVersion and kind, but kind is missing", fault)
         return
     if not kind.endswith("List") or not isinstance(items, list | None):
-        yield place, obj
+        yield place, as_read(obj)
         return
     for index, item in enumerate(items or []):
         where = f"{place} item {index + 1}"
