@@ -203,17 +203,23 @@ def _pod_spec(spec: JSON) -> None:
             for port in container.get("ports") or []:
                 if port.get("containerPort"):
                     port.setdefault("hostPort", port["containerPort"])
+    if resources := spec.get("resources"):
+        _resources(resources)
     drop_empty(spec, "nodeSelector", "tolerations", "volumes", "initContainers", "imagePullSecrets", "overhead")
 
 
 def _container(container: JSON) -> None:
     drop_empty(container, "command", "args", "env", "envFrom", "ports", "volumeMounts")
     resources = container["resources"]
+    _resources(resources)
+    if "limits" in resources:
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _resources(resources: JSON) -> None:
     drop_empty(resources, "limits", "requests")
     for field in resources.keys() & {"limits", "requests"}:
         resources[field] = {name: canonical(value, _MILLI) for name, value in resources[field].items()}
-    if "limits" in resources:
-        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
 def _secret(obj: JSON) -> None:

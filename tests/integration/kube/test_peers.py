@@ -5,23 +5,43 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
 import pytest
 
+from app.wire import JSON
 from tests.support.paths import ROOT
 from tests.support.peers import run_peer
 
-GOLDENS = {"kubectl": ROOT / "tests" / "unit" / "kube" / "kubectl_yaml.json"}
+UNIT = ROOT / "tests" / "unit"
+GOLDENS = {"kubectl": UNIT / "kube" / "kubectl_yaml.json", "pod-requests": UNIT / "pod_requests.json"}
+
+
+def written(content: JSON) -> str:
+    """The text of a golden file: a line for each reading."""
+    lines = ",\n".join(f" {json.dumps(reading)}" for reading in content.pop("readings"))
+    return f'{json.dumps(content)[:-1]}, "readings": [\n{lines}\n]}}\n'
 
 
 def anew(peer: str, golden: Path) -> str:
     """The golden file with what the peer makes of its cases now."""
     content = json.loads(golden.read_text())
-    texts = [reading["text"] for reading in content["readings"]]
-    content["readings"] = json.loads(run_peer(peer, json.dumps(texts)))
-    return json.dumps(content, indent=1) + "\n"
+    given = [reading["text"] if peer == "kubectl" else stored(reading) for reading in content["readings"]]
+    answers = json.loads(run_peer(peer, json.dumps(given)))
+    content["readings"] = [{**reading, **answer} for reading, answer in zip(content["readings"], answers, strict=True)]
+    return written(content)
+
+
+def stored(reading: JSON) -> JSON:
+    """The spec as the API server of the golden file stored it."""
+    spec: JSON = copy.deepcopy(reading["given"])
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        resources = container.get("resources", {})
+        if "limits" in resources:
+            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+    return {**spec, "resources": reading["resources"]}
 
 
 @pytest.mark.parametrize("peer", GOLDENS)
