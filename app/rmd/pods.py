@@ -31,7 +31,7 @@ _POOLED = (
 _NOT_GUARANTEED = (
     "spec: without the quality of service Guaranteed there are no exclusive cores: want requests as limits"
 )
-_UNEQUAL = "in a Pod with resources of its own a container without requests as limits of cpu and memory has no exclusive cores"
+_UNEQUAL = "want requests of cpu and memory as limits: in a Pod with resources of its own, else no core is exclusive"
 INFIX = "-rmd-workload-"
 
 
