@@ -9,9 +9,8 @@ import re
 from typing import Any
 
 import msgspec
-import yaml
 
-from app.numbers import LONGEST, MOST_DIGITS
+from app.yaml_documents import load_yaml as load_yaml  # noqa: PLC0414  the codecs are imported from here
 
 JSON = dict[str, Any]
 """One decoded Kubernetes object."""
@@ -19,62 +18,9 @@ JSON = dict[str, Any]
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_MERGE, _MOST_MERGED = "tag:yaml.org,2002:merge", 10_000
-
-
-def _bounded(base: Any) -> Any:
-    """A loader that copies at most `_MOST_MERGED` pairs by merge keys (`<<`) into one mapping.
-
-    PyYAML copies the pairs of each alias there, so that a few hundred bytes can stand for any number of them. And it
-    reads numbers of base 2, 8, 16 and 60 of any length, which no text can be made of.
-    """
-
-    class Loader(base):  # type: ignore[misc]  # one of two classes
-        def flatten_mapping(self, node: Any) -> None:
-            left = _MOST_MERGED
-            for key, value in node.value:
-                if key.tag == _MERGE:
-                    for one in value.value if isinstance(value, yaml.SequenceNode) else (value,):
-                        if isinstance(one, yaml.MappingNode):
-                            self.flatten_mapping(one)
-                        left -= len(one.value)
-                        if left < 0:
-                            problem = f"more than {_MOST_MERGED} pairs are merged"
-                            raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            super().flatten_mapping(node)
-
-        def construct_yaml_int(self, node: Any) -> Any:
-            if len(node.value) > MOST_DIGITS:
-                raise yaml.constructor.ConstructorError(None, None, LONGEST, node.start_mark)
-            return super().construct_yaml_int(node)
-
-    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
-    return Loader
-
-
-EXACT_YAML = _bounded(yaml.SafeLoader)
-FAST_YAML = _bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-"""That of libyaml takes a tenth of the time; PyYAML may be built without it."""
-_NESTING = 500
 _ITEM, _ITEM_NESTING = 3, 800
 """The level of an item in a list, an object with an array, and the levels below it that this process reads."""
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|[\]}]', re.DOTALL)
-_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
-
-
-def may_be_deep(text: str | bytes) -> bool:
-    """Whether a YAML text may nest so deeply that libyaml, which has no bound, would exhaust the stack of a thread.
-
-    Every level takes a bracket, a column of indentation, or an indicator on the line of its parent.
-    """
-    text = text if isinstance(text, str) else text.decode(errors="replace")
-    return text.count("[") + text.count("{") > _NESTING or any(
-        len(line) > _NESTING
-        and (
-            len(line) - len(line.lstrip(" ")) > _NESTING or sum(map(line.count, ("- ", "-\t", "? ", "?\t"))) > _NESTING
-        )
-        for line in _LINE_BREAK.split(text)
-    )
 
 
 def decode_list(body: bytes) -> Any:
@@ -103,14 +49,6 @@ def _without_deep_items(body: bytes) -> bytes:
                 end, deep = found.end(), False
             level -= 1
     return b"".join([*parts, body[end:]])
-
-
-def load_yaml(text: str | bytes) -> Any:
-    """The document of this text, None where there is none.
-
-    Raises `yaml.YAMLError`, ValueError for odd values, or RecursionError for a text that is nested too deeply.
-    """
-    return yaml.load(text, Loader=EXACT_YAML if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones
 
 
 _ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")

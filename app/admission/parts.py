@@ -114,13 +114,18 @@ class Caches:
 Claimed = Callable[[Pod, str], Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]]
 """Of a Pod in a namespace: how many devices its claims ask for, by extended resource. It yields what to look up."""
 
+Named = Callable[[Pod, Mapping[str, int]], Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]]
+"""Of a Pod, and how many devices its networks need by extended resource: how many of these containers ask for by
+another name of the same devices. It yields what to look up.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the parts of a wing are made with; `namespace` is the webhook's own. With `logs` they log what they read.
 
     A wing adds to `pod_injectors` what can inject into Pod templates of other objects too, in the order of wings, and
-    to `claimed` what finds the extended resources that claims of a Pod serve already.
+    to `claimed` and `named` what finds the extended resources that claims of a Pod, or other names, serve already.
     """
 
     settings: RoleSettings
@@ -129,6 +134,7 @@ class Context:
     logs: bool = False
     pod_injectors: list[PodInjector] = field(default_factory=list)
     claimed: list[Claimed] = field(default_factory=list)
+    named: list[Named] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,10 @@ def sizes_of(components: Sequence[JSON]) -> Sizes:
     for component in components:
         name = str((component["template"].get("metadata") or {}).get("name") or "")
         status += _size(component_status(component)) + max(DNS_LABEL_LIMIT, len(name))
-        status += _size({"conditions": [_DEPLOYED]}) + REMARK + _size(_ENDED) + 1 + REMARK
-        templates = (template_of(component["template"], pod_set.path) for pod_set in pod_sets_of(component))
+        status += _size({"conditions": [_DEPLOYED]}) + REMARK
+        if pod_sets := pod_sets_of(component):  # most objects without Pods do not end
+            status += _size(_ENDED) + 1 + REMARK
+        templates = (template_of(component["template"], pod_set.path) for pod_set in pod_sets)
         workload += sum(_size(workload_template(template)) for template in templates)
     return Sizes(_size(components), status, workload)
 

@@ -32,8 +32,6 @@ CLAIM_TEMPLATE_HASH = "berth.dev/claim-template-hash"
 """Annotation on a ResourceClaimTemplate, by the controller: a hash of what it was made from."""
 DEFINITIONS_NAME = "berth-claim-templates"
 """The ConfigMap with definitions of claims, as a rule."""
-IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""The beginning of the extended resource that every DeviceClass has; the name of the class follows (KEP-5004)."""
 MOST_CLAIMS = 32
 """Claims that are added to one Pod. The API has such a limit for what is in a claim, and none for claims in a Pod."""
 

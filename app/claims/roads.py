@@ -14,8 +14,9 @@ from typing import Any, Literal
 from app.cel.calls import NoValue
 from app.cel.syntax import BadExpression, Node, parse
 from app.cel.values import evaluate
-from app.claims.model import DEVICE_ID, IMPLICIT_PREFIX, RESOURCE_NAME
+from app.claims.model import DEVICE_ID, RESOURCE_NAME
 from app.kube import quantity
+from app.kube.resources import IMPLICIT_PREFIX
 from app.wire import JSON
 
 Way = Literal["device plugin", "DRA by extended resource", "DRA by claim", "nothing"]

@@ -111,9 +111,10 @@ def explain(
 
       0  everything would be admitted, with or without an injection; warnings do not count
 
-      1  an object would be refused, or has a field that is dropped, or a file of a directory cannot be read
+      1  an object would be refused, or has a field that is dropped, or a document or a file of a directory cannot be
+      read
 
-      2  a flag is wrong, or what it names cannot be read
+      2  a flag is wrong, or nothing of what it names can be read
 
       3  the cluster could not be asked
 

@@ -34,8 +34,8 @@ _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 class Source:
     """What was read: objects with their places, Lists unfolded.
 
-    `skipped` has a line for each directory of which files were left out, `faults` one for each file of a directory that
-    looks like a manifest and cannot be read.
+    `skipped` has a line for each directory of which files were left out, `faults` one for each document that cannot be
+    read, and for each file of a directory that looks like a manifest and cannot be read.
     """
 
     objects: list[tuple[str, JSON]] = field(default_factory=list)
@@ -46,24 +46,34 @@ class Source:
 def read_all(paths: Iterable[str], kustomizations: Iterable[str] = (), *, recursive: bool = False) -> Source:
     """The objects of files, of directories, of standard input ("-"), and those that kubectl builds.
 
-    Raises UsageError for what is named and cannot be read, with file and line where there is one.
+    Raises UsageError for what is named and cannot be read, or has nothing but documents that cannot be read.
     """
-    source = Source()
+    source, directories = Source(), False
     for path in dict.fromkeys(paths):
         if path == "-":
-            _add(source, parse_documents(_standard_input(), source="stdin"))
+            _add(source, _standard_input(), "stdin")
         elif (place := Path(path)).is_dir():
+            directories = True
             _read_directory(source, place, recursive=recursive)
         else:
-            _add(source, parse_documents(read_text(place), source=printable(path)))
+            _add(source, read_text(place), printable(path))
     for path in dict.fromkeys(kustomizations):
-        _add(source, parse_documents(build(path), source=f"kustomize {printable(path)}"))
+        _add(source, build(path), f"kustomize {printable(path)}")
+    if source.faults and not (source.objects or directories):
+        raise UsageError(source.faults[0])
     return source
 
 
-def _add(source: Source, documents: Iterable[Document]) -> None:
+def _add(source: Source, text: str, name: str) -> None:
+    faults: list[DocumentError] = []
+    documents = parse_documents(text, source=name, fault=faults.append)
+    _unfold(source, documents, faults)
+    source.faults += map(str, faults)
+
+
+def _unfold(source: Source, documents: Iterable[Document], faults: list[DocumentError]) -> None:
     for document in documents:
-        source.objects += unfold(document.content, document.place)
+        source.objects += unfold(document.content, document.place, faults.append)
 
 
 def _read_directory(source: Source, directory: Path, *, recursive: bool) -> None:
@@ -75,14 +85,16 @@ def _read_directory(source: Source, directory: Path, *, recursive: bool) -> None
     others = [entry.path for entry in entries if not is_manifest_file(entry) and not _is_directory(entry)]
     for file in files:
         path = Path(file.path)
+        faults: list[DocumentError] = []
         try:
-            documents = parse_documents(read_text(path), source=printable(str(path)))
+            documents = parse_documents(read_text(path), source=printable(str(path)), fault=faults.append)
             if any("kind" in document.content for document in documents):
-                _add(source, documents)
-            else:
+                _unfold(source, documents, faults)
+            elif not faults:
                 others.append(file.path)
         except DocumentError as error:
-            source.faults.append(str(error))
+            faults.append(error)
+        source.faults += map(str, faults)
     if said := _left_out(directory, entries, others):
         source.skipped.append(f"{printable(str(directory))}: {said}")
 

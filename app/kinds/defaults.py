@@ -214,12 +214,17 @@ def _pod_spec(spec: JSON) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if resources := spec.get("resources"):
+        _resources(resources)
     drop_empty(spec, "nodeSelector", "tolerations", "volumes", "initContainers", "imagePullSecrets", "overhead")
 
 
 def _container(container: JSON) -> None:
     drop_empty(container, "command", "args", "env", "envFrom", "ports", "volumeMounts")
-    resources = container["resources"]
+    _resources(container["resources"])
+
+
+def _resources(resources: JSON) -> None:
     drop_empty(resources, "limits", "requests")
     for field in resources.keys() & {"limits", "requests"}:
         resources[field] = {name: canonical(value, _MILLI) for name, value in resources[field].items()}

@@ -1,34 +1,105 @@
-"""What a Pod asks of each resource, as the scheduler and quota count it. Pure.
+"""What a Pod asks of each resource, as the scheduler and quota count it, and its quality of service. Pure.
 
-Source: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+Sources: KEP-753 (sidecars), KEP-2837 (resources of the whole Pod); `k8s.io/component-helpers/resource`,
+`pkg/apis/core/v1/helper/qos` and `DefaultPodLevelResources` of Kubernetes 1.37. All of it is as an API server stores
+the Pod: requests that are missing are filled in from the limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from typing import NamedTuple
 
 from app.kube import quantity
-from app.kube.quantity import parse
+from app.kube.quantity import parse, written
 from app.wire import JSON
 
 Amounts = dict[str, Decimal]
 _COMPUTE = frozenset({"cpu", "memory"})
+_HUGE = "hugepages-"
+
+
+class PodLevel(NamedTuple):
+    """The resources of a whole Pod, `spec.resources`, with what an API server fills in there."""
+
+    requests: Amounts
+    limits: Amounts
 
 
 def pod_requests(pod: JSON) -> Amounts:
-    """What a Pod needs of each resource: its containers together, or its largest init step where that is more."""
+    """What a Pod needs of each resource: its containers together, or its largest init step where that is more.
+
+    Of cpu, memory and huge pages that the Pod has as a whole, that counts.
+    """
     spec: JSON = pod.get("spec") or {}
-    total = {**_together(spec, _container_requests), **_container_requests(spec)}
+    level = pod_level(spec)
+    total = {**_together(spec, _container_requests), **_supported(level.requests if level else {})}
     return added(total, amounts_of(spec.get("overhead")))
 
 
 def pod_limits(pod: JSON) -> Amounts:
     """The limits of a Pod, of the resources that have one; summed as requests are."""
     spec: JSON = pod.get("spec") or {}
-    total = {**_together(spec, _container_limits), **_container_limits(spec)}
+    level = pod_level(spec)
+    total = {**_together(spec, _container_limits), **_supported(level.limits if level else {})}
     overhead = amounts_of(spec.get("overhead"))
-    return added(total, {name: overhead[name] for name in overhead.keys() & total.keys()})
+    return added(total, {name: overhead[name] for name in overhead.keys() & total.keys() if total[name]})
+
+
+def pod_level(spec: JSON) -> PodLevel | None:
+    """The resources of the Pod as a whole; None where it has none. Raises QuantityError.
+
+    A request that is missing is what the containers request of cpu and memory, else the limit; a limit that is missing
+    is that of the containers where each has one, and of huge pages where any has.
+    """
+    resources: JSON = spec.get("resources") or {}
+    requests, limits = amounts_of(resources.get("requests")), amounts_of(resources.get("limits"))
+    if not (requests or limits):
+        return None
+    of_containers = _together(spec, _container_limits)
+    for name, amount in of_containers.items():
+        if name.startswith(_HUGE) and name not in requests:
+            limits.setdefault(name, amount)
+    asked = _together(spec, _container_requests)
+    requests = {name: asked[name] for name in _COMPUTE & asked.keys()} | _supported(limits, but=asked) | requests
+    containers = [_container_limits(container) for container in _containers(spec)]
+    for name in _supported(requests).keys() - limits.keys():
+        if all(name in container for container in containers):
+            limits[name] = max(requests[name], of_containers[name])
+    return PodLevel(requests, limits)
+
+
+def fill_pod_level(spec: JSON) -> None:
+    """Fill in the resources of the Pod as a whole, as an API server does after admission. Raises QuantityError."""
+    level, forms = pod_level(spec), forms_of(spec)
+    for side, amounts in (("requests", level.requests), ("limits", level.limits)) if level else ():
+        if amounts:
+            stated: JSON = spec["resources"].get(side) or {}
+            filled = {name: written(amount, like=forms.get(name, "0")) for name, amount in amounts.items()}
+            spec["resources"][side] = filled | stated
+
+
+def forms_of(spec: JSON) -> dict[str, str]:
+    """A text of each resource: sums are written as the first that is not zero."""
+    forms: dict[str, str] = {}
+    for part in [*(spec.get("containers") or []), *(spec.get("initContainers") or []), spec]:
+        resources = part.get("resources") or {}
+        for kind in ("requests", "limits"):
+            for name, text in (resources.get(kind) or {}).items():
+                if parse(text):
+                    forms.setdefault(name, text)
+    return forms
+
+
+def _supported(amounts: Amounts, *, but: Iterable[str] = ()) -> Amounts:
+    """Those of the resources that a Pod can have as a whole, without those of cpu and memory in `but`."""
+    left = _COMPUTE.difference(but)
+    return {name: amount for name, amount in amounts.items() if name in left or name.startswith(_HUGE)}
+
+
+def _containers(spec: JSON) -> list[JSON]:
+    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
 
 
 def _together(spec: JSON, of: Callable[[JSON], Amounts]) -> Amounts:
@@ -47,27 +118,28 @@ def _together(spec: JSON, of: Callable[[JSON], Amounts]) -> Amounts:
 
 
 def quality_of_service(spec: JSON) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`, by cpu and memory of the containers. Raises QuantityError.
+    """`Guaranteed`, `Burstable` or `BestEffort`, by cpu and memory of the Pod or its containers. Raises QuantityError.
 
     Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
     """
-    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    guaranteed, asked = True, False
-    for container in containers:
-        resources = container.get("resources") or {}
-        limits, requests = _compute(resources.get("limits")), _compute(resources.get("requests"))
-        asked = asked or bool(limits) or bool(requests)
-        # A limit without a request is one too: an API server fills it in.
-        guaranteed = guaranteed and limits.keys() == _COMPUTE and {**limits, **requests} == limits
-    if not asked:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
+    level = pod_level(spec)
+    if level and (_supported(level.requests) or _supported(level.limits)):
+        return _quality(level.requests, level.limits)
+    qualities = set(map(container_quality, _containers(spec)))
+    return "Burstable" if len(qualities) > 1 else next(iter(qualities), "BestEffort")
 
 
-def _compute(quantities: JSON | None) -> Amounts:
-    """What is more than nothing of cpu and memory."""
-    asked = {name: text for name, text in (quantities or {}).items() if name in _COMPUTE}
-    return {name: amount for name, amount in amounts_of(asked).items() if amount > 0}
+def container_quality(container: JSON) -> str:
+    """The quality of service of a Pod that had this container alone. Raises QuantityError."""
+    return _quality(_container_requests(container), _container_limits(container))
+
+
+def _quality(requests: Amounts, limits: Amounts) -> str:
+    asked = [(requests.get(name, Decimal(0)), limits.get(name, Decimal(0))) for name in _COMPUTE]
+    if any(request != limit for request, limit in asked):
+        return "Burstable"
+    given = {limit > 0 for _, limit in asked}
+    return "Burstable" if len(given) > 1 else "Guaranteed" if given == {True} else "BestEffort"
 
 
 def _container_requests(container: JSON) -> Amounts:

@@ -10,6 +10,7 @@ import structlog
 from app.kube.store import Store
 from app.kube.walls import fault
 from app.wire import JSON, load_yaml
+from app.yaml_documents import YamlError
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -24,8 +25,8 @@ def yaml_in(text: str, key: str) -> Any:
     """What the YAML of an entry says. Raises ValueError that names the entry."""
     try:
         return load_yaml(text)
-    except Exception as error:  # the wall: whatever an admin writes there, what was read before stays in force
-        raise ValueError(f"data[{key}]: this is not YAML: {' '.join(str(error).split())}") from error
+    except YamlError as error:
+        raise ValueError(f"data[{key}]: this is not YAML: {error}") from error
 
 
 class Configuration(Generic[T]):

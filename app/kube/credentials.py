@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 import structlog
-import yaml
 
 from app.errors import UsageError
 from app.kube.answers import MESSAGE_LIMIT
 from app.kube.official import Configuration, OpenIDRequestor, config
 from app.text import one_line, quoted
+from app.wire import load_yaml
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +71,9 @@ class VerifyingRequestor(OpenIDRequestor):
 
 
 # Where the official loader looks for its own.
+config.kube_config.yaml = SimpleNamespace(  # type: ignore[assignment,attr-defined]  # kubeconfigs are kubectl's YAML
+    safe_load=lambda file: load_yaml(file.read())
+)
 config.kube_config.OpenIDRequestor = VerifyingRequestor  # type: ignore[attr-defined]  # imported there, not exported
 
 
@@ -266,5 +270,5 @@ def _reported(source: str) -> Iterator[None]:
         yield
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{source}: is not well-formed ({type(error).__name__})") from error
-    except (config.ConfigException, OSError, ValueError, yaml.YAMLError, aiohttp.ClientError) as error:
+    except (config.ConfigException, OSError, ValueError, aiohttp.ClientError) as error:
         raise UsageError(one_line(f"{source}: {str(error) or type(error).__name__}", MESSAGE_LIMIT)) from error

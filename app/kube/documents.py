@@ -5,30 +5,29 @@ What comes out is JSON, as with the API server's own tools: dates stay text, key
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
 import os
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import yaml
+from typing import BinaryIO
 
 from app.errors import UsageError
+from app.kube.versions import as_read
 from app.text import printable
-from app.wire import EXACT_YAML, FAST_YAML, JSON, may_be_deep
+from app.wire import JSON
+from app.yaml_documents import YamlError, documents_in
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_BYTES = 128 * 1024 * 1024
 """Of one file or stream: a device may never end."""
-_TEXT = re.compile(r"\S")
 
 
 class DocumentError(UsageError):
     """A file cannot be read; the message begins with `file:line:` where a line is known."""
+
+
+Fault = Callable[[DocumentError], object]
+"""What is done with an unreadable document, where the others are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,10 @@ class Document:
         return f"{self.source}:{self.line}"
 
 
-def read_objects(path: Path) -> list[JSON]:
-    """The objects of one file, Lists unfolded. Raises `DocumentError`, for an unreadable file too."""
-    documents = parse_documents(read_text(path), source=str(path))
-    return [obj for document in documents for _, obj in unfold(document.content, document.place)]
+def read_objects(path: Path, fault: Fault | None = None) -> list[JSON]:
+    """The objects of one file, Lists unfolded. Raises `DocumentError`; with `fault` for an unreadable file alone."""
+    documents = parse_documents(read_text(path), source=str(path), fault=fault)
+    return [obj for document in documents for _, obj in unfold(document.content, document.place, fault)]
 
 
 def read_text(path: Path) -> str:
@@ -113,128 +112,51 @@ def _holds(question: Callable[[], bool]) -> bool:
         return False
 
 
-def parse_documents(text: str, *, source: str) -> list[Document]:
+def parse_documents(text: str, *, source: str, fault: Fault | None = None) -> list[Document]:
     """The objects in `text`, as they stand there; empty documents are left out.
 
-    Raises `DocumentError` for anything else that is not an object, and for what is neither YAML nor JSON.
+    Raises `DocumentError` for anything else that is not an object, and for what is neither YAML nor JSON; with `fault`
+    calls that instead, and reads the other documents.
     """
-    found = _parse_json(text)
-    # Written out, a value has no more parts than the text has characters.
-    documents, parts = [], iter(range(10 * len(text) + 1000))
-    for line, content in _parse_yaml(text, source=source) if found is None else found:
-        if content is None:
+    documents = []
+    for document in documents_in(text):
+        if isinstance(document, YamlError):
+            where = ":".join(str(part) for part in (source, document.line, document.column) if part)
+            _report(f"{where}: not valid YAML: {document.problem}", fault)
             continue
-        if not isinstance(content, dict):
-            got = "a list" if isinstance(content, list) else "text" if isinstance(content, str) else content
-            raise DocumentError(f"{source}:{line}: want an object with apiVersion and kind, got {got}")
-        try:
-            content = _plain(content, parts)  # noqa: PLW2901
-        except (ValueError, RecursionError) as error:
-            raise DocumentError(f"{source}:{line}: {error}") from error
-        documents.append(Document(source, line, content))
+        line, value = document
+        if isinstance(value, dict):
+            documents.append(Document(source, line, value))
+        elif value is not None:
+            got = "a list" if isinstance(value, list) else "text" if isinstance(value, str) else value
+            _report(f"{source}:{line}: want an object with apiVersion and kind, got {got}", fault)
     return documents
 
 
-def unfold(obj: JSON, place: str) -> Iterator[tuple[str, JSON]]:
-    """The object with its place, or the items of a List of any kind. Raises `DocumentError` for one without a kind."""
+def unfold(obj: JSON, place: str, fault: Fault | None = None) -> Iterator[tuple[str, JSON]]:
+    """The object with its place, or the items of a List of any kind, each in the version that Berth reads.
+
+    Raises `DocumentError` for one without a kind; with `fault` calls that instead, and goes on with the other items.
+    """
     kind, items = obj.get("kind"), obj.get("items")
     if not isinstance(kind, str) or not kind:
-        raise DocumentError(f"{place}: want an object with apiVersion and kind, but kind is missing")
+        _report(f"{place}: want an object with apiVersion and kind, but kind is missing", fault)
+        return
     if not kind.endswith("List") or not isinstance(items, list | None):
-        yield place, obj
+        yield place, as_read(obj)
         return
     for index, item in enumerate(items or []):
         where = f"{place} item {index + 1}"
         if not isinstance(item, dict):
-            raise DocumentError(f"{where}: want an object with apiVersion and kind")
+            _report(f"{where}: want an object with apiVersion and kind", fault)
+            continue
         if kind != "List":  # the items of a PodList need not repeat what they are
             item = {"apiVersion": obj.get("apiVersion"), "kind": kind.removesuffix("List")} | item  # noqa: PLW2901
-        yield from unfold(item, where)
+        yield from unfold(item, where, fault)
 
 
-_INT, _FLOAT, _DATE = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
-_AN_INT = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
-_A_FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
-
-
-def _kubernetes(base: Any) -> Any:
-    """A loader of YAML as the API server's libraries read it: no dates, no base-60 numbers, `1e3` is a number."""
-    kept = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT, _DATE)]
-        for first, resolvers in base.yaml_implicit_resolvers.items()
-    }
-    loader: Any = type("Loader", (base,), {"yaml_implicit_resolvers": kept})
-    loader.add_implicit_resolver(_INT, _AN_INT, list("-+0123456789"))
-    loader.add_implicit_resolver(_FLOAT, _A_FLOAT, list("-+.0123456789"))
-    return loader
-
-
-_FAST, _EXACT = _kubernetes(FAST_YAML), _kubernetes(EXACT_YAML)
-
-
-def load_yaml(text: str) -> Any:
-    """One document as the API server's libraries read it. Raises YAMLError, ValueError or RecursionError."""
-    return yaml.load(text, Loader=_EXACT if may_be_deep(text) else _FAST)  # noqa: S506  safe ones
-
-
-def _parse_yaml(text: str, *, source: str) -> list[tuple[int, object]]:
-    """The documents, each with its line. What cannot be read is read again by the loader that knows the place."""
-    if not may_be_deep(text):
-        with contextlib.suppress(yaml.YAMLError, ValueError):
-            return list(_documents(_FAST(text)))
-    try:
-        return list(_documents(_EXACT(text)))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        raise DocumentError(f"{where}: not valid YAML: {error.problem or error.context}") from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise DocumentError(f"{source}:{line}: not valid YAML: a character that it does not allow") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DocumentError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
-
-
-def _documents(loader: Any) -> Iterator[tuple[int, object]]:
-    while loader.check_node():
-        node = loader.get_node()
-        if node is not None:
-            yield node.start_mark.line + 1, loader.construct_document(node)
-
-
-def _parse_json(text: str) -> list[tuple[int, object]] | None:
-    """The values of a JSON stream; None where the text is none (it may be YAML, of which JSON is nearly a part)."""
-    decoder, position, line, found = json.JSONDecoder(), 0, 1, []
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        while start := _TEXT.search(text, position):
-            line += text.count("\n", position, start.start())
-            value, position = decoder.raw_decode(text, start.start())
-            found.append((line, value))
-            line += text.count("\n", start.start(), position)
-    except (ValueError, RecursionError):
-        return None
-    return found
-
-
-def _plain(value: Any, parts: Iterator[int]) -> Any:
-    """Copies a YAML value into a JSON one: text keys, no aliases. Raises ValueError for what JSON cannot say.
-
-    `parts` is used up by what aliases of aliases, which can stand for any number of values, make too large.
-    """
-    if next(parts, None) is None:
-        raise ValueError("aliases make the document many times larger than its text: write it out")
-    if isinstance(value, dict):
-        return {_key(key): _plain(member, parts) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_plain(item, parts) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number of JSON")
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")
-
-
-def _key(key: object) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)
+def _report(problem: str, fault: Fault | None) -> None:
+    error = DocumentError(problem)
+    if fault is None:
+        raise error
+    fault(error)

@@ -1,7 +1,8 @@
 """Fills stores from manifest files instead of an API server, and follows the files as they change.
 
-As with a reflector, stores are synced after the first full load, and a fault makes `healthy` False with a reason while
-the last good content stays.
+As with a reflector, stores are synced after the first full load, and a directory that cannot be read makes `healthy`
+False with a reason while the last good content stays. A file or document that cannot be read is logged, and costs the
+others nothing; what its file held before stays, where the rest of the file does not say otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ _CLUSTER_SCOPED = frozenset(
 class _File:
     stamp: Stamp | None = None
     objects: list[JSON] = field(default_factory=list)
-    fault: str = ""
 
 
 class ManifestSource:
@@ -55,9 +55,8 @@ class ManifestSource:
 
     @property
     def reason(self) -> str:
-        """What is wrong, as `file:line: fault` where a file is; "" when nothing is."""
-        faults = (self._files[path].fault for path in sorted(self._files))
-        return self._fault or next((fault for fault in faults if fault), "")
+        """Why the directory cannot be read; "" when it can."""
+        return self._fault
 
     async def run(self) -> None:
         with ExitStack() as kept:
@@ -85,12 +84,7 @@ class ManifestSource:
             if file.stamp != stamp:
                 changed = True
                 file.stamp = stamp
-                try:
-                    file.objects = await asyncio.to_thread(read_objects, path)
-                    file.fault = ""
-                except DocumentError as error:
-                    file.fault = str(error)
-                    log.warning("manifest unreadable", reason=file.fault)
+                file.objects = await asyncio.to_thread(_read, path, file.objects)
         if changed or self._fault:
             self._fill()
         self._fault = ""
@@ -122,6 +116,25 @@ def _placed(obj: JSON) -> JSON:
     if obj["kind"] in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
         return obj
     return {**obj, "metadata": {**metadata, "namespace": "default"}}
+
+
+def _read(path: Path, before: list[JSON]) -> list[JSON]:
+    """The objects of a file; where some of it cannot be read, with those that it held before."""
+    faults: list[DocumentError] = []
+    try:
+        objects = read_objects(path, faults.append)
+    except DocumentError as error:
+        faults.append(error)
+        objects = []
+    for fault in faults:
+        log.warning("manifest unreadable", reason=str(fault))
+    return list({_name(obj): obj for obj in (*before, *objects)}.values()) if faults else objects
+
+
+def _name(obj: JSON) -> tuple[str, str]:
+    metadata = _placed(obj).get("metadata")
+    parts = [metadata.get("namespace"), metadata.get("name")] if isinstance(metadata, dict) else []
+    return obj["kind"], str(parts)
 
 
 def _scan(directory: Path) -> dict[Path, Stamp]:

@@ -51,6 +51,8 @@ def path_of(segments: Iterable[str]) -> str:
         raise ApiError(f"path of a request: {error}", status=400, reason="BadRequest") from error
 
 
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""With the name of a DeviceClass: the extended resource that each class has beside its own (KEP-5004)."""
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

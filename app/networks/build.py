@@ -26,7 +26,7 @@ def review(context: Context) -> Parts:
         logs=context.logs,
     )
     injector = webhook.NetworksInjector(
-        attachments, switches=switches, options=settings.networks_options, claimed=context.claimed
+        attachments, switches=switches, options=settings.networks_options, claimed=context.claimed, named=context.named
     )
     context.pod_injectors.append(injector)
     return Parts((injector,), (checking.AttachmentCheck(keys, claims=claims),), switches.problems)

@@ -20,7 +20,8 @@ from app.admission.patch import Patch, Steps, escape, pointer
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
-from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, Mode, resource_name
+from app.kube.resources import IMPLICIT_PREFIX
+from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, Mode, Networks, resource_name
 from app.text import quoted
 
 _NOTHING = Resources()
@@ -83,7 +84,7 @@ def plan_resources(
     added: dict[str, int] = {}
     changed = 0
     for resource, need in needs.items():
-        held = _holders(pod, resource)
+        held = holders(pod, resource)
         if not held:
             # No container requests it: in every mode the target gets all of it.
             _plan_whole(pod, target, resource, need, plan)
@@ -178,7 +179,22 @@ def no_containers() -> Denied:
     return Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
 
 
-def _holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
+def implicit_in(pod: Pod) -> set[str]:
+    """The implicit resources of DeviceClasses that containers name."""
+    names: set[str] = set()
+    for container in [*pod.spec.containers, *pod.spec.init_containers]:
+        if (resources := container.resources) is not None:
+            sides = (*resources.requests, *resources.limits)
+            names.update(name for name in sides if name.startswith(IMPLICIT_PREFIX))
+    return names
+
+
+def names_a_class(networks: Networks) -> bool:
+    """Whether networks need an implicit resource of a DeviceClass."""
+    return any(IMPLICIT_PREFIX in resource for _, attachment in networks for resource in attachment.resources)
+
+
+def holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
     """The amounts by container that stand beside the app while it runs; a container that names zero is in it."""
     held: dict[tuple[str, int], int] = {}
     for kind, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):

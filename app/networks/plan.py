@@ -25,7 +25,8 @@ _CACHED_NETWORKS = 16
 class Inputs(msgspec.Struct, frozen=True):
     """One Pod, the annotations it will have, and what the settings and switches say.
 
-    `claimed` are the devices that the Pod's claims ask for, by the resource that would ask for the same.
+    `claimed` are the devices that the Pod's claims ask for, by the resource that would ask for the same; `named` those
+    that its containers ask for by another name.
     """
 
     pod: Pod
@@ -34,6 +35,7 @@ class Inputs(msgspec.Struct, frozen=True):
     node_selector_conflict: str
     hugepages: bool
     claimed: Mapping[str, int] = {}
+    named: Mapping[str, int] = {}
 
 
 class Demand(msgspec.Struct, frozen=True, eq=False):
@@ -99,7 +101,8 @@ def plan_demand(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
     """As `plan_networks`, for what its networks ask. Finishes the plan for Pods that are alike, where there can be."""
     merged = inputs.annotations
     shape = None
-    if plan.finished is UNTOUCHED and inputs.mode != "add" and not inputs.claimed and not merged.sources:
+    served = inputs.claimed or inputs.named
+    if plan.finished is UNTOUCHED and inputs.mode != "add" and not served and not merged.sources:
         shape = _shape(inputs.pod, wanted, hugepages=inputs.hugepages)
     _plan(inputs, wanted, plan)
     if shape is not None and not merged.warnings:
@@ -112,6 +115,7 @@ def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
     pod, merged = inputs.pod, inputs.annotations
     before = len(plan.patch.operations)
     wanted = _unclaimed(wanted, inputs.claimed, plan)
+    wanted = _unnamed(wanted, inputs, plan)
     needs, labels = wanted.needs, wanted.labels
     _check_containers(pod, wanted)
     _plan_annotations(pod, merged, plan)
@@ -153,6 +157,21 @@ def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: Plan) -> Demand
         if claimed[one] < need.count
     ]
     left = {resource: need for resource, need in wanted.needs.items() if resource not in served}
+    return _demand_for(left, wanted.labels)
+
+
+def _unnamed(wanted: Demand, inputs: Inputs, plan: Plan) -> Demand:
+    """What is left to ask for beside what the Pod asks for by another name; in the mode `add` all of it."""
+    named = {resource: count for resource, count in inputs.named.items() if resource in wanted.needs}
+    if not named or inputs.mode == "add":
+        return wanted
+    lines = (f"{resource}={count} by another name of its DeviceClass" for resource, count in named.items())
+    plan.audit["named"] = audit_text(lines)
+    left: dict[str, Need] = {}
+    for resource, need in wanted.needs.items():
+        count = need.count - named.get(resource, 0)
+        if resource not in named or (inputs.mode == "top-up" and count > 0):
+            left[resource] = msgspec.structs.replace(need, count=count)
     return _demand_for(left, wanted.labels)
 
 

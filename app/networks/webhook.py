@@ -11,11 +11,12 @@ from typing import NamedTuple
 import msgspec
 
 from app.admission.chain import UNTOUCHED, Plan
-from app.admission.parts import Claimed
+from app.admission.parts import Claimed, Named
 from app.admission.pods import INJECT, MIRROR, Pod
 from app.admission.review import Request, check_namespace
 from app.kube.lookup import Lookup, Steps, follow
 from app.networks.attachments import Search, looked_up, networks_of
+from app.networks.device_requests import implicit_in, names_a_class
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode, Networks
 from app.networks.options import NetworksOptions
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
@@ -40,8 +41,8 @@ class NetworksInjector:
     """Injects what a Pod's networks need.
 
     `lookup` finds attachments. Without a client (manifests) what is not cached does not exist. `claimed` find the
-    resources that the Pod's own claims serve; these are not injected. What was found for annotations is kept, and
-    counts for as long as the cache has the very same attachments.
+    resources that the Pod's own claims serve; these are not injected. `named` find those that other names serve. What
+    was found for annotations is kept, and counts for as long as the cache has the very same attachments.
     """
 
     name = "networks"
@@ -53,12 +54,13 @@ class NetworksInjector:
         switches: Callable[[], Switches],
         options: NetworksOptions | None = None,
         claimed: Sequence[Claimed] = (),
+        named: Sequence[Named] = (),
     ) -> None:
         self._lookup = lookup
         self._cached = lookup.cached
         self._switches = switches
         self._options = options or NetworksOptions()
-        self._claimed = claimed
+        self._claimed, self._named = claimed, named
         self._known: dict[_Key, _Known] = {}
 
     def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
@@ -89,7 +91,8 @@ class NetworksInjector:
             return None
         switches, configured = self._switches(), self._options.existing_resources
         mode = configured if switches.honor_existing is None else _mode(configured, add=switches.honor_existing)
-        claims = pod.spec.resource_claims and self._claimed and namespace
+        beside = (pod.spec.resource_claims and self._claimed) or (self._named and implicit_in(pod))
+        claims = beside and namespace
         demand = None
         if selects and not claims and not switches.injections:
             demand = self._known_demand(key)
@@ -129,10 +132,12 @@ class NetworksInjector:
                 wanted = search.send(found)
                 found = self._cached(*wanted)
                 if found is None:
-                    return self._find_and_plan(search, wanted, inputs, plan)
+                    return self._find_and_plan(search, wanted, inputs, namespace, plan)
                 everything[wanted] = found
         except StopIteration as end:
             networks: Networks | None = end.value
+        if networks and self._named and names_a_class(networks):
+            return follow(self._beside_claims(inputs, namespace, plan))
         # A search that had to warn is made again for each Pod.
         keeps = bool(networks) and plan.finished is UNTOUCHED
         plan_networks(inputs, networks, plan)
@@ -154,20 +159,33 @@ class NetworksInjector:
         home = self._options.default_network_namespace
         return networks_of(inputs.annotations.annotations, namespace, home=home, plan=plan)
 
-    async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: Plan) -> None:
+    async def _find_and_plan(
+        self, search: Search, wanted: tuple[str, str], inputs: Inputs, namespace: str, plan: Plan
+    ) -> None:
         """The search from where the cache does not know."""
         try:
             while True:
                 wanted = search.send(await self._lookup.find(*wanted))
         except StopIteration as end:
-            plan_networks(inputs, end.value, plan)
+            networks: Networks | None = end.value
+        if networks and self._named and names_a_class(networks):
+            planned = follow(self._beside_claims(inputs, namespace, plan))
+            if planned is not None:
+                await planned
+            return
+        plan_networks(inputs, networks, plan)
 
     def _beside_claims(self, inputs: Inputs, namespace: str, plan: Plan) -> Steps:
         claimed: dict[str, int] = {}
         for find in self._claimed:
             claimed |= yield from find(inputs.pod, namespace)
         networks = yield from looked_up(self._networks(inputs, namespace, plan), self._lookup)
-        plan_networks(msgspec.structs.replace(inputs, claimed=claimed), networks, plan)
+        named: dict[str, int] = {}
+        if networks:
+            needs = demand_of(networks).counts
+            for find_named in self._named:
+                named |= yield from find_named(inputs.pod, needs)
+        plan_networks(msgspec.structs.replace(inputs, claimed=claimed, named=named), networks, plan)
 
 
 def _mode(configured: Mode, *, add: bool) -> Mode:

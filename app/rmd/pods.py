@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.kinds.requests import quality_of_service
+from app.kinds.requests import container_quality, pod_level, quality_of_service
 from app.kube.names import shorten
 from app.kube.owners import controller_reference
 from app.kube.quantity import QuantityError, parse, parse_integer
@@ -28,6 +28,10 @@ _POOLED = (
     "spec.resources: kubelet gives no exclusive cores to containers of a Pod with resources of its own, unless its "
     "feature gate PodLevelResourceManagers is on"
 )
+_NOT_GUARANTEED = (
+    "spec: without the quality of service Guaranteed there are no exclusive cores: want requests as limits"
+)
+_UNEQUAL = "want requests of cpu and memory as limits: in a Pod with resources of its own, else no core is exclusive"
 INFIX = "-rmd-workload-"
 
 
@@ -60,7 +64,7 @@ def read_pod(pod: JSON) -> PodAsks:
     """Containers in the order of the Pod, init containers first."""
     spec: JSON = pod.get("spec") or {}
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
-    guaranteed = quality_of_service(spec) == "Guaranteed"
+    whole, problem = pod_level(spec), "" if quality_of_service(spec) == "Guaranteed" else _NOT_GUARANTEED
     found: list[Asked] = []
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind) or ()):
@@ -68,9 +72,11 @@ def read_pod(pod: JSON) -> PodAsks:
             if ways is not None:
                 field = f"spec.{kind}[{index}]"
                 ends = kind == "initContainers" and container.get("restartPolicy") != "Always"
-                found.append(_asked(container, ways, field, annotations, guaranteed=guaranteed, ends=ends))
+                shared = whole and container_quality(container) != "Guaranteed"
+                unequal = problem or (f"{field}.resources: {_UNEQUAL}" if shared else "")
+                found.append(_asked(container, ways, field, annotations, unequal=unequal, ends=ends))
     warnings = astray(spec, annotations, {one.container for one in found})
-    if found and spec.get("resources"):
+    if found and whole:
         warnings.append(_POOLED)
     return PodAsks(tuple(found), tuple(warnings))
 
@@ -104,7 +110,7 @@ def ways_of(container: JSON) -> object | None:
 
 
 def _asked(
-    container: JSON, ways: object, field: str, annotations: Mapping[str, str], *, guaranteed: bool, ends: bool
+    container: JSON, ways: object, field: str, annotations: Mapping[str, str], *, unequal: str, ends: bool
 ) -> Asked:
     name = container["name"]
     problems: list[str] = []
@@ -115,19 +121,19 @@ def _asked(
         most = 0
     if not problems and most == 0:
         problems.append(f"{field}.resources.limits[{L3_CACHE_WAYS}]: want 1 or more ways, got 0")
-    problems += _without_cores(container, field, guaranteed=guaranteed, ends=ends)
+    problems += _without_cores(container, field, unequal=unequal, ends=ends)
     spec = settings_of(name, most, annotations, problems)
     read = read_spec({**spec, "coreIds": ["0"], "nodes": ["node"]})
     problems += [_in_annotations(one, name) for one in read.problems if most]
     return Asked(name, spec, tuple(problems), tuple(_in_annotations(one, name) for one in read.warnings))
 
 
-def _without_cores(container: JSON, field: str, *, guaranteed: bool, ends: bool) -> list[str]:
+def _without_cores(container: JSON, field: str, *, unequal: str, ends: bool) -> list[str]:
     """Why kubelet's static policy gives a container no cores of its own."""
     if ends:
         return [f"{field}: kubelet does not tell the cores of an init container that ends: want restartPolicy Always"]
-    if not guaranteed:
-        return ["spec: without the quality of service Guaranteed there are no exclusive cores: want requests as limits"]
+    if unequal:
+        return [unequal]
     limits = (container.get("resources") or {}).get("limits") or {}
     try:
         cpus = parse(limits.get("cpu", "0"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,10 +45,9 @@ def test_a_message_shows_any_value() -> None:
 
 @pytest.mark.parametrize("text", ["9" * 400, "0x" + "f" * 9000, "0b" + "1" * 90_000, "1:" * 3000 + "1"])
 def test_yaml_gives_no_number_that_cannot_be_written(text: str) -> None:
-    with pytest.raises((yaml.YAMLError, ValueError)):
-        encode_json(load_yaml(text))
-    with pytest.raises(yaml.YAMLError, match="more than 309 digits"):
-        load_yaml(text)
+    """What is beyond 64 bits is a text, as kubectl has it."""
+    assert load_yaml(text) == text
+    assert encode_json(load_yaml("9" * 300)) == encode_json(float("9" * 300))
 
 
 def test_quantities_of_a_million_digits_have_a_sum() -> None:

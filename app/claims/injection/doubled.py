@@ -12,8 +12,8 @@ from typing import NamedTuple
 from app.admission.pods import INJECT, Pod
 from app.claims.definitions import DeviceClass
 from app.claims.injection.adding import containers_of
-from app.claims.model import IMPLICIT_PREFIX
 from app.kube import quantity
+from app.kube.resources import IMPLICIT_PREFIX
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
 from app.text import quoted
 

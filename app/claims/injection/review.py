@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.admission.parts import EXEMPT, Context, Parts
 from app.claims.definitions import DeviceClass, stored_class
 from app.claims.injection.checking import DefinitionCheck, DoubleAllocationCheck
-from app.claims.injection.claimed import ClaimedResources
+from app.claims.injection.claimed import ClaimedResources, OtherNames
 from app.claims.injection.injector import ClaimsInjector
 from app.claims.injection.sources import Sources
 from app.claims.injection.templates import TemplateInjector
@@ -51,6 +51,7 @@ def injection(context: Context, settings: AdmissionSettings) -> Parts:
     injector = ClaimsInjector(attachments, sources, home=networks.default_network_namespace)
     context.pod_injectors.append(injector)
     context.claimed.append(ClaimedResources(sources, class_lookup).of)
+    context.named.append(OtherNames(class_lookup).of)
     checks = (
         DoubleAllocationCheck(sources, class_lookup, exempt=frozenset({EXEMPT, context.namespace})),
         DefinitionCheck(namespace=context.namespace, name=name),

@@ -23,7 +23,7 @@ def standing_alone(path: Path) -> str:
             entry.update({key: str((path.parent / entry[key]).absolute()) for key in _PATHS if entry.get(key)})
     except OSError as error:
         raise UsageError(f"--kubeconfig {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"--kubeconfig {path}: not a kubeconfig") from error
     return yaml.safe_dump(config)
 

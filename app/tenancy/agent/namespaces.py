@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 
 import structlog
-import yaml
 
 from app.kube.names import check_dns_label
 from app.kube.store import Store
@@ -26,8 +25,8 @@ def parse_namespaces(text: str) -> frozenset[str]:
     """The namespaces named in a config; none means all. Raises ValueError where it cannot be read."""
     try:
         document = load_yaml(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ValueError(f"no YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise ValueError(f"no YAML: {error}") from error
     if not isinstance(document, dict | None):
         raise ValueError("want a map with the key namespaces")  # noqa: TRY004  a fault of the text
     names = (document or {}).get("namespaces")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
-import yaml
 
 from app.kube.walls import wall
 from app.tenancy.agent.answers import GatewayUnavailable
@@ -191,5 +190,5 @@ def names_of(manifests: list[bytes]) -> set[str]:
     """
     try:
         return {str(load_yaml(text)["metadata"]["name"]) for text in manifests}
-    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise GatewayUnavailable(f"gateway: an object in its answer cannot be read ({type(error).__name__})") from None

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from app.kube.resources import IMPLICIT_PREFIX
 from app.pace import step
 from app.placement.policy import DEFAULT_SCHEDULER, OWN_VOLUMES, SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.text import cut
@@ -32,8 +33,6 @@ from app.workloads.templates.terms import PREFERRED, REQUIRED, crowded
 MOST_GRACE_SECONDS: Final = 3600
 """The longest grace period of a tenant's Pod: so long may a drain of its node, or the end of its namespace, wait."""
 _HOSTNAME = "kubernetes.io/hostname"
-_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a DeviceClass, an extended resource by which a container asks for its devices (KEP-5004)."""
 _OWN_SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI", "secret"})
 """Sources of a projected volume that give the Pod no identity in the infra cluster."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - how the API server's ServiceAccount plugin names its volume
@@ -130,7 +129,7 @@ def _device_classes(wanted: Any, path: str, policy: TenantPolicy) -> Iterable[st
     """Devices that are asked for as an extended resource, without a claim of one's own."""
     for key in wanted if isinstance(wanted, dict) else ():
         step()
-        name = key.removeprefix(_DEVICE_CLASS)
+        name = key.removeprefix(IMPLICIT_PREFIX)
         if name != key and not policy.allows("deviceClass", name):
             advice = policy.advice("deviceClass", whole="the resource")
             yield f"{path}[{cut(key)}]: not allowed in a tenant's Pod; {advice}"

@@ -99,7 +99,7 @@ def test_a_directory_is_explained_recursively_with_its_faults(manifests: Path) -
     assert answer.stderr == "note: .: skipped 1 file that is no manifest (notes.txt)\n"
     lines = answer.stdout.splitlines()
     assert lines[0] == "Deployment default/web (below/web.yaml:2): would be injected"
-    assert lines[-2].startswith("error: denied.yaml:1:8: not valid YAML")
+    assert lines[-2].startswith("error: denied.yaml:2:1: not valid YAML")
     assert lines[-1] == "5 objects, 3 Pods: 2 injected, 0 refused; 1 error, 0 warnings"
 
 
@@ -188,3 +188,49 @@ def write(name: str, text: Any) -> None:
 
 async def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(berth, "explain", *arguments, KUBECONFIG="kubeconfig")
+
+
+def test_a_document_of_standard_input_that_cannot_be_read_costs_itself_alone(manifests: Path) -> None:
+    """As of `helm template | berth explain -f -`: an operator's enum with `- =`, and a template that is broken."""
+    crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {enum: [=, '!=']}\n"
+    answer = berth("explain", "-f", "-", stdin=f"{crd}---\nkind: Pod\nspec: [\n--- # the rest\n{PLAIN}")
+    assert answer.returncode == 1
+    assert answer.stdout.splitlines()[0].startswith("Pod default/plain (stdin:8): ")
+    assert "error: stdin:7:1: not valid YAML" in answer.stdout
+    answer = berth("explain", "-f", "-", stdin="kind: Pod\nspec: [\n")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("Error: stdin:3:1: not valid YAML")
+
+
+CLAIMED = """\
+apiVersion: resource.k8s.io/{version}
+kind: ResourceClaimTemplate
+metadata: {{name: nic}}
+spec: {{spec: {{devices: {{requests: [{request}]}}}}}}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {{name: by-claim, annotations: {{berth.dev/device-class: vf.example.com}}}}
+spec: {{config: '{{"cniVersion":"1.0.0","type":"sriov"}}'}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: p, annotations: {{k8s.v1.cni.cncf.io/networks: by-claim}}}}
+spec:
+  resourceClaims: [{{name: nic, resourceClaimTemplateName: nic}}]
+  containers: [{{name: c, image: i, resources: {{claims: [{{name: nic}}]}}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "request_"),
+    [
+        ("v1", "{name: r, exactly: {deviceClassName: vf.example.com}}"),
+        ("v1beta2", "{name: r, exactly: {deviceClassName: vf.example.com}}"),
+        ("v1beta1", "{name: r, deviceClassName: vf.example.com}"),
+        ("v1beta1", "{name: r, firstAvailable: [{name: a, deviceClassName: vf.example.com}]}"),
+    ],
+)
+def test_claims_of_every_served_version_count(manifests: Path, version: str, request_: str) -> None:
+    answer = berth("explain", "--claims", "-f", "-", stdin=CLAIMED.format(version=version, request=request_))
+    assert answer.stdout.splitlines()[0].endswith("nothing would be injected: the Pod has all that its networks need")

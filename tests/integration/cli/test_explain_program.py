@@ -43,7 +43,7 @@ def test_the_console_script_answers_the_same_through_a_pipe(manifests) -> None:
     [
         ((), "missing option -f"),
         (("-f", "absent.yaml"), "cannot read absent.yaml: No such file or directory"),
-        (("-f", "broken.yaml"), "broken.yaml:4:7: not valid YAML: mapping values are not allowed here"),
+        (("-f", "broken.yaml"), "broken.yaml:4:7: not valid YAML: mapping values are not allowed in this context"),
         (("-f", "maps.yaml"), "no Pod, nothing that makes Pods and nothing to check in maps.yaml"),
         (("-f", "pod.yaml", "-o", "xml"), "'xml' is not one of"),
         (("-f", "pod.yaml", "--existing-resources", "double"), "--existing-resources: "),

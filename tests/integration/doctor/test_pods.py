@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import pytest_asyncio
 
-from app.claims.model import IMPLICIT_PREFIX
 from app.doctor.model import Finding, Severity
 from app.doctor.planning import Nearest
 from app.doctor.pods import CHECK
@@ -16,6 +15,7 @@ from app.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     DEVICE_CLASSES,
+    IMPLICIT_PREFIX,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,

@@ -37,7 +37,6 @@ BODIES = {
 NOT_READ = {
     "deep": (DEEP, "application/json"),
     "surrogate": (b'{"metadata": {"name": "\\ud800"}, "spec": {"containers": []}}', "application/json"),
-    "alias": (b"a: &a [x]\nb: [*a, *a]\n", "application/yaml"),
 }
 """What a real API server reads and the sandbox refuses, for its own safety."""
 
@@ -76,6 +75,9 @@ def test_what_no_group_serves_is_not_found(served: Any, path: str) -> None:
         (b"k8s\x00\xff\xff\xff\xff", "application/vnd.kubernetes.protobuf", 400),
         (b"a: [", "application/yaml", 400),
         (b"? {a: b}\n: c\n", "application/yaml", 400),
+        (b"data: {a: .inf}\n", "application/yaml", 400),
+        (b"metadata: {name: !!int x}\n", "application/yaml", 400),
+        (b"metadata: {name: y}\n", "application/yaml", 400),
     ],
 )
 def test_other_encodings_get_a_status(served: Any, body: bytes, content_type: str, code: int) -> None:
@@ -273,3 +275,10 @@ def test_60_0_is_an_integer_in_yaml_and_in_an_apply_and_not_in_json(served: Any,
     strategic, patch = "application/strategic-merge-patch+json", b'{"spec":{"leaseDurationSeconds":61.0}}'
     patched = served.request("PATCH", f"{path}/a", patch, content_type=strategic)
     assert patched.body["spec"] == {"leaseDurationSeconds": 61}
+
+
+def test_yaml_has_the_scalars_aliases_and_merges_of_go(served: Any, namespace: str) -> None:
+    body = b"metadata: {name: a, labels: &l {x: 'y'}}\ndata: {<<: *l, t: =, u: 12e4567, 1: 2026-01-02}\n"
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    made = served.request("POST", path, body, content_type="application/yaml").body
+    assert made["data"] == {"x": "y", "t": "=", "u": "12e4567", "1": "2026-01-02"}

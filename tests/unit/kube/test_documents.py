@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.kube.documents import DocumentError, parse_documents, read_objects
-from app.wire import load_yaml
+from app.yaml_documents import YamlError, load_yaml
 
 
 def test_documents_know_where_they_begin() -> None:
@@ -32,7 +32,7 @@ def test_a_stream_of_json_is_read_with_its_tabs() -> None:
         ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
         ("12:30:45", "12:30:45"),
         ("52:54:00", "52:54:00"),
-        ("1e3", 1000.0),
+        ("1e3", 1000),
         ("0644", 0o644),
         ("0x10", 16),
         ("-1.5", -1.5),
@@ -60,12 +60,11 @@ def test_keys_are_text() -> None:
         ("kind: A\n---\na: b: c\n", r"x:3:5: not valid YAML: mapping values"),
         ('{"kind": "A",}}\n', r"x:1:15: not valid YAML"),
         ("- a\n", r"x:1: want an object with apiVersion and kind, got a list"),
-        ("a: 1e400\n", r"x:1: inf is no number of JSON"),
-        ('{"a": NaN}', r"x:1: nan is no number of JSON"),
+        ("a: -.inf\n", r"x:1:4: not valid YAML: -inf is no number of JSON"),
+        ('{"a": 1e400}', r"x:1: not valid YAML: 1e400 is no number"),
         ("kind: A\n---\nhello\n", r"x:3: want an object .*, got text"),
-        ("a: !!set {b}\n", r"x:1: a value of kind set"),
-        ("a: !!python/object:os.system {}\n", r"x:1:4: not valid YAML"),
-        ("a: &a [*a]\n", r"x:1: "),
+        ("a: !!int b\n", r"x:1:4: not valid YAML: !!int: 'b' is none"),
+        ("a: &a [*a]\n", r"x:1:8: not valid YAML: the value of anchor a contains itself"),
         ("a: \x00\n", r"x:1: not valid YAML"),
     ],
 )
@@ -88,8 +87,8 @@ def test_lists_are_unfolded(tmp_path: Path) -> None:
     [
         ("apiVersion: v1\n", r"a\.yaml:1: .* kind is missing"),
         ("kind: List\nitems: [1]\n", r"a\.yaml:1 item 1: want an object"),
-        ("[" * 100_000, r"a\.yaml: not valid YAML"),
-        ("kind: X\na: !!binary aGk=\n", "a value of kind bytes"),
+        ("[" * 100_000, r"a\.yaml:1:401: not valid YAML: nested in more than 400 levels"),
+        ("kind: X\na: !!binary a\n", r"a\.yaml:2:4: not valid YAML: !!binary: want base64"),
         ("kind: X\na: \x00\n", r"a\.yaml:2: not valid YAML"),
     ],
 )
@@ -115,15 +114,14 @@ def test_aliases_are_written_out_within_reason() -> None:
     bomb = "kind: A\na0: &a0 [x, x, x, x, x, x, x, x, x]\n"
     for level in range(1, 10):
         bomb += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n"
-    with pytest.raises(DocumentError, match="x:1: aliases make the document"):
+    with pytest.raises(DocumentError, match=r"x:\d:\d+: not valid YAML: aliases make the document"):
         parse_documents(bomb, source="x")
 
 
 @pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? "])
 def test_a_text_that_is_nested_too_deeply_is_refused(opening: str) -> None:
-    """libyaml has no bound for it, and would end the process."""
     text = opening * 300_000
     with pytest.raises(DocumentError, match="not valid YAML"):
         parse_documents(text, source="x")
-    with pytest.raises(RecursionError):
+    with pytest.raises(YamlError, match="nested in more than"):
         load_yaml(text)

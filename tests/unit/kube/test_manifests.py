@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
 
 from app.kube.documents import read_objects
 from app.kube.manifests import ManifestSource
@@ -23,6 +27,12 @@ data: {{value: "{value}"}}
 """
 
 
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    with capture_logs() as records:
+        yield records
+
+
 def stores() -> dict[str, Store[Any]]:
     return {"ConfigMap": Store(lambda obj: obj["data"]["value"]), "Node": Store(lambda obj: obj["metadata"]["name"])}
 
@@ -30,13 +40,15 @@ def stores() -> dict[str, Store[Any]]:
 def test_scalars_are_those_of_kubectl(tmp_path: Path) -> None:
     """An address of six pairs is text, and no number to the base of 60."""
     (tmp_path / "a.yaml").write_text("kind: X\nmac: 52:54:00\nsize: 1e3\n")
-    assert read_objects(tmp_path / "a.yaml") == [{"kind": "X", "mac": "52:54:00", "size": 1000.0}]
+    assert read_objects(tmp_path / "a.yaml") == [{"kind": "X", "mac": "52:54:00", "size": 1000}]
 
 
 async def test_loads_every_file_by_kind(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="1") + "---\n" + MAP.format(name="b", value="2"))
-    (tmp_path / "deep" / "b.yml").write_text("kind: Node\nmetadata: {name: n}\n---\nkind: Other\nmetadata: {name: o}\n")
+    (tmp_path / "deep" / "b.yml").write_text(
+        "kind: Node\nmetadata: {name: 'n'}\n---\nkind: Other\nmetadata: {name: o}\n"
+    )
     (tmp_path / "deep" / "c.json").write_text(
         '{"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"value": "3"}}'
     )
@@ -79,7 +91,7 @@ async def test_follows_changes_additions_and_removals(tmp_path: Path) -> None:
     assert events == [("MODIFIED", "a", "22"), ("ADDED", "b", "1"), ("DELETED", "a", None)]
 
 
-async def test_broken_file_keeps_its_last_good_content(tmp_path: Path) -> None:
+async def test_broken_file_keeps_its_last_good_content(tmp_path: Path, logged: list[Any]) -> None:
     found = stores()
     source = ManifestSource(tmp_path, found.items())
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="1"))
@@ -88,8 +100,8 @@ async def test_broken_file_keeps_its_last_good_content(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: ConfigMap\nmetadata: {name: a\n")
     (tmp_path / "b.yaml").write_text(MAP.format(name="b", value="two"))
     assert await source.refresh()
-    assert not source.healthy
-    assert source.reason.startswith(f"{tmp_path}/a.yaml:3:")
+    assert source.healthy
+    assert [record["reason"][: len(f"{tmp_path}/a.yaml:3:")] for record in logged] == [f"{tmp_path}/a.yaml:3:"]
     assert found["ConfigMap"].get("kube-system", "a") == "1"
     assert found["ConfigMap"].get("kube-system", "b") == "two"
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="mended"))
@@ -99,13 +111,36 @@ async def test_broken_file_keeps_its_last_good_content(tmp_path: Path) -> None:
     assert not await source.refresh()
 
 
-async def test_broken_from_the_start_is_loaded_but_not_healthy(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("{")
+@pytest.mark.parametrize("content", [b"{", b"kind: \xff", b"- a", b"kind: List\nitems: [1]", b"a: b"])
+async def test_what_cannot_be_read_costs_neither_readiness_nor_its_neighbors(
+    tmp_path: Path, logged: list[Any], content: bytes
+) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+    (tmp_path / "b.yaml").write_text(MAP.format(name="b", value="1"))
     found = stores()
     source = ManifestSource(tmp_path, found.items())
     await source.refresh()
-    assert found["ConfigMap"].synced
-    assert not source.healthy
+    assert (source.healthy, source.reason) == (True, "")
+    assert found["ConfigMap"].keys() == [("kube-system", "b")]
+    assert len(logged) == 1
+    assert f"{tmp_path}/a.yaml" in logged[0]["reason"]
+
+
+async def test_a_document_that_cannot_be_read_costs_itself_alone(tmp_path: Path, logged: list[Any]) -> None:
+    """What its file held before stays where the rest of the file does not say otherwise."""
+    found = stores()
+    source = ManifestSource(tmp_path, found.items())
+    first, second, third = (MAP.format(name=name, value="1") for name in "abc")
+    (tmp_path / "x.yaml").write_text(f"{first}---\n{second}---\nspec: {{\n---\n{third}")
+    await source.refresh()
+    assert found["ConfigMap"].keys() == [("kube-system", "a"), ("kube-system", "b"), ("kube-system", "c")]
+    (tmp_path / "x.yaml").write_text(f"{MAP.format(name='a', value='2')}---\nkind: ConfigMap\nmetadata: [\n")
+    await source.refresh()
+    assert found["ConfigMap"].values() == ["2", "1", "1"]
+    (tmp_path / "x.yaml").write_text(first)
+    await source.refresh()
+    assert found["ConfigMap"].keys() == [("kube-system", "a")]
+    assert len(logged) == 2
 
 
 async def test_missing_directory_is_a_reason_and_heals(tmp_path: Path) -> None:

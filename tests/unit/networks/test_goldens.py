@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from app.kube.documents import parse_documents
 from app.kube.names import check_qualified_name
 from app.networks.options import NetworksOptions
 from app.networks.switches import Switches, parse_switches
 from app.text import MESSAGE
-from app.wire import FAST_YAML, encode_json, load_yaml
+from app.wire import encode_json, load_yaml
 
 GOLDENS = Path(__file__).parent / "goldens"
 CASES = sorted(path.parent.name for path in GOLDENS.glob("*/input.yaml"))
@@ -36,7 +36,7 @@ def configure(injection: Any, case: str) -> dict[str, Any]:
     initial = Switches(hugepage_down_api=hugepages, honor_existing=honor)
     injection.switches = parse_switches(json.dumps(config) if config is not None else None, initial=initial)
     attachments = (GOLDENS / case / "attachments.yaml").read_text()
-    injection.attachments = list(yaml.load_all(attachments, Loader=FAST_YAML))
+    injection.attachments = [document.content for document in parse_documents(attachments, source="")]
     return load(case, "outcome")
 
 

@@ -125,6 +125,6 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 def test_a_text_whose_aliases_multiply_is_cut() -> None:
     nested = "".join(f"x{level}: &x{level} [{','.join([f'*x{level - 1}'] * 9)}]\n" for level in range(1, 12))
-    with pytest.raises(ValueError, match=r"classes\[0\]: want a mapping, got '\[\[\[") as caught:
+    with pytest.raises(ValueError, match="aliases make the document many times larger") as caught:
         parsed(f"x0: &x0 [x]\n{nested}classes: *x11\n")
     assert len(str(caught.value)) < 10_000

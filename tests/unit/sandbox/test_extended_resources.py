@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.claims.model import IMPLICIT_PREFIX
 from app.devtools.sandbox.standins.devices.extended import serving_classes, special_claim
+from app.kube.resources import IMPLICIT_PREFIX
 from tests.support.devices import DRIVER, FOO, container, device_class
 
 JSON = dict[str, Any]

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from app.devtools.sandbox.api.failures import bad_request, failure, unsupported_media
 from app.devtools.sandbox.api.protobuf import MEDIA_TYPE, decode_protobuf
-from app.kube.documents import load_yaml
-from app.wire import JSON, decode_json, encode_json
+from app.wire import JSON, decode_json, encode_json, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,26 +150,18 @@ def decode_bounded(body: bytes) -> Any:
 
 
 def decode_yaml(body: bytes) -> Any:
-    """YAML without aliases (they multiply a small body), at most MAX_DEPTH levels; raises StatusError 400.
+    """YAML of at most MAX_DEPTH levels; raises StatusError 400.
 
     60.0 becomes 60, as in every YAML that the API server reads, JSON among it.
     """
     if body.lstrip().startswith(b"{"):
         return whole_numbers(decode_bounded(body))
     try:
-        text = body.decode()
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise bad_request("error converting YAML to JSON: aliases are not accepted")
-        decoded = load_yaml(text)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        decoded = load_yaml(body)
+    except ValueError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
-    except RecursionError as error:
-        raise bad_request("error converting YAML to JSON: exceeded max depth") from error
     check_depth(decoded)
-    try:
-        return whole_numbers(decode_json(encode_json(decoded)))
-    except (TypeError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise bad_request(f"error converting YAML to JSON: {error}") from error
+    return decoded
 
 
 def whole_numbers(value: Any) -> Any:

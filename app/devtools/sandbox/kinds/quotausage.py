@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.kinds.claims import is_extended
-from app.kinds.requests import pod_limits, pod_requests
-from app.kube.quantity import canonical, parse, written
+from app.kinds.requests import forms_of, pod_limits, pod_requests
+from app.kube.quantity import canonical, written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -114,7 +114,7 @@ def missing(pod: JSON, names: Iterable[str]) -> dict[str, list[str]]:
 def _compute(spec: JSON) -> Usage:
     """Of requests and limits together, of a Pod or one container."""
     pod = {"spec": spec}
-    forms = _forms(spec)
+    forms = forms_of(spec)
     found: Usage = {}
     for name, amount in pod_requests(pod).items():
         text = written(amount, like=forms.get(name, "0"))
@@ -126,18 +126,6 @@ def _compute(spec: JSON) -> Usage:
     for name, amount in pod_limits(pod).items():
         if name in _COMPUTE:
             found[_LIMITS + name] = written(amount, like=forms.get(name, "0"))
-    return found
-
-
-def _forms(spec: JSON) -> Usage:
-    """A text of each resource: sums are written as the first that is not zero."""
-    found: Usage = {}
-    for part in [*(spec.get("containers") or []), *(spec.get("initContainers") or []), spec]:
-        resources = part.get("resources") or {}
-        for kind in ("requests", "limits"):
-            for name, text in (resources.get(kind) or {}).items():
-                if parse(text):
-                    found.setdefault(name, text)
     return found
 
 

@@ -16,7 +16,7 @@ from app.devtools.sandbox.kinds.custom import decode_custom, default_custom
 from app.devtools.sandbox.kinds.endpointslices import drop_topology
 from app.devtools.sandbox.kinds.slices import default_times, drop_disabled
 from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.requests import quality_of_service
+from app.kinds.requests import fill_pod_level, quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.text import stamp
 
@@ -82,6 +82,7 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             apply_builtin_defaults(obj["kind"], obj)
     match resource.kind:
         case "Pod":
+            fill_pod_level(obj["spec"])
             obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
         case "Namespace":
             finalizers = obj["spec"].setdefault("finalizers", [])

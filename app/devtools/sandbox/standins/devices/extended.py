@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.claims.model import IMPLICIT_PREFIX
 from app.kinds.requests import amounts_of
+from app.kube.resources import IMPLICIT_PREFIX
 from app.wire import JSON
 
 
