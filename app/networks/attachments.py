@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from app.admission.chain import Plan
 from app.errors import Denied
-from app.networks import selection
-from app.networks.interfaces import check_together
+from app.networks.interfaces import chosen_by
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 from app.networks.selection import Selection
 
@@ -28,10 +27,7 @@ def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, pl
     Returns None where an element needs the Pod's namespace and it is "". Raises Denied for what does not exist.
     """
     networks: list[tuple[str, Attachment]] = []
-    first, text = annotations.get(DEFAULT_NETWORK), annotations.get(NETWORKS, "")
-    default = None if first is None else _default_in(first, plan)
-    selections, ignored = selection.read(text, annotation=NETWORKS, default_namespace=namespace)
-    check_together(selections, default)
+    default, selections, ignored = chosen_by(annotations, namespace)
     if ignored:
         plan.warnings += ignored
     if default is not None:
@@ -55,16 +51,6 @@ def looked_up(search: Search, lookup: L) -> Generator[tuple[L, str, str], Attach
     except StopIteration as end:
         networks: Networks | None = end.value
         return networks
-
-
-def _default_in(text: str, plan: Plan) -> Selection:
-    """Raises Denied for a value that Multus refuses; an empty one is no such as if there were no annotation."""
-    if not text:
-        selection.deny(DEFAULT_NETWORK, "is empty: Multus refuses such a Pod; want a network, or no annotation")
-    plan.warnings += selection.read(text, annotation=DEFAULT_NETWORK, default_namespace="").ignored
-    default = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
-    assert default is not None  # noqa: S101  for a text that is not empty
-    return default
 
 
 def _default_network(

@@ -1,4 +1,4 @@
-"""What is refused of selections only when they are attached, one after the other, to one Pod. Pure.
+"""The networks of one Pod together, and what is refused of them only when they are attached one after the other. Pure.
 
 Multus gives each an interface and hands it to a network plugin, so a Pod with such selections holds its devices and
 stays in ContainerCreating.
@@ -8,15 +8,42 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
-from app.networks.selection import Selection, deny
+from app.networks.selection import Selection, deny, parse_default, read
 from app.text import cut, quoted
 
 _HOME = "eth0"
 """The interface of a Pod's default network, as container runtimes ask for it."""
 _ETHERNET_BYTES = 6
+
+
+class Chosen(NamedTuple):
+    """What the annotations of a Pod select, and a line for each part of them that Multus passes over."""
+
+    default: Selection | None
+    selections: tuple[Selection, ...]
+    ignored: tuple[str, ...]
+
+
+def chosen_by(annotations: Mapping[str, str], namespace: str) -> Chosen:
+    """The networks of a Pod that is to be created in `namespace`, "" where that is not known.
+
+    The default network has no namespace where its annotation says none. Raises Denied for what Multus does not read,
+    and for what cannot be attached.
+    """
+    text = annotations.get(DEFAULT_NETWORK)
+    selections, ignored = read(annotations.get(NETWORKS, ""), annotation=NETWORKS, default_namespace=namespace)
+    default = None
+    if text is not None:
+        default = parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
+        if default is None:
+            deny(DEFAULT_NETWORK, "is empty: Multus refuses such a Pod; want a network, or no annotation")
+        ignored = (*read(text, annotation=DEFAULT_NETWORK, default_namespace="").ignored, *ignored)
+    check_together(selections, default)
+    return Chosen(default, selections, ignored)
 
 
 def check_together(selections: Sequence[Selection], default: Selection | None = None) -> None:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.errors import Denied
 from app.networks import selection
-from app.networks.interfaces import check_together
+from app.networks.interfaces import chosen_by
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from tests.support.multus.answers import answers
 from tests.support.multus.inputs import cases
@@ -21,15 +23,13 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 def read(answer: dict[str, Any]) -> tuple[Any, tuple[selection.Selection, ...]]:
     """The default network and the others, as admission reads both. Raises Denied."""
-    default = answer.get("default")
-    first = None
-    if default is not None:
-        if not default:  # `app.networks.attachments` denies it
-            selection.deny(DEFAULT_NETWORK, "is empty")
-        first = selection.parse_default(default, annotation=DEFAULT_NETWORK, default_namespace="kube-system")
-    selections = selection.parse(answer["networks"], annotation=NETWORKS, default_namespace="default")
-    check_together(selections, first)
-    return first, selections
+    annotations = {NETWORKS: answer["networks"]}
+    if "default" in answer:
+        annotations[DEFAULT_NETWORK] = answer["default"]
+    default, selections, _ = chosen_by(annotations, "default")
+    if default is not None and not default.namespace:  # `app.networks.attachments` looks there
+        default = replace(default, namespace="kube-system")
+    return default, selections
 
 
 def refused(answer: dict[str, Any]) -> str:
