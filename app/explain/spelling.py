@@ -56,7 +56,7 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
         yield from _of_type(given, kind, obj, path)
     elif (version, kind) in _OWN:
         yield from _of_own_kind(given, obj, path)
-        for where, inner in _inner(obj):
+        for where, inner in objects_in(obj):
             yield from _of_object(given, inner, f"{path}{where}.")
     else:
         yield from _of_foreign_kind(given, obj, path)
@@ -75,9 +75,9 @@ def _of_foreign_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]
         return
 
 
-def _inner(obj: JSON) -> Iterator[tuple[str, Any]]:
+def objects_in(obj: JSON) -> Iterator[tuple[str, Any]]:
     """Whole objects in an object of a kind of ours, with their paths."""
-    kind = (str(obj["apiVersion"]).rpartition("/")[0], obj["kind"])
+    kind = (str(obj.get("apiVersion")).rpartition("/")[0], str(obj.get("kind")))
     if kind in RULES:
         template = at(obj, "spec.template")
         yield "spec.template", {"apiVersion": "v1", "kind": "Pod", **template} if isinstance(template, dict) else None

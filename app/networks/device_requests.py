@@ -20,7 +20,7 @@ from app.admission.patch import Patch, Steps, escape, pointer
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
-from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, Mode, resource_name
+from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, Mode, resource_name, unrequestable
 from app.text import quoted
 
 _NOTHING = Resources()
@@ -42,11 +42,13 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
     """The needs of (annotation, attachment) pairs in the order of the resources' names, duplicates counted.
 
-    Raises Denied for a broken resource name.
+    Names that no container can ask for are left out. Raises Denied for a broken resource name.
     """
     found: dict[str, dict[tuple[str, str], int]] = {}
     for annotation, attachment in networks:
         for text in attachment.resources:
+            if unrequestable(text):
+                continue
             try:
                 name = resource_name(text)
             except ValueError as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.appwrappers.model import APP_WRAPPER
+from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.appwrappers.podsets.paths import PathError, pod_template_at
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.networks.places import misplaced
 from app.pace import step
 from app.wire import JSON
 
@@ -48,6 +49,16 @@ def uncounted(spec: JSON) -> Iterator[str]:
                 f"spec.components[{index}].podSets: {component['template']['kind']} is not known, so its Pods are not "
                 f"counted: declare podSets, such as path {paths[0]}"
             )
+
+
+def misplaced_keys(obj: JSON) -> Iterator[str]:
+    """A warning for each key about networks that no Pod gets: of the AppWrapper, and of what it wraps."""
+    yield from (one.text for one in misplaced(obj["metadata"], "metadata", APP_WRAPPERS.kind))
+    for index, component in enumerate(obj["spec"]["components"]):
+        where, template = f"spec.components[{index}]", component["template"]
+        homes = tuple(f"{where}.{one.path}" for one in pod_sets_of(component))
+        found = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
+        yield from (one.text for one in found)
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:
