@@ -22,6 +22,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.registry import kinds_of, reviews_of
+from app.text import closest
 from app.wire import JSON
 from app.workloads import tenant_pods
 from app.workloads.model import UVS_RESOURCES, WORKLOADS
@@ -56,6 +57,15 @@ _UNPLACED = ("Namespace", "Node", *_DEVICES, *(kind for kind, one in CHECKED.ite
 _USED = frozenset(
     {*(one.kind for one in kinds_of("webhook")), *CHECKED, WORKLOADS.kind, "ConfigMap", *_CLAIMS, *_UNPLACED}
 )
+
+
+def meant_kind(api_version: str, kind: str) -> str:
+    """The kind, or the API version, that is probably meant by one that no API server has; "" where none is near."""
+    group, groups = api_version.rpartition("/")[0], _GROUPS.get(kind)
+    if groups is not None:
+        near = closest(group, groups) if group else ""
+        return "" if group in groups or not near else f"{near}/{api_version.rpartition('/')[2]}"
+    return closest(kind, [known for known, homes in _GROUPS.items() if group in homes])
 
 
 @dataclass(slots=True)

@@ -288,3 +288,55 @@ def test_a_service_is_pointed_to_its_own_annotation() -> None:
 )  # fmt: skip
 def test_a_key_in_its_place_is_not_warned_of(obj: dict[str, Any]) -> None:
     assert [one for one in found(obj) if one.reason == "MisplacedKey"] == []
+
+
+NAD = ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition")
+
+
+@pytest.mark.parametrize(
+    ("obj", "findings"),
+    [
+        ({**kind(*NAD), "config": "{}"}, [("config", "spec.config")]),
+        (kind(*NAD, {"type": "macvlan", "cniVersion": "0.3.1"}),
+         [("spec.type", "type in the JSON of spec.config"), ("spec.cniVersion", "cniVersion in the JSON of spec.config")]),
+        (kind(*NAD, {"conifg": "{}"}), [("spec.conifg", "config")]),
+        (kind(*NAD, {"config": "{}", "resourceName": "a/b"}), [("spec.resourceName", "")]),
+        ({**kind(*NAD, annotation={}), "sepc": {}}, [("metadata.annotation", "annotations"), ("sepc", "spec")]),
+        (wrapper({**kind(*NAD), "config": "{}"}), [("spec.components[0].template.config", "spec.config")]),
+    ],
+)  # fmt: skip
+def test_fields_of_an_attachment(obj: dict[str, Any], findings: list[tuple[str, str]]) -> None:
+    """The API server drops them, and Multus looks for the configuration in the files of the node."""
+    assert said(obj) == [("UnknownField", *one) for one in findings]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name", "field", "meant"),
+    [
+        ("k8s.cni.cncf.io/v1", "NetworkAttachementDefinition", "kind", "NetworkAttachmentDefinition"),
+        ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinitions", "kind", "NetworkAttachmentDefinition"),
+        ("k8s.cni.cncf.io/v1", "networkattachmentdefinition", "kind", "NetworkAttachmentDefinition"),
+        ("k8s.v1.cni.cncf.io/v1", "NetworkAttachmentDefinition", "apiVersion", "k8s.cni.cncf.io/v1"),
+        ("apps/v1", "Deploymnet", "kind", "Deployment"),
+        ("app/v1", "Deployment", "apiVersion", "apps/v1"),
+        ("v1", "pod", "kind", "Pod"),
+        ("workload.codeflare.dev/v1beta2", "AppWraper", "kind", "AppWrapper"),
+        ("resource.k8s.io/v1", "ResourceClaimTemplates", "kind", "ResourceClaimTemplate"),
+    ],
+)
+def test_a_misspelt_kind(api_version: str, name: str, field: str, meant: str) -> None:
+    assert said(kind(api_version, name)) == [("UnknownKind", field, meant)]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name"),
+    [
+        NAD,
+        ("v1", "ServiceAccount"), ("v1", "Endpoints"), ("v1", "Event"), ("v1", "Binding"), ("v1", "PersistentVolume"),
+        ("apps/v1", "ControllerRevision"), ("resource.k8s.io/v1", "DeviceTaintRule"), ("serving.knative.dev/v1", "Service"),
+        ("example.com/v1", "Deploymnet"), ("cluster.x-k8s.io/v1", "Workload"), ("kubevirt.io/v1", "VirtualMachine"),
+        ("kueue.x-k8s.io/v1beta1", "Workload"), ("discovery.k8s.io/v1", "EndpointSlice"), ("batch.volcano.sh/v1alpha1", "Job"),
+    ],
+)  # fmt: skip
+def test_kinds_of_others_are_not_misspelt(api_version: str, name: str) -> None:
+    assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownKind"] == []
