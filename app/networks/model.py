@@ -31,7 +31,9 @@ RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 NODE_SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
 """Annotation on an attachment, by its author: `key=value` of the nodes that have it, which Pods then select."""
 RESOURCES_CONTAINER = "berth.dev/resources-container"
-"""Annotation on a Pod, by its author: the container that gets the resources; the first without it."""
+"""Annotation on a Pod, by its author: the container that gets the resources, an init container with restartPolicy
+Always too; the first without it.
+"""
 INJECTED_RESOURCES = "berth.dev/injected-resources"
 """Annotation on a Pod, by the webhook: what it injected, by resource, so that another pass adds nothing."""
 

@@ -15,7 +15,14 @@ from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text, refuse
 from app.admission.patch import pointer
 from app.admission.pods import Pod, crowded
 from app.networks import nodeselector, podnetinfo, userdefined
-from app.networks.device_requests import Need, count_needs, no_containers, plan_resources, resources_shape
+from app.networks.device_requests import (
+    Need,
+    count_needs,
+    no_containers,
+    plan_resources,
+    resources_shape,
+    target_container,
+)
 from app.networks.model import CACHED_LENGTH, Mode, Networks, unrequestable
 from app.text import quoted
 
@@ -122,8 +129,9 @@ def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
     added: dict[str, int] = {}
     mounted = 0
     if needs:
-        added = plan_resources(pod, needs, plan, mode=inputs.mode, annotations=merged.annotations)
-        mounted = podnetinfo.plan_podnetinfo(pod, plan, hugepages=inputs.hugepages, reason=wanted.first)
+        target = target_container(pod, merged.annotations)
+        added = plan_resources(pod, needs, plan, target=target, mode=inputs.mode, annotations=merged.annotations)
+        mounted = podnetinfo.plan_podnetinfo(pod, plan, target=target, hugepages=inputs.hugepages, reason=wanted.first)
     selectors = nodeselector.plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict)
     plan.warnings.extend(merged.warnings)
     if len(plan.patch.operations) == before:
