@@ -102,6 +102,12 @@ def plan_resources(
             added[resource] = mine[resource] = need.count
             changed += 1
             continue
+        surplus = sum(held.values()) - need.count
+        if surplus > 0 and mode != "add":
+            plan.warnings.append(
+                f"the Pod asks for {surplus} {resource} more than its networks need, and Multus attaches no network to "
+                "a device without a selection: select the network once for each device, or ask for fewer"
+            )
         present = held.get(target, 0)
         if mode == "top-up":
             missing = max(0, need.count - sum(held.values()))
