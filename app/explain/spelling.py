@@ -34,7 +34,7 @@ _VERSIONS: Mapping[str, frozenset[str]] = {
 _UNVERSIONED = frozenset[str]().union(*_VERSIONS.values())
 """Those of which an object without apiVersion is taken to be one."""
 _OWN = {(one.api_version, one.kind): one for one in ALL}
-_ATTACHMENT = {"properties": {"spec": {"properties": {"config": {}}}}}
+_ATTACHMENT: JSON = {"properties": {"spec": {"properties": {"config": {}}}}}
 """The definition of NetworkAttachmentDefinitions as Multus installs it."""
 _CONFIGURATION = frozenset(
     {"config", "cniVersion", "type", "name", "plugins", "ipam", "master", "mode", "vlan", "bridge"}
