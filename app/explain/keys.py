@@ -48,7 +48,9 @@ _PLACES = {
     **dict.fromkeys(OPTIONS, Place((APP_WRAPPERS.kind,))),
 }
 _OF_SERVICES = "k8s.v1.cni.cncf.io/service-network"
-"""Of multus-service, which this replaces; see docs/network-services.md."""
+"""Annotation on a Service, by users of multus-service: its network. Berth does not read it: `berth.dev/network` takes its
+place.
+"""
 _NOT_READ = "a key that is not read"
 _MOST = 20
 """Findings of one object."""
