@@ -48,8 +48,8 @@ _PLACES = {
     **dict.fromkeys(OPTIONS, Place((APP_WRAPPERS.kind,))),
 }
 _OF_SERVICES = "k8s.v1.cni.cncf.io/service-network"
-"""Annotation on a Service, by users of multus-service: its network. Berth does not read it: `berth.dev/network` takes its
-place.
+"""Annotation on a Service, by users of multus-service: its network. Berth does not read it: `berth.dev/network` takes
+its place.
 """
 _NOT_READ = "a key that is not read"
 _MOST = 20
