@@ -52,6 +52,10 @@ def road_of(resource: str, offer: Offer) -> Road:
     if plugin:
         found.append(("device plugin", f"device plugin, on {_listed(plugin)}"))
     hints = []
+    if "/" not in resource:  # no container can ask for it
+        own = [one for part in offer.slices for one in part["spec"].get("devices") or () if multus_finds(one, resource)]
+        if own:
+            found.append(("DRA by claim", f"claims of the Pods, with {_counted(len(own))} of this {RESOURCE_NAME}"))
     for one in mapped:
         name, devices = one["metadata"]["name"], devices_of(one, offer.slices)
         if not devices:

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from app.claims.roads import multus_finds
 from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, warning
-from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS, RESOURCE_SLICES
 from app.networks import selection, settings, switches
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, attachment_problems
+from app.networks.model import (
+    DEFAULT_NETWORK,
+    NETWORKS,
+    attachment_problems,
+    attachment_warnings,
+    project_with_claims,
+    unrequestable,
+)
 from app.text import several
 from app.wire import JSON
 
@@ -91,12 +99,18 @@ def _text(found: JSON | None) -> str | None:
 async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
     keys = (await cluster.settings(settings.NetworksSettings)).resource_name_keys
 
+    slices = await or_default(cluster.listed(RESOURCE_SLICES), [])
+    devices = [device for one in slices for device in one["spec"].get("devices") or ()]
+
     def judge(attachment: JSON) -> Finding | None:
-        problems = attachment_problems(attachment, keys)
+        problems, it = attachment_problems(attachment, keys), objects.Object(NETWORK_ATTACHMENTS, attachment)
         if not problems:
-            return None
+            names = [name for name in project_with_claims(attachment, keys).resources if unrequestable(name)]
+            if all(any(multus_finds(device, name) for device in devices) for name in names):
+                return None
+            problems = list(attachment_warnings(attachment, keys, claims=True))
+            return warning("BERTH1101", it, case="unasked", problems="; ".join(problems))
         case = "denied" if any(problem.startswith("metadata.annotations") for problem in problems) else ""
-        it = objects.Object(NETWORK_ATTACHMENTS, attachment)
         return error("BERTH1101", it, case=case, problems="; ".join(problems))
 
     found = cluster.paged(NETWORK_ATTACHMENTS)

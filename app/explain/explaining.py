@@ -26,9 +26,10 @@ from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
 from app.explain.spelling import field_findings
-from app.kube.resources import NAMESPACES
+from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS
 from app.kube.retry import get_or_none
 from app.kube.store import Key
+from app.networks.interfaces import chosen_by
 from app.settings.source import settings_as
 from app.wire import JSON, decode_json, encode_json
 
@@ -75,7 +76,9 @@ async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:
     decision, plan = await review(rehearsal.chains["mutate"], manifest.pod, namespace=manifest.owner.namespace)
     pod, reasons = manifest.pod, tuple(plan.patch.reasons)
     if not decision.allowed:
-        return Explained(manifest, decision, reasons, pod)
+        elsewhere = _elsewhere(pod, rehearsal) if decision.reason == "AttachmentNotFound" else []
+        warnings = [*decision.warnings, *elsewhere]
+        return Explained(manifest, replace(decision, warnings=warnings, encoded=b""), reasons, pod)
     if decision.operations:
         pod = jsonpatch.apply_patch(pod, decode_json(encode_json(decision.operations)), in_place=False)
     checked, _ = await review(rehearsal.chains["validate"], pod, namespace=manifest.owner.namespace)
@@ -83,6 +86,18 @@ async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:
     return Explained(
         manifest, replace(decision if checked.allowed else checked, warnings=warnings, encoded=b""), reasons, pod
     )
+
+
+def _elsewhere(pod: JSON, rehearsal: Rehearsal) -> Iterator[str]:
+    """Attachments of other namespaces that have the name of one that is not there."""
+    metadata = pod["metadata"]
+    keys: set[Key] = set()
+    for cached in rehearsal.caches.all:
+        keys.update(cached.store.keys() if cached.resource == NETWORK_ATTACHMENTS else ())
+    for selected in chosen_by(metadata.get("annotations") or {}, metadata["namespace"]).selections:
+        homes = sorted(namespace for namespace, name in keys if name == selected.name)
+        if homes and selected.namespace not in homes:
+            yield f"namespace {homes[0]} has an attachment of this name: write {homes[0]}/{selected.name}"
 
 
 async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> AsyncIterator[JSON]:

@@ -1,25 +1,33 @@
-"""Keys of labels and annotations that are nearly those that Berth or Multus read. Pure."""
+"""Keys of labels and annotations that are nearly those that Berth or Multus read, and those in another place. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from app.admission.pods import INJECT
-from app.claims.injection.templates import INJECT_TEMPLATE
+from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.options import KNOWN as OPTIONS
+from app.claims.injection.templates import INJECT_TEMPLATE, INJECTED_KINDS
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
 from app.claims.services.model import NETWORK, SELECTOR
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests
 from app.explain.model import Finding, Manifest
+from app.explain.spelling import objects_in
+from app.explain.templates import pod_templates
+from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES, SERVICES
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER
+from app.networks.places import EITHER, PLACES, Place, misplaced
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.rmd.model import TEMPLATE_HASH
+from app.rmd.pods import SETTINGS
 from app.text import closest, cut
 from app.wire import JSON
 from app.workloads.model import RESOURCE_OWNER, RULE_OWNER
-from app.workloads.templates.marks import at
+from app.workloads.templates.marks import at, each
 
 _KNOWN = (
     *(NETWORKS, DEFAULT_NETWORK, RESOURCE_NAME, NODE_SELECTOR, RESOURCES_CONTAINER, DPU_OF_HOST, TENANT_LABEL, INJECT),
@@ -31,20 +39,28 @@ _KNOWN = (
 _NAMES: dict[str, list[str]] = {}
 for _domain, _, _name in (one.partition("/") for one in _KNOWN):
     _NAMES.setdefault(_domain, []).append(_name)
-_MADE = ("spec.template.metadata", "spec.object.metadata")
-"""Of what rules and UVS objects make."""
+_PLACES = {
+    **PLACES,
+    DPU_OF_HOST: Place((PODS.kind,)),
+    INJECT_TEMPLATE: Place(INJECTED_KINDS, EITHER),
+    CLAIM_TEMPLATE_MARK: Place((DEVICE_CLASSES.kind, RESOURCE_CLAIM_TEMPLATES.kind), EITHER),
+    **dict.fromkeys((NETWORK, SELECTOR), Place((SERVICES.kind,))),
+    **dict.fromkeys(OPTIONS, Place((APP_WRAPPERS.kind,))),
+}
+_OF_SERVICES = "k8s.v1.cni.cncf.io/service-network"
+"""Annotation on a Service, by users of multus-service: its network. Berth does not read it: `berth.dev/network` takes
+its place.
+"""
+_NOT_READ = "a key that is not read"
 _MOST = 20
 """Findings of one object."""
+_NESTING = 64
 
 
 def key_findings(manifests: Manifests) -> Iterator[Finding]:
-    """Warnings: of objects, of the Pod templates in them, of what rules and UVS objects make."""
+    """Warnings: of objects, of the Pod templates in them, of what rules, UVS objects and AppWrappers make."""
     for given in manifests.given:
-        for path in ("metadata", *_MADE) if given.kind in CHECKED else ("metadata",):
-            yield from _of_metadata(given, at(given.obj, path), path)
-    for one in manifests.pods:
-        if path := one.path or ".".join(TEMPLATES[one.owner.kind]):
-            yield from _of_metadata(one.owner, one.pod["metadata"], f"{path}.metadata")
+        yield from islice(_of_object(given, given.obj, ""), _MOST)
 
 
 def near_key(key: str) -> str:
@@ -57,16 +73,66 @@ def near_key(key: str) -> str:
     return f"{home}/{meant}" if meant else ""
 
 
-def _of_metadata(given: Manifest, metadata: Any, path: str) -> Iterator[Finding]:
-    found = (
-        Finding("warning", "UnknownKey", "a key that is not read", given, f"{path}.{part}[{cut(key)}]", meant)
-        for part in ("labels", "annotations")
-        for key in _keys(metadata, part)
-        if (meant := near_key(key))
-    )
-    yield from islice(found, _MOST)
+def _of_object(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
+    """Of an object that stands at a path in the one that was given."""
+    kind, templates, inner = str(obj.get("kind")), _templates(obj), dict(objects_in(obj))
+    kinds = {"metadata": kind, **dict.fromkeys((f"{one}.metadata" for one in templates if one), PODS.kind)}
+    if kind == "CronJob":
+        kinds["spec.jobTemplate.metadata"] = "Job"
+    ours = kind in TEMPLATES or kind in CHECKED or kind in (SERVICES.kind, NETWORK_ATTACHMENTS.kind)
+    settings = (one for template in templates.values() for one in _settings(template))
+    homes = tuple(f"{path}{one}" for one in templates if one)
+    places = {**_PLACES, **dict.fromkeys(settings, Place((PODS.kind,)))}
+    for where, holder in _holders(obj, "", inner):
+        if where in kinds or ours:
+            for one in misplaced(holder, f"{path}{where}", kinds.get(where, ""), templates=homes, places=places):
+                meant = NETWORK if (one.key, kind) == (NETWORKS, SERVICES.kind) else ""
+                yield Finding("warning", "MisplacedKey", one.fault, given, one.field, meant)
+            yield from _of_keys(given, holder, f"{path}{where}")
+    for where, made in inner.items():
+        if isinstance(made, dict):
+            yield from _of_object(given, made, f"{path}{where}.")
 
 
-def _keys(metadata: Any, part: str) -> JSON:
-    entries = at(metadata, part)
-    return entries if isinstance(entries, dict) else {}
+def _templates(obj: JSON) -> dict[str, Any]:
+    """The Pod templates in an object, a Pod at ""; those of an AppWrapper are in its components."""
+    kind = str(obj.get("kind"))
+    if kind in TEMPLATES:
+        where = ".".join(TEMPLATES[kind])
+        return {where: at(obj, where)}
+    with suppress(ValueError):  # said where the Pods are looked for
+        return {} if kind == APP_WRAPPERS.kind else dict(pod_templates(obj))
+    return {}
+
+
+def _settings(template: Any) -> Iterator[str]:
+    """The annotations by which the containers of a Pod may ask for something of RMD."""
+    for kind in ("containers", "initContainers"):
+        for _, container in each(template, f"spec.{kind}", ""):
+            yield from (f"{container.get('name')}_{one}" for one in SETTINGS)
+
+
+def _holders(value: Any, path: str, inner: JSON, depth: int = 0) -> Iterator[tuple[str, JSON]]:
+    """What has labels or annotations, with its path; not in the objects within this one, which are looked at alone."""
+    if path in inner or depth > _NESTING:
+        return
+    if isinstance(value, dict):
+        if any(isinstance(value.get(part), dict) for part in EITHER):
+            yield path, value
+        for field, below in value.items():
+            yield from _holders(below, f"{path}.{field}" if path else field, inner, depth + 1)
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _holders(below, f"{path}[{index}]", inner, depth + 1)
+
+
+def _of_keys(given: Manifest, metadata: JSON, path: str) -> Iterator[Finding]:
+    for part in EITHER:
+        entries = metadata.get(part)
+        for key in entries if isinstance(entries, dict) else ():
+            where = f"{path}.{part}[{cut(key)}]"
+            if key == _OF_SERVICES:
+                message = f"of multus-service, and not read here, where {SELECTOR} takes the place of spec.selector"
+                yield Finding("warning", "UnknownKey", message, given, where, NETWORK)
+            elif meant := near_key(key):
+                yield Finding("warning", "UnknownKey", _NOT_READ, given, where, meant)

@@ -21,7 +21,9 @@ from app.kube.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from app.networks.model import RESOURCE_NAME
 from app.registry import kinds_of, reviews_of
+from app.text import closest
 from app.wire import JSON
 from app.workloads import tenant_pods
 from app.workloads.model import UVS_RESOURCES, WORKLOADS
@@ -52,10 +54,22 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
+_SRIOV_NETWORKS, _SRIOV_GROUP = ("SriovNetwork", "SriovIBNetwork", "OVSNetwork"), "sriovnetwork.openshift.io/"
+_SRIOV_PREFIX = "openshift.io"
+"""RESOURCE_PREFIX of sriov-network-operator, where it is not set otherwise."""
 _UNPLACED = ("Namespace", "Node", *_DEVICES, *(kind for kind, one in CHECKED.items() if not one.namespaced))
 _USED = frozenset(
     {*(one.kind for one in kinds_of("webhook")), *CHECKED, WORKLOADS.kind, "ConfigMap", *_CLAIMS, *_UNPLACED}
 )
+
+
+def meant_kind(api_version: str, kind: str) -> str:
+    """The kind, or the API version, that is probably meant by one that no API server has; "" where none is near."""
+    group, groups = api_version.rpartition("/")[0], _GROUPS.get(kind)
+    if groups is not None:
+        near = closest(group, groups) if group else ""
+        return "" if group in groups or not near else f"{near}/{api_version.rpartition('/')[2]}"
+    return closest(kind, [known for known, homes in _GROUPS.items() if group in homes])
 
 
 @dataclass(slots=True)
@@ -108,11 +122,33 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
         metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
         found.others.append(Manifest(place, kind, name, home, {**obj, "metadata": metadata}))
+    elif (made := _attachment_of(given)) is not None:
+        found.others.append(made)
+        resource = made.obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
+        found.notes.append(
+            f"{given.subject}: taken for {made.title} with resource {resource}, as sriov-network-operator makes it "
+            "unless its RESOURCE_PREFIX is another"
+        )
     else:
         if kind == APP_WRAPPERS.kind and not foreign:
             found.wrappers.append(given)
         if not _add_templates(found, given) and given not in found.wrappers[-1:]:
             found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
+
+
+def _attachment_of(given: Manifest) -> Manifest | None:
+    """The attachment that sriov-network-operator makes of an object; None for one of another kind."""
+    if given.kind not in _SRIOV_NETWORKS or not str(given.obj.get("apiVersion")).startswith(_SRIOV_GROUP):
+        return None
+    spec = _mapping(given.obj.get("spec"))
+    namespace, resource = str(spec.get("networkNamespace") or given.namespace), spec.get("resourceName")
+    metadata = {
+        "name": given.name,
+        "namespace": namespace,
+        "annotations": {RESOURCE_NAME: f"{_SRIOV_PREFIX}/{resource}"} if resource else {},
+    }
+    body = NETWORK_ATTACHMENTS.body(metadata, spec={"config": '{"cniVersion": "1.0.0", "type": "sriov"}'})
+    return Manifest(given.place, NETWORK_ATTACHMENTS.kind, given.name, namespace, body)
 
 
 def _versioned(obj: JSON) -> JSON:

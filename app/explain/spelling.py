@@ -14,9 +14,11 @@ from typing import Any
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import inferred
 from app.definitions import ALL, read_definitions
+from app.explain.manifests import meant_kind
 from app.explain.model import Finding, Manifest
 from app.explain.templates import components_of, pod_templates
 from app.kinds.shapes import read_fields
+from app.kube.resources import NETWORK_ATTACHMENTS
 from app.text import closest, cut
 from app.wire import JSON
 from app.workloads.templates.marks import at
@@ -32,6 +34,12 @@ _VERSIONS: Mapping[str, frozenset[str]] = {
 _UNVERSIONED = frozenset[str]().union(*_VERSIONS.values())
 """Those of which an object without apiVersion is taken to be one."""
 _OWN = {(one.api_version, one.kind): one for one in ALL}
+_ATTACHMENT: JSON = {"properties": {"spec": {"properties": {"config": {}}}}}
+"""The definition of NetworkAttachmentDefinitions as Multus installs it."""
+_CONFIGURATION = frozenset(
+    {"config", "cniVersion", "type", "name", "plugins", "ipam", "master", "mode", "vlan", "bridge"}
+)
+"""What people write into `spec`, or beside it, that belongs into the configuration of the network."""
 _MOST = 20
 """Findings of one object."""
 _LONGEST = 200
@@ -56,9 +64,14 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
         yield from _of_type(given, kind, obj, path)
     elif (version, kind) in _OWN:
         yield from _of_own_kind(given, obj, path)
-        for where, inner in _inner(obj):
+        for where, inner in objects_in(obj):
             yield from _of_object(given, inner, f"{path}{where}.")
+    elif (version, kind) == (NETWORK_ATTACHMENTS.api_version, NETWORK_ATTACHMENTS.kind):
+        yield from _of_attachment(given, obj, path)
     else:
+        if meant := meant_kind(version, kind) if version else "":
+            field = f"{path}{'apiVersion' if '/' in meant else 'kind'}"
+            yield Finding("error", "UnknownKind", "no API server has this kind", given, field, meant)
         yield from _of_foreign_kind(given, obj, path)
 
 
@@ -75,9 +88,9 @@ def _of_foreign_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]
         return
 
 
-def _inner(obj: JSON) -> Iterator[tuple[str, Any]]:
+def objects_in(obj: JSON) -> Iterator[tuple[str, Any]]:
     """Whole objects in an object of a kind of ours, with their paths."""
-    kind = (str(obj["apiVersion"]).rpartition("/")[0], obj["kind"])
+    kind = (str(obj.get("apiVersion")).rpartition("/")[0], str(obj.get("kind")))
     if kind in RULES:
         template = at(obj, "spec.template")
         yield "spec.template", {"apiVersion": "v1", "kind": "Pod", **template} if isinstance(template, dict) else None
@@ -94,6 +107,20 @@ def _of_type(given: Manifest, kind: str, obj: JSON, path: str) -> Iterator[Findi
         yield _unknown(given, path + field, known)
     if wrong is not None:
         yield Finding("error", "WrongType", cut(wrong.fault, _LONGEST), given, cut(path + wrong.field, _LONGEST))
+
+
+def _of_attachment(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
+    """Of what its definition has not, much is meant for the configuration, which is JSON in a text."""
+    if isinstance(metadata := obj.get("metadata"), dict):
+        yield from _of_type(given, "ObjectMeta", metadata, f"{path}metadata.")
+    for field, known in _pruned(_ATTACHMENT, obj, ""):
+        name = field.rpartition(".")[2]
+        one = _unknown(given, path + field, known)
+        yield (
+            replace(one, meant="spec.config" if name == "config" else f"{name} in the JSON of spec.config")
+            if (name in _CONFIGURATION)
+            else one
+        )
 
 
 def _of_own_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:

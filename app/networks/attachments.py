@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from app.admission.chain import Plan
 from app.errors import Denied
-from app.networks import selection
+from app.networks.interfaces import chosen_by
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
+from app.networks.selection import Selection
 
 Search = Generator[tuple[str, str], Attachment | None, Networks | None]
 """Yields the namespace and name of an attachment, and is sent what was found."""
@@ -26,20 +27,18 @@ def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, pl
     Returns None where an element needs the Pod's namespace and it is "". Raises Denied for what does not exist.
     """
     networks: list[tuple[str, Attachment]] = []
-    text = annotations.get(DEFAULT_NETWORK)
-    if text is not None:
-        default = yield from _default_network(text, namespace, home, plan)
-        if default is not None:
-            networks.append((DEFAULT_NETWORK, default))
-    text = annotations.get(NETWORKS)
-    if text:
-        for selected in selection.parse(text, annotation=NETWORKS, default_namespace=namespace):
-            if not selected.namespace:
-                return None
-            attachment = yield selected.namespace, selected.name
-            if attachment is None:
-                raise _not_found(selected.namespace, selected.name, NETWORKS)
-            networks.append((NETWORKS, attachment))
+    default, selections, ignored = chosen_by(annotations, namespace)
+    if ignored:
+        plan.warnings += ignored
+    if default is not None:
+        networks.append((DEFAULT_NETWORK, (yield from _default_network(default, namespace, home, plan))))
+    for selected in selections:
+        if not selected.namespace:
+            return None
+        attachment = yield selected.namespace, selected.name
+        if attachment is None:
+            raise _not_found(selected.namespace, selected.name, NETWORKS)
+        networks.append((NETWORKS, attachment))
     return tuple(networks)
 
 
@@ -55,13 +54,9 @@ def looked_up(search: Search, lookup: L) -> Generator[tuple[L, str, str], Attach
 
 
 def _default_network(
-    text: str, namespace: str, home: str, plan: Plan
-) -> Generator[tuple[str, str], Attachment | None, Attachment | None]:
+    selected: Selection, namespace: str, home: str, plan: Plan
+) -> Generator[tuple[str, str], Attachment | None, Attachment]:
     """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
-    selected = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
-    if selected is None:
-        plan.warnings.append(f"annotation {DEFAULT_NETWORK} is empty: Multus refuses such a Pod; remove it")
-        return None
     home = selected.namespace or home
     attachment = yield home, selected.name
     if attachment is None and not selected.namespace and namespace and namespace != home:

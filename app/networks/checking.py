@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from app.admission.chain import Plan, refuse
 from app.admission.review import Request, written_object
 from app.kube.resources import NETWORK_ATTACHMENTS
-from app.networks.model import attachment_problems, mapping
+from app.networks.model import attachment_problems, attachment_warnings, mapping
+from app.networks.places import misplaced
 
 
 class AttachmentCheck:
@@ -32,5 +33,7 @@ class AttachmentCheck:
             return
         problems = attachment_problems(obj, self._keys, claims=self._claims)
         refuse(problems, reason="BrokenAttachment")
+        plan.warnings += attachment_warnings(obj, self._keys, claims=self._claims)
+        plan.warnings += (one.text for one in misplaced(obj.get("metadata"), "metadata", wanted.kind))
         if "." in str(mapping(obj.get("metadata")).get("name") or ""):
             plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")

@@ -10,8 +10,9 @@ and the other side is brought to it wherever a needed resource stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,15 @@ from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
 from app.kube.resources import IMPLICIT_PREFIX
-from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, Mode, Networks, resource_name
+from app.networks.model import (
+    INJECTED_RESOURCES,
+    RESOURCES_CONTAINER,
+    Attachment,
+    Mode,
+    Networks,
+    resource_name,
+    unrequestable,
+)
 from app.text import quoted
 
 _NOTHING = Resources()
@@ -35,6 +44,17 @@ class Need(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Target(NamedTuple):
+    """A container of a Pod: the member of its spec that has it, and the place in that."""
+
+    kind: Literal["containers", "initContainers"]
+    place: int
+
+    def of(self, pod: Pod) -> Container:
+        return (pod.spec.containers if self.kind == "containers" else pod.spec.init_containers)[self.place]
+
+
+_FIRST = Target("containers", 0)
 _Record = dict[str, dict[str, int]]
 """What was added, by container and resource."""
 _decode_record = msgspec.json.Decoder(_Record).decode
@@ -43,11 +63,13 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
     """The needs of (annotation, attachment) pairs in the order of the resources' names, duplicates counted.
 
-    Raises Denied for a broken resource name.
+    Names that no container can ask for are left out. Raises Denied for a broken resource name.
     """
     found: dict[str, dict[tuple[str, str], int]] = {}
     for annotation, attachment in networks:
         for text in attachment.resources:
+            if unrequestable(text):
+                continue
             try:
                 name = resource_name(text)
             except ValueError as error:
@@ -71,16 +93,14 @@ def _need(resource: str, sources: Mapping[tuple[str, str], int]) -> Need:
 
 
 def plan_resources(
-    pod: Pod, needs: Mapping[str, Need], plan: Plan, *, mode: Mode, annotations: Mapping[str, str]
+    pod: Pod, needs: Mapping[str, Need], plan: Plan, *, target: Target, mode: Mode, annotations: Mapping[str, str]
 ) -> dict[str, int]:
-    """Plan what the containers lack; returns the amounts added to the target by resource.
+    """Plan what the containers lack; returns the amounts added to the `target` by resource.
 
-    The target is the container named by `berth.dev/resources-container`, else the first. Raises Denied for an
-    unknown one, and where an amount in the Pod is not a whole number.
+    Raises Denied where an amount in the Pod is not a whole number.
     """
-    target = target_container(pod, annotations)
     record = _read_record(annotations) if mode == "add" else {}
-    mine = record.setdefault(pod.spec.containers[target].name, {})
+    mine = record.setdefault(target.of(pod).name, {})
     added: dict[str, int] = {}
     changed = 0
     for resource, need in needs.items():
@@ -91,21 +111,27 @@ def plan_resources(
             added[resource] = mine[resource] = need.count
             changed += 1
             continue
-        present = held.get(("containers", target), 0)
+        surplus = sum(held.values()) - need.count
+        if surplus > 0 and mode != "add":
+            plan.warnings.append(
+                f"the Pod asks for {surplus} {resource} more than its networks need, and Multus attaches no network to "
+                "a device without a selection: select the network once for each device, or ask for fewer"
+            )
+        present = held.get(target, 0)
         if mode == "top-up":
             missing = max(0, need.count - sum(held.values()))
         elif mode == "skip":
-            missing = 0 if any(kind == "containers" for kind, _ in held) else need.count
+            missing = 0 if target in held or any(one.kind == "containers" for one in held) else need.count
         else:
             believed = _believed(pod, record, resource, held)
             missing = max(0, need.count - sum(believed.values()))
             mine[resource] = believed.get(target, 0) + missing
         if missing:
-            held["containers", target] = present + missing
+            held[target] = present + missing
             added[resource] = missing
         operations = len(plan.patch.operations)
-        for (kind, index), amount in held.items():
-            _plan_sides(pod, kind, index, resource, amount, plan, need.reason)
+        for holder, amount in held.items():
+            _plan_sides(pod, holder, resource, amount, plan, need.reason)
         changed += len(plan.patch.operations) > operations
     if added and mode == "add":
         reason = "what was added, so that a second injection adds nothing"
@@ -140,38 +166,44 @@ def resources_shape(pod: Pod, wanted: KeysView[str]) -> tuple[bool, bool, bool] 
     return True, bool(resources.requests), bool(resources.limits)
 
 
-def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[tuple[str, int], int]) -> dict[int, int]:
-    """What of the record each app container still holds.
+def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[Target, int]) -> dict[Target, int]:
+    """What of the record each container still holds.
 
     All of them count: the first container of a second injection may be a sidecar that was put before ours.
     """
-    believed = {}
-    for (kind, index), amount in held.items():
-        if kind == "containers":
-            recorded = record.get(pod.spec.containers[index].name, {}).get(resource, 0)
-            believed[index] = min(max(0, recorded), amount)
-    return believed
+    recorded = {holder: record.get(holder.of(pod).name, {}).get(resource, 0) for holder in held}
+    return {holder: min(max(0, recorded[holder]), amount) for holder, amount in held.items()}
 
 
-def target_container(pod: Pod, annotations: Mapping[str, str]) -> int:
-    """The index of the app container that gets what networks need.
+def target_container(pod: Pod, annotations: Mapping[str, str]) -> Target:
+    """The container that gets what networks need: the named one, an app container or a sidecar, else the first.
 
-    Raises Denied where there is none, or none of the name that an annotation says.
+    A sidecar is an init container that restarts (KEP-753). Raises Denied where there are no app containers, and for a
+    name that neither has.
     """
-    containers = pod.spec.containers
-    if not containers:
+    if not pod.spec.containers:
         raise no_containers()
     name = annotations.get(RESOURCES_CONTAINER)
     if name is None:
-        return 0
-    for index, container in enumerate(containers):
-        if container.name == name:
-            return index
-    names = ", ".join(quoted(container.name)[1:-1] for container in containers[:20])
-    raise Denied(
-        f"annotation {RESOURCES_CONTAINER}: the Pod has no container {quoted(name)}; want one of: {names}",
-        reason="UnknownContainer",
-    )
+        return _FIRST
+    beside = [*_beside(pod)]
+    for target in beside:
+        if target.of(pod).name == name:
+            return target
+    fault = f"the Pod has no container {quoted(name)}"
+    if any(container.name == name for container in pod.spec.init_containers):
+        fault = f"init container {quoted(name)} has no restartPolicy Always, so it ends before the Pod runs"
+    names = ", ".join(quoted(target.of(pod).name)[1:-1] for target in beside[:20])
+    raise Denied(f"annotation {RESOURCES_CONTAINER}: {fault}; want one of: {names}", reason="UnknownContainer")
+
+
+def _beside(pod: Pod) -> Iterator[Target]:
+    """The containers that are there while the Pod runs."""
+    for index in range(len(pod.spec.containers)):
+        yield Target("containers", index)
+    for index, container in enumerate(pod.spec.init_containers):
+        if container.restart_policy == "Always":
+            yield Target("initContainers", index)
 
 
 def no_containers() -> Denied:
@@ -194,18 +226,15 @@ def names_a_class(networks: Networks) -> bool:
     return any(IMPLICIT_PREFIX in resource for _, attachment in networks for resource in attachment.resources)
 
 
-def holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
+def holders(pod: Pod, resource: str) -> dict[Target, int]:
     """The amounts by container that stand beside the app while it runs; a container that names zero is in it."""
-    held: dict[tuple[str, int], int] = {}
-    for kind, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
-        for index, container in enumerate(containers):
-            resources = container.resources
-            if resources is None or (kind == "initContainers" and container.restart_policy != "Always"):
-                continue
-            for side in (resources.requests, resources.limits):
-                if resource in side:
-                    amount = _amount(side[resource], container, resource)
-                    held[kind, index] = max(amount, held.get((kind, index), 0))
+    held: dict[Target, int] = {}
+    for holder in _beside(pod):
+        container = holder.of(pod)
+        resources = container.resources or _NOTHING
+        for side in (resources.requests, resources.limits):
+            if resource in side:
+                held[holder] = max(_amount(side[resource], container, resource), held.get(holder, 0))
     return held
 
 
@@ -220,11 +249,10 @@ def _amount(value: Quantity, container: Container, resource: str) -> int:
         ) from error
 
 
-def _plan_sides(pod: Pod, kind: str, index: int, resource: str, amount: int, plan: Plan, reason: str) -> None:
-    containers = pod.spec.containers if kind == "containers" else pod.spec.init_containers
-    container = containers[index]
+def _plan_sides(pod: Pod, holder: Target, resource: str, amount: int, plan: Plan, reason: str) -> None:
+    container = holder.of(pod)
     resources = container.resources or _NOTHING
-    base = f"/spec/{kind}/{index}/resources"
+    base = f"/spec/{holder.kind}/{holder.place}/resources"
     for name, side in (("requests", resources.requests), ("limits", resources.limits)):
         current = side.get(resource)
         if current is not None and _amount(current, container, resource) == amount:
@@ -234,8 +262,8 @@ def _plan_sides(pod: Pod, kind: str, index: int, resource: str, amount: int, pla
         plan.patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason=reason)
 
 
-def _plan_whole(pod: Pod, target: int, resource: str, need: Need, plan: Plan) -> None:
-    resources = pod.spec.containers[target].resources
+def _plan_whole(pod: Pod, target: Target, resource: str, need: Need, plan: Plan) -> None:
+    resources = target.of(pod).resources
     sides = resources or _NOTHING
     steps = _both_sides(target, resource, need.count, resources is not None, bool(sides.requests), bool(sides.limits))
     plan.patch.extend(steps, reason=need.reason)
@@ -243,20 +271,20 @@ def _plan_whole(pod: Pod, target: int, resource: str, need: Need, plan: Plan) ->
 
 @lru_cache(maxsize=2048)
 def _both_sides(
-    index: int,
+    target: Target,
     resource: str,
     amount: int,
     has_resources: bool,  # noqa: FBT001  positional, as keywords make the key of a cache dear
     has_requests: bool,  # noqa: FBT001
     has_limits: bool,  # noqa: FBT001
 ) -> Steps:
-    """The amount in both sides of an app container that names the resource in neither.
+    """The amount in both sides of a container that names the resource in neither.
 
     Kept because Pods of one template lack the same. The arguments say all that the operations depend on; they are
     short, since a resource name that was checked is, and operations are only ever read.
     """
     patch = Patch()
-    base = f"/spec/containers/{index}/resources"
+    base = f"/spec/{target.kind}/{target.place}/resources"
     for name, present in (("requests", has_requests), ("limits", has_limits)):
         patch.ensure(base, {}, present=has_resources, reason="")
         patch.ensure(f"{base}/{name}", {}, present=present, reason="")

@@ -31,7 +31,9 @@ RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 NODE_SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
 """Annotation on an attachment, by its author: `key=value` of the nodes that have it, which Pods then select."""
 RESOURCES_CONTAINER = "berth.dev/resources-container"
-"""Annotation on a Pod, by its author: the container that gets the resources; the first without it."""
+"""Annotation on a Pod, by its author: the container that gets the resources, an init container with restartPolicy
+Always too; the first without it.
+"""
 INJECTED_RESOURCES = "berth.dev/injected-resources"
 """Annotation on a Pod, by the webhook: what it injected, by resource, so that another pass adds nothing."""
 
@@ -114,6 +116,18 @@ def resource_name(text: str) -> str:
     return _resource_name(text if len(text) <= CACHED_LENGTH else text.strip())
 
 
+def unrequestable(text: str) -> bool:
+    """Whether it is a name that no container can ask for, as it has no domain, and that a device may have.
+
+    Multus gives a device whose driver names it so (attribute `k8s.cni.cncf.io/resourceName`) from a claim of the Pod.
+    """
+    name = text.strip()
+    try:
+        return "/" not in name and bool(check_qualified_name(name))
+    except ValueError:
+        return False
+
+
 @lru_cache(maxsize=4096)
 def _resource_name(text: str) -> str:
     name = text.strip()
@@ -169,12 +183,27 @@ def attachment_problems(obj: JSON, keys: Sequence[str], *, claims: bool = False)
         problems += _problem("metadata.name", check_dns_subdomain, metadata["name"])
     readers = [*((key, resource_name) for key in keys), (NODE_SELECTOR, parse_node_selector)]
     for key, read in readers:
-        if annotations.get(key) is not None:
+        value = annotations.get(key)
+        if value is not None and not (read is resource_name and unrequestable(str(value))):
             problems += _problem(f"metadata.annotations[{key}]", read, annotations[key])
     source = claim_source(annotations) if claims else None
     if source is not None:
         problems += [f"metadata.annotations[{key}]: {fault}" for key, fault in source_problems(source)]
     return [*problems, *_spec_problems(obj.get("spec"))]
+
+
+def attachment_warnings(obj: JSON, keys: Sequence[str], *, claims: bool = False) -> Iterator[str]:
+    """Why Pods that select an attachment without problems may get no device, beginning with the field's path."""
+    project_as = project_with_claims if claims else project
+    resources = project_as(obj, keys).resources
+    annotations = mapping(mapping(obj.get("metadata")).get("annotations"))
+    for key in keys:
+        name = str(annotations.get(key) or "").strip()
+        if name in resources and unrequestable(name):
+            yield (
+                f"metadata.annotations[{key}]: {quoted(name)} has no domain, so no container can ask for it: nothing "
+                "is injected, and Pods need a claim of their own for the device; or use a name such as example.com/nic"
+            )
 
 
 def _problem(where: str, read: Callable[[str], object], value: object) -> Iterator[str]:

@@ -15,8 +15,16 @@ from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text, refuse
 from app.admission.patch import pointer
 from app.admission.pods import Pod, crowded
 from app.networks import nodeselector, podnetinfo, userdefined
-from app.networks.device_requests import Need, count_needs, no_containers, plan_resources, resources_shape
-from app.networks.model import CACHED_LENGTH, Mode, Networks
+from app.networks.device_requests import (
+    Need,
+    count_needs,
+    no_containers,
+    plan_resources,
+    resources_shape,
+    target_container,
+)
+from app.networks.model import CACHED_LENGTH, Mode, Networks, unrequestable
+from app.text import quoted
 
 NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
 _CACHED_NETWORKS = 16
@@ -42,8 +50,8 @@ class Demand(msgspec.Struct, frozen=True, eq=False):
     """What networks ask of any Pod. Plans share it, so its contents must not be changed.
 
     `first` is the reason of the first need, which stands for all where network information is mounted; `audit` is
-    the line about resources for a Pod that gets all of them, `volume` the one about that information. One that is
-    `kept` is found again, and small.
+    the line about resources for a Pod that gets all of them, `volume` the one about that information. `unasked` has a
+    line for each attachment whose device no container can ask for. One that is `kept` is found again, and small.
     """
 
     needs: dict[str, Need]
@@ -53,6 +61,7 @@ class Demand(msgspec.Struct, frozen=True, eq=False):
     audit: str
     volume: str
     kept: bool
+    unasked: tuple[str, ...] = ()
 
 
 _MOST_PLANS = 512
@@ -114,6 +123,8 @@ def plan_demand(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
 def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
     pod, merged = inputs.pod, inputs.annotations
     before = len(plan.patch.operations)
+    if not pod.spec.resource_claims:
+        plan.warnings += wanted.unasked
     wanted = _unclaimed(wanted, inputs.claimed, plan)
     wanted = _unnamed(wanted, inputs, plan)
     needs, labels = wanted.needs, wanted.labels
@@ -122,8 +133,9 @@ def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
     added: dict[str, int] = {}
     mounted = 0
     if needs:
-        added = plan_resources(pod, needs, plan, mode=inputs.mode, annotations=merged.annotations)
-        mounted = podnetinfo.plan_podnetinfo(pod, plan, hugepages=inputs.hugepages, reason=wanted.first)
+        target = target_container(pod, merged.annotations)
+        added = plan_resources(pod, needs, plan, target=target, mode=inputs.mode, annotations=merged.annotations)
+        mounted = podnetinfo.plan_podnetinfo(pod, plan, target=target, hugepages=inputs.hugepages, reason=wanted.first)
     selectors = nodeselector.plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict)
     plan.warnings.extend(merged.warnings)
     if len(plan.patch.operations) == before:
@@ -210,14 +222,26 @@ def demand_of(networks: Networks) -> Demand:
 
 def _found_for(networks: Networks, *, kept: bool = False) -> Demand:
     labels = nodeselector.wanted_labels(attachment for _, attachment in networks)
-    return _demand_for(count_needs(networks), labels, kept=kept)
+    unasked = tuple(dict.fromkeys(_unasked(networks)))
+    return _demand_for(count_needs(networks), labels, kept=kept and not unasked, unasked=unasked)
 
 
-def _demand_for(needs: dict[str, Need], labels: nodeselector.Labels, *, kept: bool = False) -> Demand:
+def _unasked(networks: Networks) -> Iterator[str]:
+    for _, attachment in networks:
+        for name in filter(unrequestable, attachment.resources):
+            yield (
+                f"network attachment definition '{attachment.key}' needs {quoted(name)}, which has no domain, so no "
+                "container can ask for it: nothing is injected, and the Pod needs a claim of its own for the device"
+            )
+
+
+def _demand_for(
+    needs: dict[str, Need], labels: nodeselector.Labels, *, kept: bool = False, unasked: tuple[str, ...] = ()
+) -> Demand:
     counts = {resource: need.count for resource, need in needs.items()}
     first = next(iter(needs.values())).reason if needs else ""
     volume = audit_text([f"{podnetinfo.VOLUME} at {podnetinfo.MOUNT_PATH} for {','.join(needs)}"])
-    return Demand(needs, labels, counts, first, audit_text(_added_lines(counts, needs)), volume, kept)
+    return Demand(needs, labels, counts, first, audit_text(_added_lines(counts, needs)), volume, kept, unasked)
 
 
 _kept_for = lru_cache(maxsize=512)(partial(_found_for, kept=True))

@@ -14,6 +14,7 @@ from app.admission.chain import Plan, audit_text
 from app.admission.patch import Patch, Steps
 from app.admission.pods import Container, Pod, Quantity, Volume
 from app.kube import quantity
+from app.networks.device_requests import Target
 from app.text import quoted
 from app.wire import JSON
 
@@ -27,9 +28,10 @@ _Found = tuple[int, Volume] | None
 """The Pod's own volume of our name, with its index."""
 
 
-def plan_podnetinfo(pod: Pod, plan: Plan, *, hugepages: bool, reason: str) -> int:
+def plan_podnetinfo(pod: Pod, plan: Plan, *, target: Target, hugepages: bool, reason: str) -> int:
     """Plan the volume, with files for huge pages where that is turned on, and its mounts.
 
+    App containers have it, and the `target` of the resources where it is a sidecar.
     Returns the number of volumes and mounts touched.
     """
     found = next(((index, volume) for index, volume in enumerate(pod.spec.volumes) if volume.name == VOLUME), None)
@@ -41,8 +43,10 @@ def plan_podnetinfo(pod: Pod, plan: Plan, *, hugepages: bool, reason: str) -> in
         return 0
     files = _plan_hugepages(pod, plan) if hugepages else []
     touched = 0
-    for index, container in enumerate(pod.spec.containers):
-        touched += _plan_mount(index, container, plan, reason)
+    for index in range(len(pod.spec.containers)):
+        touched += _plan_mount(pod, Target("containers", index), plan, reason)
+    if target.kind != "containers":
+        touched += _plan_mount(pod, target, plan, reason)
     touched += _plan_volume(pod, found, files, plan, reason)
     if touched:
         plan.count("volume", touched)
@@ -71,7 +75,8 @@ def mounts_shape(pod: Pod, *, hugepages: bool) -> tuple[object, ...] | None:
     return bool(spec.volumes), bool(pod.metadata.labels), *mounted
 
 
-def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> int:
+def _plan_mount(pod: Pod, holder: Target, plan: Plan, reason: str) -> int:
+    container = holder.of(pod)
     for mount in container.volume_mounts:
         if mount.name == VOLUME:
             return 0
@@ -81,15 +86,15 @@ def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> in
     for device in container.volume_devices:
         if device.device_path.rstrip("/") == MOUNT_PATH:
             return _warn_clash(container, f"block device {quoted(device.name)}", plan)
-    plan.patch.extend(_mount(index, present=bool(container.volume_mounts)), reason=reason)
+    plan.patch.extend(_mount(holder, present=bool(container.volume_mounts)), reason=reason)
     return 1
 
 
 @lru_cache(maxsize=256)
-def _mount(index: int, *, present: bool) -> Steps:
+def _mount(holder: Target, *, present: bool) -> Steps:
     """Our mount in a container, which has mounts already where `present`; shared, as operations are only read."""
     patch = Patch()
-    path = f"/spec/containers/{index}/volumeMounts"
+    path = f"/spec/{holder.kind}/{holder.place}/volumeMounts"
     patch.ensure(path, [], present=present, reason="")
     patch.add(f"{path}/-", {"name": VOLUME, "readOnly": True, "mountPath": MOUNT_PATH}, reason="")
     return patch.steps()

@@ -1,40 +1,47 @@
 """Parses the network annotations as Multus does, into selections whose names are safe to use. Pure.
 
-JSON where the value contains one of `[ { "`, else a comma list of `[namespace/]name[@interface]`. Stricter than
-Multus where Multus would fail later: null, empty and nameless elements are denied here, where the author sees it.
+JSON where the value contains one of `[ { "`, else a comma list of `[namespace/]name[@interface]`. Members of JSON are
+decoded as encoding/json of Go decodes them into NetworkSelectionElement (multus-cni pkg/types, pkg/k8sclient), and
+addresses as its package net, and interfaces have names that CNI and Linux take. Stricter than Multus where Multus would
+fail later: null, empty and nameless elements are denied here, where the author sees it.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from app.errors import Denied
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.text import quoted
-from app.wire import JSON, decode_json
+from app.text import closest, cut, quoted
+from app.wire import decode_json
 
 MAX_VALUE = 256 * 1024  # bytes, as the API server limits all annotations of an object together
 MAX_SELECTIONS = 256  # far above what a Pod sandbox can hold; bounds the lookups that one Pod can cause
 _CACHED_VALUE = 1024  # characters; with the size of the cache this bounds its memory
 _INTERFACE_BYTES = 15  # IFNAMSIZ without the closing zero
-_TEXT_FIELDS = ("name", "namespace", "interface", "interfaceRequest", "mac", "infiniband-guid", "deviceID")
-_FIELDS = {field.casefold(): field for field in (*_TEXT_FIELDS, "ips")}
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+"""White space as Go has it, which is not that of Python."""
+_NO_INTERFACE = (".", "..", "all", "default")
+"""Names that Linux refuses: directories, and those that sysctl has beside the interfaces (net/core/dev.c)."""
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2})*)|[0-9A-Fa-f]{4}(?:\.[0-9A-Fa-f]{4})+")
 _MAC_BYTES = (6, 8, 20)
-_WHITESPACE = frozenset(" \t\n\v\f\r/")
+_PREFIX = re.compile(r"0*([0-9]{1,3})", re.ASCII)
+_MOST_INTEGER = 1 << 63
 
 
 class Selection(msgspec.Struct, frozen=True):
     """One network that a Pod selects; its names are valid.
 
     `namespace` is "" where neither the element nor the caller's default names one. `ips` are the requested addresses,
-    with or without a prefix, and `device_id` is the requested device, as the author wrote them.
+    with or without a prefix, `device_id` is the requested device, `mac` the requested hardware address, and
+    `default_route` the gateways, as the author wrote them.
     """
 
     namespace: str
@@ -42,16 +49,70 @@ class Selection(msgspec.Struct, frozen=True):
     interface: str = ""
     ips: tuple[str, ...] = ()
     device_id: str = ""
+    mac: str = ""
+    default_route: tuple[str, ...] = ()
 
 
-def parse(value: str, *, annotation: str, default_namespace: str) -> tuple[Selection, ...]:
-    """The selections in `value`, in order, duplicates kept; () for an empty value.
+class Selections(NamedTuple):
+    """What a value selects, in order, duplicates kept, and a line for each part that Multus passes over."""
+
+    selections: tuple[Selection, ...]
+    ignored: tuple[str, ...] = ()
+
+
+_TEXT, _WHOLE = "a string", "a whole number of 64 bits"
+
+
+class _ListOf(NamedTuple):
+    item: Any
+    called: str
+
+
+_PORT = {"hostPort": _WHOLE, "containerPort": _WHOLE, "protocol": _TEXT, "hostIP": _TEXT}
+_ARGUMENTS: dict[str, Any] = {}
+"""An object with members of any name and type."""
+_ELEMENT = {
+    **dict.fromkeys(("name", "namespace", "interface", "interfaceRequest"), _TEXT),
+    **dict.fromkeys(("mac", "infiniband-guid", "deviceID"), _TEXT),
+    "ips": _ListOf(_TEXT, "addresses"),
+    "default-route": _ListOf(_TEXT, "addresses"),
+    "portMappings": _ListOf(_PORT, "objects with hostPort and containerPort"),
+    "bandwidth": dict.fromkeys(("ingressRate", "ingressBurst", "egressRate", "egressBurst"), _WHOLE),
+    "cni-args": _ARGUMENTS,
+}
+"""The members of an element and their types, as Multus has them (pkg/types/types.go)."""
+_READ_BY_OTHERS = ("ipam-claim-reference",)
+"""Of the de-facto standard, read by network plugins and not by Multus."""
+_MEANT = {"macrequest": "mac", "iprequest": "ips", "ifname": "interface", "gateway": "default-route"}
+_FOLD = str.maketrans("\u017f\u212a", "sk")
+_MOST_IGNORED = 50
+
+
+class _Object(tuple[tuple[str, Any], ...]):
+    """A JSON object with its members in order, those that are there twice too."""
+
+    __slots__ = ()
+
+
+class _Number(str):
+    """A number of JSON as it is written."""
+
+    __slots__ = ()
+
+
+def read(value: str, *, annotation: str, default_namespace: str) -> Selections:
+    """The selections in `value`, none for an empty one, and what of it has no effect.
 
     Raises Denied, which names the annotation, the element and what would be right.
     """
     if len(value) <= _CACHED_VALUE:
-        return _parse_cached(value, annotation, default_namespace)
-    return _parse(value, annotation, default_namespace)
+        return _read_cached(value, annotation, default_namespace)
+    return _read(value, annotation, default_namespace)
+
+
+def parse(value: str, *, annotation: str, default_namespace: str) -> tuple[Selection, ...]:
+    """As `read`, the selections alone."""
+    return read(value, annotation=annotation, default_namespace=default_namespace).selections
 
 
 def parse_default(value: str, *, annotation: str, default_namespace: str) -> Selection | None:
@@ -60,7 +121,7 @@ def parse_default(value: str, *, annotation: str, default_namespace: str) -> Sel
     if not value:
         return None
     if len(selections) != 1:
-        _deny(annotation, f"has {len(selections)} elements; want exactly one default network")
+        deny(annotation, f"has {len(selections)} elements; want exactly one default network")
     return selections[0]
 
 
@@ -69,118 +130,186 @@ def is_json(value: str) -> bool:
     return "[" in value or "{" in value or '"' in value
 
 
-def _parse(value: str, annotation: str, default_namespace: str) -> tuple[Selection, ...]:
+def _read(value: str, annotation: str, default_namespace: str) -> Selections:
     if not value:
-        return ()
+        return Selections(())
     if len(value) > MAX_VALUE or len(value.encode(errors="replace")) > MAX_VALUE:
-        _deny(annotation, f"is larger than {MAX_VALUE} bytes")
-    elements: list[Any] = _decode_list(value, annotation) if is_json(value) else value.split(",")
+        deny(annotation, f"is larger than {MAX_VALUE} bytes")
+    as_json = is_json(value)
+    texts = [] if as_json else [text.strip(_SPACE) for text in value.split(",")]
+    elements: Sequence[Any] = _decode_list(value, annotation) if as_json else texts
     if len(elements) > MAX_SELECTIONS:
-        _deny(annotation, f"has {len(elements)} elements; want at most {MAX_SELECTIONS}")
-    read: Callable[[Any, str, str, str], Selection] = _from_json if is_json(value) else _from_text
-    return tuple(
-        read(element, f"element {index}", annotation, default_namespace)
-        for index, element in enumerate(elements, start=1)
+        deny(annotation, f"has {len(elements)} elements; want at most {MAX_SELECTIONS}")
+    selected = _from_json if as_json else _from_text
+    selections, ignored = [], list[str]()
+    for index, element in enumerate(elements, start=1):
+        where, notes = f"element {index} {_brief(element)}", list[str]()
+        try:
+            selections.append(selected(element, default_namespace, notes))
+        except ValueError as error:
+            deny(annotation, f"{where}: {error}")
+        ignored += (f"annotation {annotation}: {where}: {note}" for note in notes)
+    return Selections(tuple(selections), tuple(ignored[:_MOST_IGNORED]))
+
+
+_read_cached = lru_cache(maxsize=512)(_read)
+
+
+def _decode_list(value: str, annotation: str) -> list[_Object]:
+    """The elements with all members, and with numbers as they are written. First read by what is as strict as Go."""
+    try:
+        decoded = decode_json(value)
+        elements: Any = json.loads(value, object_pairs_hook=_Object, parse_int=_Number, parse_float=_Number)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        deny(annotation, f'{quoted(value)} is not valid JSON ({error}); want [{{"name": "…"}}, …] or a comma list')
+    if not isinstance(decoded, list):
+        deny(annotation, f'{quoted(value)} is JSON, but no list; want [{{"name": "…"}}, …]')
+    for index, element in enumerate(elements, start=1):
+        if not isinstance(element, _Object):
+            deny(annotation, f'element {index} is {_brief(element)}; want an object such as {{"name": "…"}}')
+    return list(elements)
+
+
+def _from_text(text: str, default_namespace: str, notes: list[str]) -> Selection:
+    want = "want [namespace/]name[@interface]"
+    if not text:
+        raise ValueError(f"it is empty; {want}")
+    namespace, slash, rest = text.rpartition("/")
+    name, at, interface = rest.partition("@")
+    namespace, name, interface = namespace.strip(_SPACE), name.strip(_SPACE), interface.strip(_SPACE)
+    if "/" in namespace:
+        raise ValueError(f"it has more than one '/'; {want}")
+    if "@" in interface:
+        raise ValueError(f"it has more than one '@'; {want}")
+    if slash and not namespace:
+        notes.append(f"the namespace before '/' is empty, and that of the Pod is taken; {want}")
+    if at and not interface:
+        notes.append(f"the interface after '@' is empty, and Multus names it; {want}")
+    if "." in name:
+        raise ValueError('a name with dots is understood in the JSON form only; want [{"name": "…"}]')
+    return _named(name, namespace or default_namespace, interface)
+
+
+def _from_json(element: _Object, default_namespace: str, notes: list[str]) -> Selection:
+    fields = _members(element, _ELEMENT, "", notes)
+    for field in ("mac", "infiniband-guid"):
+        if fields.get(field) and not _is_mac(fields[field]):
+            raise ValueError(f"{field} {quoted(fields[field])} is not a hardware address; want 02:00:00:00:00:01")
+    for address in fields.get("ips") or ():
+        if not _is_address(address):
+            raise ValueError(f"{_brief(address)} in ips is neither an IP address nor a CIDR block; want 10.0.0.2/24")
+    for address in fields.get("default-route") or ():
+        if not _is_ip(address):
+            raise ValueError(f"{_brief(address)} in default-route is no IP address; want 10.0.0.1, without a prefix")
+    name, namespace = fields.get("name") or "", fields.get("namespace") or default_namespace
+    interface = fields.get("interface") or fields.get("interfaceRequest") or ""
+    named = _named(name, namespace, interface)
+    if len(fields) == 1:
+        return named
+    ips, route = fields.get("ips") or (), fields.get("default-route") or ()
+    device, mac = fields.get("deviceID") or "", fields.get("mac") or ""
+    return Selection(namespace, name, interface, tuple(ips), device, mac, tuple(route))
+
+
+def _members(obj: _Object, wanted: dict[str, Any], path: str, notes: list[str]) -> dict[str, Any]:
+    """The members by their names in `wanted`, the last of several. Go matches names without regard to case."""
+    names = {name.lower(): name for name in wanted}
+    found: dict[str, Any] = {}
+    for key, value in obj:
+        name = names.get(key.translate(_FOLD).lower())
+        if name is None:
+            if key not in _READ_BY_OTHERS and len(notes) < _MOST_IGNORED:
+                meant = _MEANT.get(key.lower()) or closest(key, wanted)
+                notes.append(f"Multus does not read {path}{cut(key)}" + (f"; did you mean {meant}?" if meant else ""))
+            continue
+        here = f"{path}{name}"
+        decoded = _decoded(value, wanted[name], here, notes)
+        if name in found:
+            notes.append(f"{here} is there more than once: the last one counts")
+        if decoded is None and name != "cni-args":  # which every Go program writes as null
+            notes.append(f"{here} is null, as if it were not there")
+        found[name] = found.get(name) if decoded is None and isinstance(wanted[name], str) else decoded
+    return found
+
+
+def _decoded(value: Any, wanted: Any, path: str, notes: list[str]) -> Any:
+    """A value as Go decodes it into a field of this type; null goes into each. Raises ValueError."""
+    if value is None or (wanted is _ARGUMENTS and isinstance(value, _Object)):
+        return value
+    if isinstance(wanted, _ListOf):
+        if not isinstance(value, list):
+            raise ValueError(f"{path} is {_brief(value)}; want a list of {wanted.called}")  # noqa: TRY004  one kind of error
+        if wanted.item == _TEXT:
+            wrong = next((item for item in value if not (item is None or _is_text(item))), None)
+            if wrong is not None:
+                raise ValueError(f"{_brief(wrong)} in {path}; want a list of {wanted.called}, each a string")
+            return value
+        return [_decoded(item, wanted.item, f"{path}[{index}]", notes) for index, item in enumerate(value)]
+    if isinstance(wanted, dict):
+        if not isinstance(value, _Object):
+            raise ValueError(f"{path} is {_brief(value)}; want an object")  # noqa: TRY004
+        return _members(value, wanted, f"{path}.", notes)
+    if not (_is_text(value) if wanted == _TEXT else _is_whole(value)):
+        raise ValueError(f"{path} is {_brief(value)}; want {wanted}")
+    return value
+
+
+def _named(name: str, namespace: str, interface: str) -> Selection:
+    """Every name passes here before anything looks it up."""
+    if not name:
+        raise ValueError("it has no name; want the name of a NetworkAttachmentDefinition")
+    try:
+        check_dns_subdomain(name)
+    except ValueError as error:
+        if "/" in name:
+            raise ValueError(f"{quoted(name)} is not a valid name: use namespace for what stands before '/'") from None
+        if "@" in name:
+            raise ValueError(f"{quoted(name)} is not a valid name: use interface for what stands after '@'") from None
+        raise error from None
+    if namespace:
+        check_dns_label(namespace)
+    if interface and (fault := _interface_fault(interface)):
+        raise ValueError(f"interface {quoted(interface)} is not a valid interface name: {fault}")
+    return Selection(namespace, name, interface)
+
+
+def _interface_fault(interface: str) -> str:
+    """What CNI (pkg/utils ValidateInterfaceName) and Linux (net/core/dev.c) refuse; "" for nothing."""
+    text = interface.encode(errors="replace")
+    # Linux takes the byte of the no-break space in Latin-1 for white space, within other characters too.
+    if len(text) > _INTERFACE_BYTES or b"\xa0" in text or not set("/:%\0" + _SPACE).isdisjoint(interface):
+        return "want at most 15 characters without '/', ':', '%' and white space"
+    return "Linux keeps this name to itself; want another, such as net1" if interface in _NO_INTERFACE else ""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not isinstance(value, _Number)
+
+
+def _is_whole(value: object) -> bool:
+    return (
+        isinstance(value, _Number)
+        and len(value) <= 20
+        and value.lstrip("-").isdigit()
+        and (-_MOST_INTEGER <= int(value) < _MOST_INTEGER)
     )
 
 
-_parse_cached = lru_cache(maxsize=512)(_parse)
-
-
-def _decode_list(value: str, annotation: str) -> list[JSON]:
-    try:
-        decoded = decode_json(value)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        _deny(annotation, f'{quoted(value)} is not valid JSON ({error}); want [{{"name": "…"}}, …] or a comma list')
-    if not isinstance(decoded, list):
-        _deny(annotation, f'{quoted(value)} is JSON, but no list; want [{{"name": "…"}}, …]')
-    for index, element in enumerate(decoded, start=1):
-        if not isinstance(element, dict):
-            _deny(annotation, f'element {index} is {_brief(element)}; want an object such as {{"name": "…"}}')
-    return decoded
-
-
-def _from_text(text: str, where: str, annotation: str, default_namespace: str) -> Selection:
-    want = "want [namespace/]name[@interface]"
-    text = text.strip()
-    where = f"{where} {quoted(text)}"
-    if not text:
-        _deny(annotation, f"{where} is empty; {want}")
-    namespace, slash, rest = text.rpartition("/")
-    name, at, interface = rest.partition("@")
-    namespace, name, interface = namespace.strip(), name.strip(), interface.strip()
-    if "/" in namespace:
-        _deny(annotation, f"{where} has more than one '/'; {want}")
-    if "@" in interface:
-        _deny(annotation, f"{where} has more than one '@'; {want}")
-    if slash and not namespace:
-        _deny(annotation, f"{where} has an empty namespace before '/'; {want}")
-    if at and not interface:
-        _deny(annotation, f"{where} has an empty interface after '@'; {want}")
-    if "." in name:
-        _deny(annotation, f'{where}: a name with dots is understood in the JSON form only; want [{{"name": "…"}}]')
-    return _checked(namespace, name, interface, where, annotation, default_namespace)
-
-
-def _from_json(element: JSON, where: str, annotation: str, default_namespace: str) -> Selection:
-    # Go, in which Multus is written, matches keys without regard to case.
-    fields = {_FIELDS.get(key.casefold()): value for key, value in element.items()}
-    where = f"{where} {_brief(element)}"
-    for field in _TEXT_FIELDS:
-        value = fields.get(field)
-        if value is not None and not isinstance(value, str):
-            _deny(annotation, f"{where}: {field} is {_brief(value)}; want a string")
-    for field in ("mac", "infiniband-guid"):
-        if fields.get(field) and not _is_mac(fields[field]):
-            _deny(
-                annotation,
-                f"{where}: {field} {quoted(fields[field])} is not a hardware address; want 02:00:00:00:00:01",
-            )
-    ips = fields.get("ips")
-    if ips is not None and not isinstance(ips, list):
-        _deny(annotation, f"{where}: ips is {_brief(ips)}; want a list of addresses")
-    for address in ips or ():
-        if not _is_address(address):
-            _deny(annotation, f"{where}: {_brief(address)} in ips is neither an IP address nor a CIDR block")
-    interface = fields.get("interface") or fields.get("interfaceRequest") or ""
-    namespace, name = fields.get("namespace") or "", fields.get("name") or ""
-    found = _checked(namespace, name, interface, where, annotation, default_namespace)
-    device_id = fields.get("deviceID") or ""
-    if not ips and not device_id:
-        return found
-    return Selection(found.namespace, found.name, interface, tuple(ips or ()), device_id)
-
-
-def _checked(
-    namespace: str, name: str, interface: str, where: str, annotation: str, default_namespace: str
-) -> Selection:
-    """Every name passes here before anything looks it up."""
-    if not name:
-        _deny(annotation, f"{where} has no name; want the name of a NetworkAttachmentDefinition")
-    effective = namespace or default_namespace
-    try:
-        check_dns_subdomain(name)
-        if effective:
-            check_dns_label(effective)
-    except ValueError as error:
-        _deny(annotation, f"{where}: {error}")
-    if len(interface.encode(errors="replace")) > _INTERFACE_BYTES or not _WHITESPACE.isdisjoint(interface):
-        _deny(
-            annotation,
-            f"{where}: interface {quoted(interface)} is not a valid interface name; want at most 15 characters without "
-            "'/' and white space",
-        )
-    return Selection(effective, name, interface)
-
-
-def _is_address(address: object) -> bool:
-    if not isinstance(address, str):
+def _is_address(address: str | None) -> bool:
+    """As net.ParseCIDR where there is a '/', else as net.ParseIP."""
+    text, slash, prefix = (address or "").partition("/")
+    if not _is_ip(text):
         return False
+    length = _PREFIX.fullmatch(prefix)
+    return not slash or (length is not None and int(length[1]) <= (128 if ":" in text else 32))
+
+
+def _is_ip(text: str | None) -> bool:
+    """As net.ParseIP: an address without a zone."""
     try:
-        ipaddress.ip_interface(address)
+        return "%" not in (text or "") and bool(ipaddress.ip_address(text or ""))
     except ValueError:
         return False
-    return True
 
 
 def _is_mac(text: str) -> bool:
@@ -191,13 +320,16 @@ def _is_mac(text: str) -> bool:
 def _brief(value: object) -> str:
     if value is None:
         return "null"
+    if isinstance(value, _Number):
+        return f"the number {cut(value)}"
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, dict):
-        name = value.get("name")
+    if isinstance(value, _Object):
+        name = dict(value).get("name")
         return f"{{name: {quoted(name)}}}" if isinstance(name, str) else "{…}" if value else "{}"
-    return "a list" if isinstance(value, list) else "a number or a truth value"
+    return "a list" if isinstance(value, list) else str(value).lower()
 
 
-def _deny(annotation: str, problem: str) -> NoReturn:
+def deny(annotation: str, problem: str) -> NoReturn:
+    """Raises Denied for a value of the annotation."""
     raise Denied(f"annotation {annotation}: {problem}", reason="BadNetworkAnnotation", code=400)

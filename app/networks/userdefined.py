@@ -15,6 +15,7 @@ import msgspec
 from app.errors import Denied
 from app.kube.names import check_annotation_key, check_label_key
 from app.networks import selection
+from app.networks.interfaces import check_hardware
 from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS
 from app.text import quoted
 from app.wire import decode_json, encode_json
@@ -155,7 +156,8 @@ def _parse_annotations(value: object) -> dict[str, str]:
         if not isinstance(text, str):
             raise ValueError(f"annotation {key} is not a string")  # noqa: TRY004  one kind of error for one kind of fault
         if key == NETWORKS:
-            selection.parse(text, annotation=key, default_namespace="")
+            check_hardware(selection.parse(text, annotation=key, default_namespace=""), annotation=key)
         elif key == DEFAULT_NETWORK:
-            selection.parse_default(text, annotation=key, default_namespace="")
+            default = selection.parse_default(text, annotation=key, default_namespace="")
+            check_hardware((default,) if default else (), annotation=key)
     return dict(sorted(value.items()))

@@ -14,6 +14,7 @@ from typing import Any, Final
 from app.admission.chain import Plan, refuse
 from app.admission.namespaces import Namespaces
 from app.admission.review import Request, check_namespace, decode_object, old_object
+from app.networks.places import misplaced
 from app.placement.policy import TenantPolicy
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
 from app.workloads.templates.marks import at
@@ -53,7 +54,7 @@ class TenantPodCheck:
         self._lookup = lookup
         self._policy = policy
 
-    def check(self, request: Request, _plan: Plan) -> Awaitable[None] | None:
+    def check(self, request: Request, plan: Plan) -> Awaitable[None] | None:
         """Raise Denied ("TenantIsolation") with every problem, Transient where the namespace's tenant cannot be read.
 
         Returns None when that is done, and something to await where the cache does not know the namespace.
@@ -65,16 +66,16 @@ class TenantPodCheck:
         tenant = self._lookup.cached(request.namespace)
         if tenant is None:
             check_namespace(request.namespace)
-            return self._find_and_check(self._lookup, request)
+            return self._find_and_check(self._lookup, request, plan)
         if tenant:
-            self._judge(request)
+            self._judge(request, plan)
         return None
 
-    async def _find_and_check(self, lookup: Namespaces[str], request: Request) -> None:
+    async def _find_and_check(self, lookup: Namespaces[str], request: Request, plan: Plan) -> None:
         if await lookup.find(request.namespace):
-            self._judge(request)
+            self._judge(request, plan)
 
-    def _judge(self, request: Request) -> None:
+    def _judge(self, request: Request, plan: Plan) -> None:
         kind = (request.kind.group, request.kind.kind)
         obj = decode_object(request.object, reason="UnreadableObject")
         annotations = at(obj, "metadata.annotations")
@@ -86,6 +87,11 @@ class TenantPodCheck:
             what = "not allowed in the namespace of a tenant: "
             found = islice(self._problems(kind, path, part, before), _MOST_PROBLEMS)
             refuse(list(found), reason="TenantIsolation", what=what)
+            if kind in TEMPLATES and kind != _POD:
+                homes = (path.removesuffix(".spec"),)
+                plan.warnings += (
+                    one.text for one in misplaced(at(obj, "metadata"), "metadata", kind[1], templates=homes)
+                )
 
     def _problems(self, kind: tuple[str, str], path: str, part: Any, before: Any) -> Iterator[str]:
         if kind in CLAIMS:

@@ -24,7 +24,7 @@ from app.workloads.model import (
 )
 from app.workloads.rules.key_reach import fixed, unreachable
 from app.workloads.rules.problems import name_problems, rule_problems
-from app.workloads.templates.marks import at, each, member, shown
+from app.workloads.templates.marks import at, each, member, network_warnings, shown
 from app.workloads.templates.problems import manifest_problems, template_problems, unknown_fields
 
 Kind = tuple[str, str]
@@ -94,6 +94,7 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
         if annotation not in written:
             yield f"{path}: neither workloadInfoInject nor the template writes the annotation {shown(annotation)}"
     yield from unknown_fields(template, kind="Pod", path="spec.template")
+    yield from network_warnings(metadata, "spec.template.metadata")
 
 
 def _key_warnings(spec: Any) -> Iterator[str]:
@@ -112,6 +113,8 @@ def _key_warnings(spec: Any) -> Iterator[str]:
 def _object_warnings(obj: JSON, kind: str) -> Iterator[str]:
     manifest = member(obj.get("spec"), "object")
     yield from unknown_fields(manifest, kind=kind, path="spec.object")
+    for path in ("metadata",) if kind == "Pod" else ("spec.template.metadata",) if kind == "DaemonSet" else ():
+        yield from network_warnings(at(manifest, path), f"spec.object.{path}")
     namespace = at(manifest, "metadata.namespace")
     if namespace and namespace != at(obj, "metadata.namespace"):
         yield f"spec.object.metadata.namespace: {cut(str(namespace))} is not used; the tenant's namespace is"

@@ -14,7 +14,7 @@ from app.appwrappers.admission import creators
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
-from app.appwrappers.admission.templates import uncounted
+from app.appwrappers.admission.templates import misplaced_keys, uncounted
 from app.appwrappers.admission.updates import decided_by_queue, decides_what_runs, same, update_problems
 from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, queue_of
@@ -86,7 +86,7 @@ class AppWrapperCheck:
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
         warnings = self._annotation_warnings(metadata)
         if readable and isinstance(spec, dict):
-            warnings += [*uncounted(spec), *fields]
+            warnings += [*uncounted(spec), *fields, *misplaced_keys(obj)]
         components = _components(spec) if readable else []
         passing = _unadmitted(request.user_info, obj, {}) if self._strict else []
         return self._ask_created(request, obj, _Found(problems, warnings, passing, (), components), plan)

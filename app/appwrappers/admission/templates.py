@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.appwrappers.kueue.topology import topology_request
-from app.appwrappers.model import APP_WRAPPER
+from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.appwrappers.podsets.inference import is_known, pod_sets_of, template_of
 from app.appwrappers.podsets.paths import PathError
 from app.appwrappers.podsets.ray import submits_elsewhere
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.networks.places import misplaced
 from app.pace import step
 from app.wire import JSON
 
@@ -64,6 +65,16 @@ def uncounted(spec: JSON) -> Iterator[str]:
         elif not is_known(template) and (found := next(templates_in(template, "template"), "")):
             problem = f"{template['kind']} is not known, so its Pods are not counted"
             yield f"{path}.podSets: {problem}: declare podSets, such as path {found}"
+
+
+def misplaced_keys(obj: JSON) -> Iterator[str]:
+    """A warning for each key about networks that no Pod gets: of the AppWrapper, and of what it wraps."""
+    yield from (one.text for one in misplaced(obj["metadata"], "metadata", APP_WRAPPERS.kind))
+    for index, component in enumerate(obj["spec"]["components"]):
+        where, template = f"spec.components[{index}]", component["template"]
+        homes = tuple(f"{where}.{one.path}" for one in pod_sets_of(component))
+        found = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
+        yield from (one.text for one in found)
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:

@@ -67,7 +67,7 @@ class ClaimsInjector:
         if wanted:
             target = target_container(pod, annotations)
             chosen = yield from self._chosen(pod, wanted, pairs, namespace, plan)
-            injected += [Added(one.name, one.template, "containers", target, one.reason) for one in chosen]
+            injected += [Added(one.name, one.template, target.kind, target.place, one.reason) for one in chosen]
         if injected or asked:
             _finish(add_claims(pod, injected, plan.patch), plan, changed=bool(asked))
 

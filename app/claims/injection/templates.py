@@ -19,6 +19,7 @@ from app.appwrappers.podsets.inference import counted, written_templates
 from app.appwrappers.podsets.paths import steps
 from app.errors import Denied
 from app.kube.resources import JOBS
+from app.networks.places import misplaced
 from app.wire import JSON
 
 INJECT_TEMPLATE = "berth.dev/inject-template"
@@ -30,6 +31,7 @@ MOST_TEMPLATES = 64
 _READ = ("metadata", "spec")
 _REASON = "UnreadablePodTemplate"
 _KINDS = {(one.group, one.kind): one for one in (JOBS, APP_WRAPPERS)}
+INJECTED_KINDS = tuple(one.kind for one in _KINDS.values())
 
 
 class TemplateInjector:
@@ -51,7 +53,10 @@ class TemplateInjector:
         if obj is None:
             return None
         pods: dict[str, Pod] = {}
-        for where, template in templates_of(obj).items():
+        templates = templates_of(obj)
+        homes = tuple(where.removeprefix("/").replace("/", ".") for where in templates)
+        plan.warnings += (one.text for one in misplaced(obj["metadata"], "metadata", obj["kind"], templates=homes))
+        for where, template in templates.items():
             with _named(where):
                 pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})
         return self._inject(pods, request.namespace, plan)

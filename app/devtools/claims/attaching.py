@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME, device_key
 from app.devtools.claims.ipam import Unattachable
+from app.networks.interfaces import check_together
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
-from app.networks.selection import Selection, is_json, parse, parse_default
-from app.wire import JSON, decode_json
+from app.networks.selection import Selection, parse, parse_default
+from app.wire import JSON
 
 CLUSTER_NETWORK = "cluster-network"
 HOME = "kube-system"
@@ -43,17 +43,12 @@ def selected(pod: JSON) -> tuple[Element | None, list[Element]]:
     text, first = annotations.get(NETWORKS, ""), annotations.get(DEFAULT_NETWORK, "")
     default = parse_default(first, annotation=DEFAULT_NETWORK, default_namespace=HOME)
     others = parse(text, annotation=NETWORKS, default_namespace=metadata["namespace"])
-    found = [_element(one, raw) for one, raw in zip(others, _raw(text, len(others)), strict=True)]
-    return None if default is None else _element(default, _raw(first, 1)[0]), found
+    check_together(others, default)
+    return None if default is None else _element(default), [_element(one) for one in others]
 
 
-def _raw(text: str, count: int) -> list[JSON]:
-    return list(decode_json(text)) if is_json(text) else [{}] * count
-
-
-def _element(selection: Selection, raw: JSON) -> Element:
-    fields: dict[str, Any] = {name.lower(): value for name, value in raw.items()}
-    return Element(selection, tuple(fields.get("ips") or ()), (fields.get("mac") or "").lower())
+def _element(selection: Selection) -> Element:
+    return Element(selection, selection.ips, selection.mac.lower())
 
 
 @dataclass(slots=True)

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from app.errors import Denied
 from app.kube.names import domain_above
+from app.networks.interfaces import chosen_by
 from app.pace import step
 from app.text import cut
 from app.wire import JSON, encode_json
@@ -68,6 +70,15 @@ def token_secret(secret: Any, path: str) -> Iterator[str]:
     kind = member(secret, "type")
     if isinstance(kind, str) and kind in _TOKENS:
         yield f"{path}.type: {shown(kind)} is {_TOKENS[kind]}, which a tenant may not have; use another type"
+
+
+def network_warnings(metadata: Any, path: str) -> Iterator[str]:
+    """What Multus, and Berth in the infra cluster, would say of the networks of the Pods."""
+    annotations = {key: text for key, text in (member(metadata, "annotations") or {}).items() if isinstance(text, str)}
+    try:
+        yield from (f"{path}: {line}" for line in chosen_by(annotations, "").ignored)
+    except Denied as denial:
+        yield f"{path}: {denial}: such Pods are denied where Berth injects networks, and Multus refuses them"
 
 
 def member(value: Any, field: str) -> Any:

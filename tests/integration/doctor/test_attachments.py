@@ -9,7 +9,13 @@ import pytest
 from app.doctor.installed import flag, read_deployment
 from app.doctor.model import Severity
 from app.doctor.networks import ATTACHMENTS_CHECK, SWITCHES_CHECK
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NETWORK_ATTACHMENTS
+from app.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NETWORK_ATTACHMENTS,
+    RESOURCE_SLICES,
+)
 from tests.integration.doctor.patient import HOME, JSON, RESOURCE_NAME, Patient
 
 SWITCHES = "nri-control-switches"
@@ -40,7 +46,7 @@ async def test_a_cluster_without_attachments_has_nothing_wrong_with_them(patient
 @pytest.mark.parametrize(
     ("annotations", "config", "message", "consequence"),
     [
-        ({RESOURCE_NAME: "nic"}, "", f"metadata.annotations[{RESOURCE_NAME}]: 'nic' has no domain", "denies"),
+        ({RESOURCE_NAME: "n c"}, "", f"metadata.annotations[{RESOURCE_NAME}]: 'n c' has no domain", "denies"),
         ({}, "{", "spec.config: not valid JSON", "ContainerCreating"),
         ({}, '{"cniVersion": "1.0.0"}', "spec.config.type: want a plugin's name", "ContainerCreating"),
     ],
@@ -56,6 +62,24 @@ async def test_a_broken_attachment(
     assert found.message.startswith(message)
     assert consequence in found.consequence
     assert found.command == "kubectl --namespace default edit network-attachment-definitions.k8s.cni.cncf.io net"
+
+
+async def test_a_resource_that_no_container_can_ask_for(patient: Patient) -> None:
+    """Until a driver has devices of this name, which a claim of the Pod can have."""
+    metadata = {"annotations": {RESOURCE_NAME: "sriov_nic_1"}}
+    await patient.create(NETWORK_ATTACHMENTS, "net", namespace="default", metadata=metadata)
+    (found,) = await patient.examine(ATTACHMENTS_CHECK)
+    assert (found.severity, found.code) == (Severity.warning, "BERTH1101")
+    assert found.message.startswith(f"metadata.annotations[{RESOURCE_NAME}]: 'sriov_nic_1' has no domain")
+    assert "unless a claim of their own has one" in found.consequence
+    names = {"k8s.cni.cncf.io/resourceName": "sriov_nic_1", "k8s.cni.cncf.io/deviceID": "0000:3b:02.1"}
+    attributes = {key: {"string": value} for key, value in names.items()}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "d", "attributes": attributes}]
+    spec = {"driver": "sriov.example.com", "nodeName": "n", "pool": pool, "devices": devices}
+    await patient.create(RESOURCE_SLICES, "s", spec=spec)
+    (found,) = await patient.examine(ATTACHMENTS_CHECK)
+    assert found.severity == Severity.ok
 
 
 async def test_of_very_many_broken_attachments_the_first_are_told(
@@ -83,6 +107,7 @@ async def test_the_keys_are_those_that_the_webhook_was_told(patient: Patient) ->
     await patient.create(DEPLOYMENTS, "berth-webhook", namespace=HOME, spec=spec)
     (found,) = await patient.examine(ATTACHMENTS_CHECK)
     assert found.message.startswith("metadata.annotations[example.com/resource]: 'nic' has no domain")
+    assert found.severity == Severity.warning
     assert RESOURCE_NAME not in found.message
 
 

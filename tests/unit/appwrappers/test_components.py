@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.appwrappers.admission.components import component_problems
-from app.appwrappers.admission.templates import makes_pods, uncounted
+from app.appwrappers.admission.templates import makes_pods, misplaced_keys, uncounted
 from tests.support.appwrappers import job, pod, pod_spec, service
 
 JSON = dict[str, Any]
@@ -300,3 +300,17 @@ def test_a_field_of_a_newer_kubernetes_is_a_warning() -> None:
     warnings: list[str] = []
     assert list(component_problems(spec, name="aw", namespace="ns", most=18, warnings=warnings)) == []
     assert warnings == [f"{AT}.template.spec.newThing: unknown to Berth; the API server decides about it"]
+
+
+def test_keys_about_networks_that_no_pod_gets_are_named() -> None:
+    networks = "k8s.v1.cni.cncf.io/networks"
+    on = {"annotations": {networks: "a"}}
+    given_to = {"template": {"metadata": on, "spec": CONTAINERS}}
+    spec = {"components": [wrapped({**deployment(), "metadata": on}), wrapped({**pod(), "metadata": on})]}
+    home = "spec.components[0].template.spec.template.metadata.annotations"
+    assert list(misplaced_keys({"metadata": on, "spec": spec})) == [
+        f"metadata.annotations[{networks}]: read on Pods alone",
+        f"spec.components[0].template.metadata.annotations[{networks}]: read on Pods alone: put it into {home}",
+    ]
+    right = {"components": [wrapped({**deployment(), "spec": given_to})]}
+    assert list(misplaced_keys({"metadata": {"labels": {"berth.dev/inject-template": "true"}}, "spec": right})) == []

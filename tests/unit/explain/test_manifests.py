@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.errors import UsageError
+from app.explain.answer import Answer
+from app.explain.explaining import explain
 from app.explain.manifests import TEMPLATES
+from app.explain.rehearsal import Rehearsal
+from app.registry import settings_of
 from tests.support.explaining import given
 
 SPEC = {"containers": [{"name": "c", "resources": None}]}
@@ -152,3 +158,64 @@ def test_counts_and_templates_that_cannot_be_read_are_findings() -> None:
         {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "x"}, "spec": ray}
     ).findings
     assert (finding.reason, "want an integer, got 'two'" in finding.message) == ("NoTemplate", True)
+
+
+async def explained(*objects: dict[str, Any], namespace: str = "default") -> Answer:
+    settings = settings_of("webhook").load({}, environment=False)
+    return await explain(given(*objects, namespace=namespace), Rehearsal(settings, "kube-system"))
+
+
+def pod_with(networks: str, **metadata: Any) -> dict[str, Any]:
+    metadata = {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": networks}, **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+
+
+@pytest.mark.parametrize("kind", ["SriovNetwork", "SriovIBNetwork", "OVSNetwork"])
+async def test_an_object_of_the_sriov_operator_makes_an_attachment(kind: str) -> None:
+    network: dict[str, Any] = {
+        "apiVersion": "sriovnetwork.openshift.io/v1",
+        "kind": kind,
+        "metadata": {"name": "fast", "namespace": "sriov"},
+        "spec": {"resourceName": "nics", "networkNamespace": "default"},
+    }
+    answer = await explained(network, pod_with("fast"))
+    (pod,) = answer.pods
+    assert pod.pod["spec"]["containers"][0]["resources"]["limits"] == {"openshift.io/nics": "1"}
+    assert "taken for NetworkAttachmentDefinition default/fast with resource openshift.io/nics" in answer.notes[0]
+    assert not answer.unused
+    del network["spec"]["networkNamespace"]
+    (pod,) = (await explained(network, pod_with("sriov/fast"))).pods
+    assert not pod.denied
+    (pod,) = (await explained(network | {"apiVersion": "example.com/v1"}, pod_with("sriov/fast"))).pods
+    assert pod.denied
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "holder"),
+    [
+        ("kubevirt.io/v1", "VirtualMachine", ("template",)),
+        ("kubevirt.io/v1", "VirtualMachineInstance", None),
+        ("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", ("template",)),
+        ("pool.kubevirt.io/v1beta1", "VirtualMachinePool", ("virtualMachineTemplate", "spec", "template")),
+    ],
+)
+async def test_a_machine_of_kubevirt_has_a_pod_with_its_networks(
+    version: str, kind: str, holder: tuple[str, ...] | None
+) -> None:
+    spec: dict[str, Any] = {
+        "networks": [{"name": "pod", "pod": {}}, {"name": "n", "multus": {"networkName": "nowhere"}}]
+    }
+    for field in ("spec", *reversed(holder)) if holder else ():
+        spec = {field: spec}
+    answer = await explained({"apiVersion": version, "kind": kind, "metadata": {"name": "vm"}, "spec": spec})
+    (pod,) = answer.pods
+    assert pod.denied
+    assert "'default/nowhere'" in pod.decision.message
+    assert [one.text for one in answer.findings] == []
+
+
+async def test_an_attachment_of_another_namespace_is_pointed_to() -> None:
+    nad = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "vf"}}
+    (pod,) = (await explained(nad, pod_with("vf", namespace="other"))).pods
+    assert pod.denied
+    assert pod.decision.warnings == ["namespace default has an attachment of this name: write default/vf"]

@@ -186,3 +186,157 @@ def test_nothing_is_wrong_with_the_examples() -> None:
     manifests = sort_objects(read_all([str(ROOT / "examples")], recursive=True))
     assert len(manifests.pods) > 5
     assert [*(one for each in manifests.given for one in field_findings(each)), *key_findings(manifests)] == []
+
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+POD_SPEC = {"containers": [{"name": "app"}]}
+
+
+def kind(api_version: str, name: str, spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": name, "metadata": {"name": "x", **metadata}, "spec": spec or {}}
+
+
+def template(**metadata: Any) -> dict[str, Any]:
+    return {"metadata": metadata, "spec": POD_SPEC}
+
+
+def job_of(name: str, **metadata: Any) -> dict[str, Any]:
+    return kind("batch/v1", name, {"template": template()}, **metadata)
+
+
+def wrapper(component: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return kind("workload.codeflare.dev/v1beta2", "AppWrapper", {"components": [{"template": component}]}, **metadata)
+
+
+ON = {"annotations": {NETWORKS: "a"}}
+HOME = f"annotations[{NETWORKS}]"
+TO_TEMPLATE = "read on Pods alone: put it into spec.template.metadata.annotations"
+JOB_SET = {"replicatedJobs": [{"name": "w", "template": {"metadata": ON, "spec": {"template": template()}}}]}
+ON_PODS = "read on Pods alone"
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "message"),
+    [
+        (kind("apps/v1", "Deployment", {"template": template()}, **ON), f"metadata.{HOME}", TO_TEMPLATE),
+        (kind("apps/v1", "StatefulSet", {"template": template()}, **ON), f"metadata.{HOME}", TO_TEMPLATE),
+        (kind("apps/v1", "DaemonSet", {"template": template()}, labels=ON["annotations"]),
+         f"metadata.labels[{NETWORKS}]", TO_TEMPLATE),
+        (kind("apps/v1", "Deployment", {"template": {**template(), **ON}}), f"spec.template.{HOME}", TO_TEMPLATE),
+        (kind("v1", "Pod", POD_SPEC, labels={NETWORKS: "a"}), f"metadata.labels[{NETWORKS}]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (kind("v1", "Pod", {**POD_SPEC, **ON}), f"spec.{HOME}", f"{ON_PODS}"),
+        (kind("batch/v1", "CronJob", {"jobTemplate": {"metadata": ON, "spec": {"template": template()}}}),
+         f"spec.jobTemplate.metadata.{HOME}", f"{ON_PODS}: put it into spec.jobTemplate.spec.template.metadata.annotations"),
+        (kind("apps/v1", "StatefulSet", {"template": template(), "volumeClaimTemplates": [{"metadata": ON}]}),
+         f"spec.volumeClaimTemplates[0].metadata.{HOME}", TO_TEMPLATE),
+        (wrapper(job_of("Job"), **ON), f"metadata.{HOME}", ON_PODS),
+        (wrapper(job_of("Job", **ON)), f"spec.components[0].template.metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.components[0].template.spec.template.metadata.annotations"),
+        (kind("jobset.x-k8s.io/v1alpha2", "JobSet", JOB_SET | {"replicatedJobs": [{"name": "w", "template": {"spec": {
+            "template": template()}}}]}, **ON), f"metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.replicatedJobs[0].template.spec.template.metadata.annotations"),
+        (kind("kubevirt.io/v1", "VirtualMachine", {}, **ON), f"metadata.{HOME}", ON_PODS),
+        (kind("v1", "Namespace", {}, **ON), f"metadata.{HOME}", ON_PODS),
+        (kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}, **ON), f"metadata.{HOME}", ON_PODS),
+        (job_of("Job", annotations={"app_policy": "gold"}), "metadata.annotations[app_policy]", TO_TEMPLATE),
+        (kind("v1", "Pod", POD_SPEC, labels={"app_cache_min": "2"}), "metadata.labels[app_cache_min]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (job_of("Job", annotations={"berth.dev/dpu-of-host": "h"}), "metadata.annotations[berth.dev/dpu-of-host]", TO_TEMPLATE),
+        (job_of("Job", labels={"berth.dev/inject": "false"}), "metadata.labels[berth.dev/inject]",
+         "read on Pods and NetworkAttachmentDefinitions alone: put it into spec.template.metadata.labels"),
+        (kind("v1", "Pod", POD_SPEC, annotations={"berth.dev/inject-template": "true"}),
+         "metadata.annotations[berth.dev/inject-template]", "read on Jobs"),
+        (kind("v1", "Pod", POD_SPEC, annotations={"k8s.v1.cni.cncf.io/resourceName": "a/b"}),
+         "metadata.annotations[k8s.v1.cni.cncf.io/resourceName]", "read on NetworkAttachmentDefinitions alone"),
+        (kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}, labels={"k8s.v1.cni.cncf.io/resourceName": "b"}),
+         "metadata.labels[k8s.v1.cni.cncf.io/resourceName]", "read among annotations alone: put it into metadata.annotations"),
+        (kind("v1", "Service", {}, labels={"berth.dev/network": "a"}), "metadata.labels[berth.dev/network]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (job_of("Job", annotations={"workload.codeflare.dev.appwrapper/retryLimit": "1"}),
+         "metadata.annotations[workload.codeflare.dev.appwrapper/retryLimit]", "read on AppWrappers alone"),
+    ],
+)  # fmt: skip
+def test_a_known_key_in_another_place(obj: dict[str, Any], field: str, message: str) -> None:
+    (one,) = [each for each in found(obj) if each.reason == "MisplacedKey"]
+    assert (one.severity, one.field) == ("warning", field)
+    assert one.message.startswith(message)
+
+
+def test_a_service_is_pointed_to_its_own_annotation() -> None:
+    """Also from that of multus-service."""
+    old = kind("v1", "Service", {}, annotations={"k8s.v1.cni.cncf.io/service-network": "a"})
+    assert [(reason, meant) for reason, _, meant in said(kind("v1", "Service", {}, **ON), old)] == [
+        ("MisplacedKey", "berth.dev/network"),
+        ("UnknownKey", "berth.dev/network"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        kind("v1", "Pod", POD_SPEC, annotations={NETWORKS: "a", "app_policy": "gold"}, labels={"berth.dev/inject": "false"}),
+        kind("apps/v1", "Deployment", {"template": template(**ON), "selector": {"matchLabels": {"berth.dev/inject": "x"}}}),
+        kind("monitoring.coreos.com/v1", "Prometheus", {"podMetadata": ON}),
+        kind("serving.knative.dev/v1", "Service", {"template": template(**ON)}),
+        kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}, annotations={"berth.dev/inject": "false"}),
+        kind("v1", "Service", {}, annotations={"berth.dev/network": "a", "berth.dev/selector": "a=b"}),
+        wrapper(job_of("Job"), labels={"berth.dev/inject-template": "true"}),
+        job_of("Job", annotations={"other_policy": "gold", "berth.dev/inject-template": "true"}),
+        kind("workload.universe.nvidia.com/v1alpha1", "WorkloadRule", {"template": template(**ON)}),
+    ],
+)  # fmt: skip
+def test_a_key_in_its_place_is_not_warned_of(obj: dict[str, Any]) -> None:
+    assert [one for one in found(obj) if one.reason == "MisplacedKey"] == []
+
+
+NAD = ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition")
+
+
+@pytest.mark.parametrize(
+    ("obj", "findings"),
+    [
+        ({**kind(*NAD), "config": "{}"}, [("config", "spec.config")]),
+        (kind(*NAD, {"type": "macvlan", "cniVersion": "0.3.1"}),
+         [("spec.type", "type in the JSON of spec.config"), ("spec.cniVersion", "cniVersion in the JSON of spec.config")]),
+        (kind(*NAD, {"conifg": "{}"}), [("spec.conifg", "config")]),
+        (kind(*NAD, {"config": "{}", "resourceName": "a/b"}), [("spec.resourceName", "")]),
+        ({**kind(*NAD, annotation={}), "sepc": {}}, [("metadata.annotation", "annotations"), ("sepc", "spec")]),
+        (wrapper({**kind(*NAD), "config": "{}"}), [("spec.components[0].template.config", "spec.config")]),
+    ],
+)  # fmt: skip
+def test_fields_of_an_attachment(obj: dict[str, Any], findings: list[tuple[str, str]]) -> None:
+    """The API server drops them, and Multus looks for the configuration in the files of the node."""
+    assert said(obj) == [("UnknownField", *one) for one in findings]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name", "field", "meant"),
+    [
+        ("k8s.cni.cncf.io/v1", "NetworkAttachementDefinition", "kind", "NetworkAttachmentDefinition"),
+        ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinitions", "kind", "NetworkAttachmentDefinition"),
+        ("k8s.cni.cncf.io/v1", "networkattachmentdefinition", "kind", "NetworkAttachmentDefinition"),
+        ("k8s.v1.cni.cncf.io/v1", "NetworkAttachmentDefinition", "apiVersion", "k8s.cni.cncf.io/v1"),
+        ("apps/v1", "Deploymnet", "kind", "Deployment"),
+        ("app/v1", "Deployment", "apiVersion", "apps/v1"),
+        ("v1", "pod", "kind", "Pod"),
+        ("workload.codeflare.dev/v1beta2", "AppWraper", "kind", "AppWrapper"),
+        ("resource.k8s.io/v1", "ResourceClaimTemplates", "kind", "ResourceClaimTemplate"),
+    ],
+)
+def test_a_misspelt_kind(api_version: str, name: str, field: str, meant: str) -> None:
+    assert said(kind(api_version, name)) == [("UnknownKind", field, meant)]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name"),
+    [
+        NAD,
+        ("v1", "ServiceAccount"), ("v1", "Endpoints"), ("v1", "Event"), ("v1", "Binding"), ("v1", "PersistentVolume"),
+        ("apps/v1", "ControllerRevision"), ("resource.k8s.io/v1", "DeviceTaintRule"), ("serving.knative.dev/v1", "Service"),
+        ("example.com/v1", "Deploymnet"), ("cluster.x-k8s.io/v1", "Workload"), ("kubevirt.io/v1", "VirtualMachine"),
+        ("kueue.x-k8s.io/v1beta1", "Workload"), ("discovery.k8s.io/v1", "EndpointSlice"), ("batch.volcano.sh/v1alpha1", "Job"),
+    ],
+)  # fmt: skip
+def test_kinds_of_others_are_not_misspelt(api_version: str, name: str) -> None:
+    assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownKind"] == []

@@ -11,7 +11,7 @@ import pytest
 from app.admission.chain import Chain
 from app.admission.review import GroupVersionKind
 from app.networks.checking import AttachmentCheck
-from app.networks.model import NODE_SELECTOR, RESOURCE_NAME
+from app.networks.model import NETWORKS, NODE_SELECTOR, RESOURCE_NAME
 from tests.support.pod_requests import POD_KIND, request_for
 
 KIND = GroupVersionKind("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition")
@@ -68,7 +68,9 @@ async def test_good_attachments_pass(obj: Any) -> None:
         (nad('{"plugins": ["a"]}'), "spec.config.plugins[0]: want an object"),
         (nad(name="Foo"), "metadata.name: 'Foo'"),
         (nad(**{RESOURCE_NAME: " "}), f"metadata.annotations[{RESOURCE_NAME}]: an empty resource name"),
-        (nad(**{RESOURCE_NAME: "foo"}), "has no domain"),
+        (nad(**{RESOURCE_NAME: "foo bar"}), f"metadata.annotations[{RESOURCE_NAME}]"),
+        (nad(**{RESOURCE_NAME: "-foo"}), f"metadata.annotations[{RESOURCE_NAME}]"),
+        (nad(**{RESOURCE_NAME: "f" * 64}), f"metadata.annotations[{RESOURCE_NAME}]"),
         (nad(**{"example.com/key": "a b/c"}), "metadata.annotations[example.com/key]"),
         (nad(**{RESOURCE_NAME: "requests.example.com/foo"}), "begins with 'requests.'"),
         (nad(**{NODE_SELECTOR: "a=b=c"}), f"metadata.annotations[{NODE_SELECTOR}]: label 1"),
@@ -86,10 +88,42 @@ async def test_broken_attachments_are_refused(obj: Any, problem: str, operation:
 
 async def test_all_problems_come_in_one_message() -> None:
     """Whoever wrote it mends it once."""
-    decision = await review(nad("{", name="Foo", **{RESOURCE_NAME: "foo", NODE_SELECTOR: "="}))
+    decision = await review(nad("{", name="Foo", **{RESOURCE_NAME: "a b", NODE_SELECTOR: "="}))
     for path in ("metadata.name", RESOURCE_NAME, NODE_SELECTOR, "spec.config"):
         assert path in decision.message
     assert decision.reason == "BrokenAttachment"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "claims", "warned"),
+    [
+        ({RESOURCE_NAME: "sriov_nic_1"}, False, True),
+        ({RESOURCE_NAME: " nic "}, True, True),
+        ({RESOURCE_NAME: "nic", "berth.dev/device-class": "vf.example.com"}, False, True),
+        ({RESOURCE_NAME: "nic", "berth.dev/device-class": "vf.example.com"}, True, False),
+        ({RESOURCE_NAME: "nic", "berth.dev/resource-claim-template": "vf"}, True, False),
+        ({RESOURCE_NAME: "nic", "berth.dev/inject": "false"}, True, False),
+        ({"example.com/key": "nic"}, False, True),
+        ({RESOURCE_NAME: "example.com/nic"}, False, False),
+    ],
+)
+async def test_a_resource_that_no_container_can_ask_for_is_a_warning(
+    annotations: dict[str, str], *, claims: bool, warned: bool
+) -> None:
+    """As the attachments in the demos of dra-driver-sriov are: a claim of the Pod has the device."""
+    chain = Chain(checks=[AttachmentCheck((RESOURCE_NAME, "example.com/key"), claims=claims)])
+    decision, _ = await chain.review(request_for(nad(**annotations), kind=KIND))
+    assert decision.allowed, decision.message
+    assert [line.partition(", so")[0].rpartition(" ")[2] for line in decision.warnings] == ["domain"] * warned
+
+
+async def test_keys_in_another_place_are_a_warning() -> None:
+    obj = {"metadata": {"name": "foo", "labels": {RESOURCE_NAME: "foo"}, "annotations": {NETWORKS: "a"}}}
+    decision = await review(obj)
+    assert list(decision.warnings) == [
+        f"metadata.annotations[{NETWORKS}]: read on Pods alone",
+        f"metadata.labels[{RESOURCE_NAME}]: read among annotations alone: put it into metadata.annotations",
+    ]
 
 
 async def test_a_dotted_name_is_a_warning() -> None:

@@ -12,7 +12,16 @@ import pytest
 from app.admission.chain import Chain
 from app.admission.review import Decision, GroupVersionKind, WholeRequest
 from app.placement.policy import TenantPolicy, parse_policy
-from app.workloads.model import ADMIN_RULES, MIRROR, RULE_NAME, TENANT_RULES, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES
+from app.workloads.model import (
+    ADMIN_RULES,
+    MIRROR,
+    RULE_NAME,
+    TENANT_RULES,
+    UVS_DAEMON_SETS,
+    UVS_PODS,
+    UVS_SECRETS,
+    WORKLOAD_RULES,
+)
 from app.workloads.webhook import RuleCheck
 
 JSON = dict[str, Any]
@@ -346,6 +355,37 @@ async def test_a_namespace_that_is_not_used_is_told() -> None:
     assert list(decision.warnings) == [
         "spec.object.metadata.namespace: kube-system is not used; the tenant's namespace is"
     ]
+
+
+@pytest.mark.parametrize(
+    ("networks", "words"),
+    [
+        ("a,b@net1", "interface net1 is the name of element 1 'a' (by its place, as it names none) already"),
+        ('[{"name": "a", "mac": 1}]', "mac is the number 1; want a string"),
+        ('[{"name": "a", "macRequest": "x"}]', "Multus does not read macRequest; did you mean mac?"),
+    ],
+)
+async def test_networks_that_multus_does_not_attach_to_companions(networks: str, words: str) -> None:
+    """Where Berth injects networks in the infra cluster, each Pod would be denied there."""
+    metadata = {"annotations": {"k8s.v1.cni.cncf.io/networks": networks}}
+    daemon_set = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "d"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": metadata | {"labels": {"a": "b"}}, "spec": POD["spec"]},
+        },
+    }
+    for obj, resource, path in (
+        (rule(template={**POD, "metadata": metadata}), WORKLOAD_RULES, "spec.template.metadata"),
+        (uvs({**POD, "metadata": metadata | {"name": "p"}}), UVS_PODS, "spec.object.metadata"),
+        (uvs(daemon_set), UVS_DAEMON_SETS, "spec.object.spec.template.metadata"),
+    ):
+        decision = await review(obj, resource)
+        (warning,) = decision.warnings
+        assert warning.startswith(f"{path}: annotation k8s.v1.cni.cncf.io/networks: element ")
+        assert words in warning
 
 
 async def test_a_field_that_berth_does_not_know_is_a_warning() -> None:

@@ -115,6 +115,18 @@ async def test_every_kind_with_a_pod_template_is_held_to_the_guards(kind: tuple[
 
 
 @pytest.mark.parametrize("kind", sorted(TEMPLATES), ids="/".join)
+async def test_an_annotation_for_pods_on_their_owner_is_a_warning(kind: tuple[str, str]) -> None:
+    """The most common mistake of all. Outside tenants' namespaces these kinds are not reviewed; `explain` says it."""
+    obj = written(kind, GOOD)
+    obj["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "a"}
+    decision = await review(obj, kind)
+    home = f"{TEMPLATES[kind].removesuffix('.spec')}.metadata.annotations"
+    said = f"metadata.annotations[k8s.v1.cni.cncf.io/networks]: read on Pods alone: put it into {home}"
+    assert (decision.allowed, list(decision.warnings)) == (True, [] if kind == ("", "Pod") else [said])
+    assert not (await review(obj, kind, namespace="default")).warnings
+
+
+@pytest.mark.parametrize("kind", sorted(TEMPLATES), ids="/".join)
 async def test_a_template_has_no_priority_of_its_own(kind: tuple[str, str]) -> None:
     """Of a Pod the Priority admission plugin has written it before; a template with it is accepted and never runs."""
     spec = GOOD | {"priority": 2_000_000_000, "preemptionPolicy": "Never"}

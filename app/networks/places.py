@@ -1,0 +1,66 @@
+"""Where the labels and annotations about networks are read, and which of them stand in another place. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from app.admission.pods import INJECT
+from app.kube.resources import NETWORK_ATTACHMENTS, PODS
+from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER, mapping
+from app.text import cut
+
+ANNOTATIONS = ("annotations",)
+EITHER = ("annotations", "labels")
+
+
+class Place(NamedTuple):
+    """The kinds on which a key is read, and as what: members of their metadata."""
+
+    kinds: tuple[str, ...]
+    parts: tuple[str, ...] = ANNOTATIONS
+
+
+PLACES: Mapping[str, Place] = {
+    **dict.fromkeys((NETWORKS, DEFAULT_NETWORK, RESOURCES_CONTAINER), Place((PODS.kind,))),
+    **dict.fromkeys((RESOURCE_NAME, NODE_SELECTOR, CLAIM_TEMPLATE, DEVICE_CLASS), Place((NETWORK_ATTACHMENTS.kind,))),
+    INJECT: Place((PODS.kind, NETWORK_ATTACHMENTS.kind), EITHER),
+}
+
+
+class Misplaced(NamedTuple):
+    """A key that has no effect where it stands. `fault` says where it is read."""
+
+    field: str
+    key: str
+    fault: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.field}: {self.fault}"
+
+
+def misplaced(
+    metadata: Any, path: str, kind: str, *, templates: tuple[str, ...] = (), places: Mapping[str, Place] = PLACES
+) -> Iterator[Misplaced]:
+    """The keys of `metadata`, which stands at `path` in an object of this kind, that are not read there.
+
+    `templates` are the paths of the Pod templates of the object, into which a key for Pods belongs.
+    """
+    for part in EITHER:
+        for key in mapping(mapping(metadata).get(part)):
+            place = places.get(key)
+            if place is not None and (kind not in place.kinds or part not in place.parts):
+                yield Misplaced(f"{path}.{part}[{cut(key)}]", key, _fault(place, part, path, kind, templates))
+
+
+def _fault(place: Place, part: str, path: str, kind: str, templates: tuple[str, ...]) -> str:
+    if kind in place.kinds:
+        return f"read among annotations alone: put it into {path}.annotations"
+    words = " and ".join(f"{one}{'es' if one.endswith('s') else 's'}" for one in place.kinds)
+    into = part if part in place.parts else place.parts[0]
+    homes = " or ".join(f"{template}.metadata.{into}" for template in templates[:2])
+    more = " and the other templates" if len(templates) > 2 else ""
+    put = f": put it into {homes}{more}" if homes and PODS.kind in place.kinds else ""
+    return f"read on {words} alone{put}"
