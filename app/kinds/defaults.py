@@ -57,6 +57,7 @@ _BY_TYPE: dict[str, JSON] = {
     "ProjectedVolumeSource": _MODE,
     "ServiceAccountTokenProjection": {"expirationSeconds": 3600},
     "HostPathVolumeSource": {"type": ""},
+    "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
     "ObjectFieldSelector": {"apiVersion": "v1"},
     "ResourceFieldSelector": {"divisor": "0"},
     "DeploymentSpec": {

@@ -10,10 +10,13 @@ import pytest
 import pytest_asyncio
 
 from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import NodeSpec
+from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.reflector import Reflector
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
 from tests.support.running import running
@@ -198,6 +201,28 @@ async def test_a_pod_that_somebody_deletes_is_a_failure_of_its_job(client: KubeC
     found = await eventually(get(client, JOBS, "j"), finished("Failed"))
     assert found["status"]["failed"] == 1
     assert {c["type"]: c["reason"] for c in found["status"]["conditions"]}["Failed"] == "BackoffLimitExceeded"
+
+
+async def test_a_pod_that_no_watch_has_told_of_counts_once(tmp_path: Path) -> None:
+    """The watch of Pods is as late as it can be: it does not run. Nothing is made in place of the Pod."""
+    path = tmp_path / "kubeconfig"
+    async with Cluster() as cluster:
+        path.write_text(cluster.kubeconfig())
+        async with await connect(kubeconfig=str(path)) as client:
+            watched = Watched(client)
+            runner = JobRunner(client, watched)
+            async with (
+                running(Reflector(client, JOBS, watched.store(JOBS)).run()),
+                running(runner.controller.run()),
+            ):
+                await client.create(JOBS, sleeping(["sleep", "inf"], backoffLimit=0), namespace=HERE)
+                (pod,) = await eventually(listed(client, PODS), lambda pods: len(pods) == 1)
+                await client.delete(PODS, pod["metadata"]["name"], namespace=HERE, grace_period_seconds=0)
+                body = {"metadata": {"labels": {"look": "again"}}}
+                await client.patch(JOBS, "j", body, patch_type="merge", namespace=HERE)
+                found = await eventually(get(client, JOBS, "j"), finished("Failed"))
+                assert found["status"]["failed"] == 1
+                assert not await listed(client, PODS)()
 
 
 async def test_a_job_goes_with_its_pods_after_its_time(client: KubeClient) -> None:
