@@ -9,7 +9,7 @@ from typing import Any
 from app.admission.pods import INJECT
 from app.claims.injection.templates import INJECT_TEMPLATE
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
-from app.claims.services.model import NETWORK, SELECTOR
+from app.claims.services.model import ASKING, SELECTOR
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests
 from app.explain.model import Finding, Manifest
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
@@ -23,7 +23,15 @@ from app.workloads.templates.marks import at
 
 _KNOWN = (
     *(NETWORKS, DEFAULT_NETWORK, RESOURCE_NAME, NODE_SELECTOR, RESOURCES_CONTAINER, DPU_OF_HOST, TENANT_LABEL, INJECT),
-    *(INJECT_TEMPLATE, DEVICE_CLASS, CLAIM_TEMPLATE, CLAIM_TEMPLATE_MARK, CLAIM_TEMPLATE_HASH, NETWORK, SELECTOR),
+    *(
+        INJECT_TEMPLATE,
+        DEVICE_CLASS,
+        CLAIM_TEMPLATE,
+        CLAIM_TEMPLATE_MARK,
+        CLAIM_TEMPLATE_HASH,
+        *sorted(ASKING),
+        SELECTOR,
+    ),
     *("k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networks-status"),
     *(RESOURCE_OWNER, RULE_OWNER, TEMPLATE_HASH),
 )
