@@ -20,7 +20,7 @@ COLUMNS = {
     "Container-Runtime*",
     "/api/v1/namespaces": "Name Status Age",
     "/api/v1/configmaps": "Name Data Age",
-    "/api/v1/secrets": "Name Type Data Age",
+    "/api/v1/secrets": "Name Type Data Age",  # pragma: allowlist secret
     "/api/v1/services": "Name Type Cluster-IP External-IP Port(s) Age Selector*",
     "/api/v1/serviceaccounts": "Name Age",
     "/api/v1/events": "Last_Seen Type Reason Object Subobject* Source* Message First_Seen* Count* Name*",
