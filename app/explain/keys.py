@@ -12,7 +12,7 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.options import KNOWN as OPTIONS
 from app.claims.injection.templates import INJECT_TEMPLATE, INJECTED_KINDS
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
-from app.claims.services.model import NETWORK, SELECTOR
+from app.claims.services.model import ASKING, SELECTOR
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests
 from app.explain.model import Finding, Manifest
 from app.explain.spelling import objects_in
@@ -31,7 +31,15 @@ from app.workloads.templates.marks import at, each
 
 _KNOWN = (
     *(NETWORKS, DEFAULT_NETWORK, RESOURCE_NAME, NODE_SELECTOR, RESOURCES_CONTAINER, DPU_OF_HOST, TENANT_LABEL, INJECT),
-    *(INJECT_TEMPLATE, DEVICE_CLASS, CLAIM_TEMPLATE, CLAIM_TEMPLATE_MARK, CLAIM_TEMPLATE_HASH, NETWORK, SELECTOR),
+    *(
+        INJECT_TEMPLATE,
+        DEVICE_CLASS,
+        CLAIM_TEMPLATE,
+        CLAIM_TEMPLATE_MARK,
+        CLAIM_TEMPLATE_HASH,
+        *sorted(ASKING),
+        SELECTOR,
+    ),
     *("k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networks-status"),
     *(RESOURCE_OWNER, RULE_OWNER, TEMPLATE_HASH),
 )

@@ -101,7 +101,8 @@ class Worker:
     async def started(self) -> None:
         """Return when no start is under way."""
         if self._starting is not None:
-            await asyncio.wait({self._starting})
+            # A start that failed while nothing waited for it has no worker to speak of.
+            await asyncio.gather(self._starting, return_exceptions=True)
 
     async def ended(self) -> None:
         """Terminate the process, and return when there is none. One that drains ends at once."""
@@ -119,14 +120,12 @@ class Worker:
         try:
             _ensure_fork_server()
             # In a thread: the process that forks answers when it has imported everything.
-            self._starting = asyncio.ensure_future(asyncio.to_thread(process.start))
+            self._starting = asyncio.ensure_future(asyncio.to_thread(_start, process, sender))
             await asyncio.shield(self._starting)
         except (OSError, EOFError) as error:  # the process that forks was killed meanwhile
             self.process = None
             receiver.close()
             return False, str(error) or "not started"
-        finally:
-            sender.close()
         was_ready = await self._follow(receiver)
         await asyncio.to_thread(process.join)
         multiprocess.mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # the library has no types here
@@ -253,6 +252,17 @@ def _ensure_fork_server() -> None:
             del os.environ[_SAFE_PATH]
 
 
+def _start(process: ForkServerProcess, sender: Connection) -> None:
+    """Start a worker with its end of the pipe, which is its alone from then on.
+
+    Both are done in one thread: a caller that waits no longer must not close what is being handed over.
+    """
+    try:
+        process.start()
+    finally:
+        sender.close()
+
+
 def _worker(serve: Serve, settings: WebhookSettings, listener: socket.socket, reports: Connection) -> None:
     """The body of a worker process."""
     logs.configure(settings.level)
@@ -261,7 +271,9 @@ def _worker(serve: Serve, settings: WebhookSettings, listener: socket.socket, re
             work = serve(settings, listener, spans)
             uvloop.run(until_signal(Manager(work, role="webhook", health=None, report=_Reports(reports)).run))
     except UsageError as error:
-        reports.send(str(error))
+        # A parent that has the mistake from another worker listens no more.
+        with contextlib.suppress(OSError):
+            reports.send(str(error))
         raise SystemExit(2) from error
     except BerthError as error:
         _log.error("worker cannot serve", error=str(error))

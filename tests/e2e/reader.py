@@ -42,6 +42,10 @@ class Reader:
         """Type what a section says; what was printed."""
         return "".join(self.type(block, cluster) for block in commands_of(page, heading))
 
+    def put(self, name: str, text: str) -> None:
+        """A file that the reader has beside the repository's."""
+        (self._shell.directory / name).write_text(text)
+
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, "127.0.0.1").replace(NODE_PORT, self._node_port)
 

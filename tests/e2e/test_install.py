@@ -7,6 +7,7 @@ works says that the chart's RBAC is enough.
 from __future__ import annotations
 
 import base64
+import json
 import threading
 from typing import Any, Self
 
@@ -172,6 +173,48 @@ def test_the_peer_can_be_put_aside_and_taken_back(reader: Reader) -> None:
         wait_until(lambda: is_refused(python, asking))
     finally:
         reader.type(f"kubectl delete mutatingwebhookconfigurations {name}", "tenant2")
+
+
+def the_peers_objects(name: str) -> list[JSON]:
+    """All that the manifests of the peer and its installer make, by their names."""
+    roles = [f"{name}{part}" for part in ("", "-secrets", "-webhook-configs", "-service", "-configmaps")]
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": name}]}}
+    selector = {"matchLabels": {"app": name}}
+    rbac = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
+    account = {"kind": "ServiceAccount", "name": f"{name}-sa", "namespace": "kube-system"}
+    parts: list[tuple[str, str, str, JSON]] = [
+        ("apps/v1", "Deployment", name, {"spec": {"replicas": 0, "selector": selector, "template": template}}),
+        ("v1", "Service", f"{name}-service", {"spec": {"ports": [{"port": 443}]}}),
+        ("policy/v1", "PodDisruptionBudget", f"{name}-pdb", {"spec": {"minAvailable": 1, "selector": selector}}),
+        ("v1", "Secret", name, {}),
+        ("v1", "Secret", f"{name}-sa-secret", {}),
+        ("v1", "ServiceAccount", f"{name}-sa", {}),
+        *(("rbac.authorization.k8s.io/v1", "ClusterRole", role, {"rules": []}) for role in roles),
+        *(
+            (
+                "rbac.authorization.k8s.io/v1",
+                "ClusterRoleBinding",
+                f"{role}-role-binding",
+                {"roleRef": {**rbac, "name": role}, "subjects": [account]},
+            )
+            for role in roles
+        ),
+    ]
+    return [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": object_name, "namespace": "kube-system"}, **body}
+        for version, kind, object_name, body in parts
+    ]
+
+
+def test_nothing_of_the_peer_is_left(reader: Reader) -> None:
+    name = "network-resources-injector"
+    objects = {"apiVersion": "v1", "kind": "List", "items": the_peers_objects(name)}
+    kubectl = reader.kubectl("tenant2")
+    kubectl.run("create", "-f", "-", stdin=json.dumps(objects))
+    kinds = "deployments,services,poddisruptionbudgets,secrets,serviceaccounts,clusterroles,clusterrolebindings"
+    assert kubectl.run("get", kinds, "-n", "kube-system", "-o", "name").count(name) == 16
+    reader.follow("Delete the peer", "tenant2", page=PEER)
+    assert name not in kubectl.run("get", kinds, "-n", "kube-system", "-o", "name")
 
 
 def is_refused(python: PythonClient, body: JSON) -> bool:

@@ -137,7 +137,9 @@ class NetworkCluster:
         """At once, as kubelet confirms it."""
         await self.admin.delete(PODS, name, namespace=self.namespace, grace_period_seconds=0)
 
-    async def claimed_pod(self, name: str, device: str, *ips: str, networks: str = "vlan", **config: str) -> None:
+    async def claimed_pod(
+        self, name: str, device: str, *ips: str, networks: str = "vlan", driver: str = DRIVER, **config: str
+    ) -> None:
         """A Pod with a claim of its own for a device of n1, whose driver has published these addresses.
 
         `config` are the opaque parameters for the driver.
@@ -151,8 +153,8 @@ class NetworkCluster:
         request = {"name": "nic", "exactly": {"deviceClassName": "vf.example.com"}}
         body = RESOURCE_CLAIMS.body({"name": name}, spec={"devices": {"requests": [request]}})
         await self.create(RESOURCE_CLAIMS, body)
-        key = {"driver": DRIVER, "pool": "n1", "device": device}
-        opaque = {"driver": DRIVER, "parameters": {"kind": "VfConfig", **config}}
+        key = {"driver": driver, "pool": "n1", "device": device}
+        opaque = {"driver": driver, "parameters": {"kind": "VfConfig", **config}}
         allocated = {
             "results": [{**key, "request": "nic"}],
             "config": [{"source": "FromClaim", "requests": ["nic"], "opaque": opaque}] if config else [],

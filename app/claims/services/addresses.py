@@ -1,4 +1,7 @@
-"""The addresses that a Pod has on a network: as Multus says, else by the network data of its claims. Pure."""
+"""The addresses that a Pod has on a network: as Multus says, else by the network data of its claims. Pure.
+
+Of a device that the Service names, its driver alone says which they are.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal
 
-from app.claims.model import MOST_IPS, DeviceKey
+from app.claims.model import FIELD_MANAGER, MOST_IPS, DeviceKey
 from app.claims.publishing.model import Attachment
+from app.claims.services.model import NamedDevice
 from app.claims.services.pods import Pod
 from app.claims.stored.claims import Claim, Result
 from app.kube.store import Key
@@ -28,11 +32,13 @@ Reason = Literal[
     "BadAddress",
     "OutsideNetwork",
     "NoSubnets",
+    "NotOfDriver",
 ]
 """Why a Pod is no endpoint: it is on the network of its node, which no attachment changes; its node is not known;
 nothing says what it is attached to; Multus' annotation cannot be read; it is not on the network; it has no address
 there; it has none that an EndpointSlice may have; it has none in the subnets of the attachment, or
-none that may be published; nothing says what these subnets are."""
+none that may be published; nothing says what these subnets are; the network data of the device that the Service names
+is ours, a copy of Multus' annotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,8 @@ class Network:
     """An attachment (NAMESPACE/NAME), its resource ("" without) and all attachments that have this resource.
 
     `attachment` is None where it does not exist. `unconfined`: an administrator lets its addresses be published
-    although nothing says which they are. Addresses in `excluded` are not published in any case.
+    although nothing says which they are. Addresses in `excluded` are not published in any case. With a `device` there
+    is no attachment (`key` is ""): its driver says which addresses it has.
     """
 
     key: str
@@ -49,6 +56,7 @@ class Network:
     attachment: Attachment | None = None
     unconfined: bool = False
     excluded: tuple[Range, ...] = ()
+    device: NamedDevice | None = None
 
     @property
     def has_subnets(self) -> bool:
@@ -57,7 +65,7 @@ class Network:
     def publishes(self, address: Address) -> bool:
         if any(address in one for one in self.excluded):
             return False
-        if self.unconfined and not self.has_subnets:
+        if self.device is not None or (self.unconfined and not self.has_subnets):
             return True
         return self.attachment is not None and self.attachment.includes(address)
 
@@ -79,19 +87,15 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
     """
     if pod.host_network:
         return "HostNetwork"
-    texts = (pod.attached or {}).get(network.key)
-    if texts is None:
-        texts = _by_claims(pod, network, claimed)
-    if texts is None:
-        if pod.odd:
-            return "BadNetworkStatus"
-        return "NoNetworkStatus" if pod.attached is None else "NotAttached"
+    texts = _by_driver(pod, network.device, claimed) if network.device else _texts(pod, network, claimed)
+    if isinstance(texts, str):
+        return texts
     if not texts:
         return "NoAddress"
     found = dict.fromkeys(address for text in texts if (address := _usable(text)) is not None)
     if not found:
         return "BadAddress"
-    if not network.has_subnets and not network.unconfined:
+    if network.device is None and not network.has_subnets and not network.unconfined:
         return "NoSubnets"
     return tuple(islice(filter(network.publishes, found), MOST_IPS)) or "OutsideNetwork"
 
@@ -109,6 +113,47 @@ def _usable(text: str) -> Address | None:
         address = address.ipv4_mapped or address
     odd = address.is_unspecified or address.is_loopback or address.is_link_local or address.is_multicast
     return None if odd else address
+
+
+def _texts(pod: Pod, network: Network, claimed: Claimed) -> tuple[str, ...] | Reason:
+    """What is said of the Pod's addresses on an attachment."""
+    texts = (pod.attached or {}).get(network.key)
+    if texts is None:
+        texts = _by_claims(pod, network, claimed)
+    if texts is not None:
+        return texts
+    if pod.odd:
+        return "BadNetworkStatus"
+    # Multus writes before containers run: of a Pod that is ready it is not going to say more.
+    return "NoNetworkStatus" if pod.attached is None and not pod.ready else "NotAttached"
+
+
+def _by_driver(pod: Pod, device: NamedDevice, claimed: Claimed) -> tuple[str, ...] | Reason:
+    """What drivers say of the devices that the Service names.
+
+    Network data that we have written is a copy of Multus' annotation, and only an attachment says what of it is true.
+    """
+    found: list[str] | None = None
+    copied = False
+    for claim, result in _own_devices(pod, claimed):
+        entry = claim.entries.get(result.device)
+        data = None if entry is None else entry.network_data
+        if entry is None or data is None or not _is_named(device, result, data):
+            continue
+        if FIELD_MANAGER in entry.managers:
+            copied = True
+        else:
+            found = [*(found or ()), *(data.get("ips") or ())]
+    if found is not None:
+        return tuple(found)
+    if copied:
+        return "NotOfDriver"
+    return "NotAttached" if pod.ready else "NoNetworkStatus"
+
+
+def _is_named(device: NamedDevice, result: Result, data: JSON) -> bool:
+    requests = ("", result.request, result.request.partition("/")[0])
+    return device.interface in ("", data.get("interfaceName")) and device.request in requests
 
 
 def _by_claims(pod: Pod, network: Network, claimed: Claimed) -> tuple[str, ...] | None:

@@ -116,7 +116,7 @@ class Caches:
         zones = ((one.node, self.zones.get("", one.node)) for one in pods)
         return Inputs(
             service,
-            self._network(wish.network),
+            self._network(wish),
             pods,
             self.slices_of(service.key),
             {node: zone for node, zone in zones if zone is not None},
@@ -124,7 +124,8 @@ class Caches:
             frozenset(taken),
         )
 
-    def _network(self, network: str) -> Network:
+    def _network(self, wish: Wish) -> Network:
+        network = wish.network
         resource = self.resource_of(network)
         sharing = self.attachments.by_index("resource", resource) if resource else ()
         return Network(
@@ -134,6 +135,7 @@ class Caches:
             self.attachments.get(*_key(network)),
             unconfined=network in self._unconfined,
             excluded=self._excluded,
+            device=wish.device,
         )
 
     def _claimed(self, pods: Iterable[Pod]) -> Claimed:

@@ -10,7 +10,11 @@ from prometheus_client import Counter, Gauge
 from app.claims.services.addresses import Reason
 from app.kube.store import Key
 
-SERVICES = Gauge("claims_services", "Services with the annotation for a network: served, or with a problem", ("state",))
+SERVICES = Gauge(
+    "claims_services",
+    "Services with an annotation for a network: served, or with a problem that an Event tells",
+    ("state",),
+)
 ENDPOINTS = Gauge(
     "claims_service_endpoints", "Endpoints of Services on other networks, by whether they are ready", ("state",)
 )
@@ -34,10 +38,13 @@ def create_series() -> None:
             gauge.labels(state).set(_totals[gauge][state])
 
 
-def served(service: Key, *, ready: int, unready: int, skipped: Count[str]) -> None:
-    """What a Service has now, with the Pods that it selects and that are no endpoints, by reason."""
+def served(service: Key, *, ready: int, unready: int, skipped: Count[str], problem: bool) -> None:
+    """What a Service has now, with the Pods that it selects and that are no endpoints, by reason.
+
+    `problem` is whether an Event says that something of it is wrong.
+    """
     endpoints = Count({"ready": ready, "unready": unready})
-    _set(service, {SERVICES: Count({"served": 1}), ENDPOINTS: endpoints, SKIPPED: skipped})
+    _set(service, {SERVICES: Count({"problem" if problem else "served": 1}), ENDPOINTS: endpoints, SKIPPED: skipped})
 
 
 def has_problem(service: Key) -> None:

@@ -5,17 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from app.claims.format import INTERFACE_NAME, is_well_formed
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.kube.owners import controller_reference
 from app.kube.resources import SERVICES
 from app.kube.selectors import LabelSelector, label_selector_from_text
 from app.kube.store import Key
+from app.text import quoted
 from app.wire import JSON
 
 NETWORK = "berth.dev/network"
 """Annotation on a Service, by its author: the attachment, as [namespace/]name, on which Pods have its endpoints.
 
 The controller network-services keeps EndpointSlices for such a Service, which has no selector of its own.
+"""
+INTERFACE = "berth.dev/interface"
+"""Annotation on a Service, by its author: the interface, as drivers name it in ResourceClaims, that has its endpoints.
+
+In place of berth.dev/network, for drivers that move devices into Pods without Multus.
+"""
+REQUEST = "berth.dev/request"
+"""Annotation on a Service, by its author: the request of ResourceClaims whose devices have its endpoints.
+
+In place of berth.dev/network; beside berth.dev/interface, devices have to fit both.
 """
 SELECTOR = "berth.dev/selector"
 """Annotation on a Service, by its author: a label selector, as for kubectl -l, of the Pods that are its endpoints."""
@@ -27,6 +39,9 @@ OURS = "berth"
 """The value of the second on EndpointSlices that this controller keeps."""
 MOST_ENDPOINTS = 100
 """Endpoints in a slice, as the default of kube-controller-manager (--max-endpoints-per-slice)."""
+
+ASKING = frozenset({NETWORK, INTERFACE, REQUEST})
+"""A Service with one of these annotations asks for endpoints on another network."""
 
 AddressType = Literal["IPv4", "IPv6"]
 
@@ -48,11 +63,29 @@ class Problem(NamedTuple):
     refused: bool
 
 
+class NamedDevice(NamedTuple):
+    """Devices by the interface in their network data, and by the request for them; "" is any."""
+
+    interface: str
+    request: str
+
+    def __str__(self) -> str:
+        words = [
+            f"interface {self.interface}" if self.interface else "",
+            f"request {self.request}" * bool(self.request),
+        ]
+        return " of ".join(filter(None, words))
+
+
 class Wish(NamedTuple):
-    """Endpoints of these Pods on this network; `network` is NAMESPACE/NAME of the attachment."""
+    """Endpoints of these Pods on this network; `network` is NAMESPACE/NAME of the attachment.
+
+    With a `device` there is no attachment: `network` is "".
+    """
 
     network: str
     pods: LabelSelector
+    device: NamedDevice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +121,42 @@ def read_wish(namespace: str, annotations: JSON, spec: JSON) -> Wish | Problem:
     if spec.get("type") == "ExternalName":
         text = "spec.type: a Service of type ExternalName has no endpoints: use ClusterIP"
         return Problem("TypeNotAllowed", text, refused=True)
-    try:
-        network = _network(annotations[NETWORK].strip(), namespace)
-    except ValueError as error:
-        return _unreadable(NETWORK, "BadNetwork", f"{error}; want [namespace/]name of a NetworkAttachmentDefinition")
+    place = _place(namespace, annotations)
+    if isinstance(place, Problem):
+        return place
     selector = annotations.get(SELECTOR, "")
     if not selector.strip():
         wrong = "is empty" if SELECTOR in annotations else "is missing"
         return _unreadable(SELECTOR, "BadSelector", f"{wrong}; want a label selector such as app=x")
     try:
-        return Wish(network, label_selector_from_text(selector))
+        return Wish(place[0], label_selector_from_text(selector), place[1])
     except ValueError as error:
         return _unreadable(SELECTOR, "BadSelector", str(error))
+
+
+def _place(namespace: str, annotations: JSON) -> tuple[str, NamedDevice | None] | Problem:
+    """The attachment, or the device in its place."""
+    if NETWORK not in annotations:
+        return _device(annotations)
+    if other := next((name for name in (INTERFACE, REQUEST) if name in annotations), ""):
+        return _unreadable(other, "BadDevice", f"stands beside {NETWORK}; want one of them")
+    try:
+        return _network(annotations[NETWORK].strip(), namespace), None
+    except ValueError as error:
+        return _unreadable(NETWORK, "BadNetwork", f"{error}; want [namespace/]name of a NetworkAttachmentDefinition")
+
+
+def _device(annotations: JSON) -> tuple[str, NamedDevice] | Problem:
+    interface, request = (annotations.get(name, "").strip() for name in (INTERFACE, REQUEST))
+    if INTERFACE in annotations and not (interface and is_well_formed(INTERFACE_NAME, interface)):
+        wrong = f"{quoted(interface)} names no interface"
+        return _unreadable(INTERFACE, "BadDevice", f"{wrong}; want a name such as eth1, of at most 15 bytes")
+    try:
+        for name in request.split("/", 1) if REQUEST in annotations else ():
+            check_dns_label(name)
+    except ValueError as error:
+        return _unreadable(REQUEST, "BadDevice", f"{error}; want the name of a request in ResourceClaims")
+    return "", NamedDevice(interface, request)
 
 
 def _network(text: str, namespace: str) -> str:

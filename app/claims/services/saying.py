@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.claims.services.addresses import Reason
-from app.claims.services.model import NETWORK, Problem, Service, Wish
+from app.claims.services.model import INTERFACE, NETWORK, REQUEST, Problem, Service, Wish
 from app.claims.services.planning import Plan
 from app.kube.events import EventRecorder, Regarding
 from app.kube.resources import SERVICES
@@ -24,24 +24,31 @@ class Saying:
     def of_problem(self, service: Service, problem: Problem) -> None:
         self._say(service, {problem.reason: problem.message})
 
-    def of_plan(self, service: Service, wish: Wish, plan: Plan, *, there: bool, refused: str = "") -> None:
-        """`there` is whether the attachment exists; `refused` is what the API server says of a slice of the plan."""
+    def of_plan(self, service: Service, wish: Wish, plan: Plan, *, there: bool, refused: str = "") -> list[str]:
+        """The reasons of what is wrong now.
+
+        `there` is whether the attachment exists, if the Service names one; `refused` is what the API server says of a
+        slice of the plan.
+        """
         found = {"EndpointSliceRefused": refused} if refused else {}
         if not there:
             wrong = f"there is no NetworkAttachmentDefinition {wish.network}"
             found["AttachmentNotFound"] = f"metadata.annotations[{NETWORK}]: {wrong}; want [namespace/]name of one"
         if named := _named(plan, "NotAttached"):
-            text = f"Pods that the Service selects are not on network {wish.network}: {named}"
-            found["PodsNotAttached"] = f"{text}; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
+            found["PodsNotAttached"] = _not_attached(wish, named)
+        if named := _named(plan, "NotOfDriver"):
+            text = f"the network data of {wish.device} is a copy of the network status of Pods: {named}"
+            fix = f"name the attachment by annotation {NETWORK}, which says which addresses are of the network"
+            found["NetworkDataNotOfDriver"] = f"{text}; {fix}"
         if named := _named(plan, "OutsideNetwork"):
-            text = f"the network status of Pods has addresses outside the subnets of network {wish.network}: {named}"
-            found["AddressesOutsideNetwork"] = f"{text}; correct the IPAM of the attachment, or who writes the status"
+            found["AddressesOutsideNetwork"] = _outside(wish, named)
         if there and (named := _named(plan, "NoSubnets")):
             text = f"no subnets are known of network {wish.network}, so no address of Pods is published: {named}"
             fix = "give the attachment an IPAM of host-local, whereabouts or static with subnets"
             option = "or an administrator names it in --unconfined-networks of the controller"
             found["SubnetsUnknown"] = f"{text}; {fix}, {option} (claims.unconfinedNetworks of the chart)"
         self._say(service, found)
+        return list(found)
 
     def forget(self, service: Key) -> None:
         self._said.pop(service, None)
@@ -57,6 +64,23 @@ class Saying:
             self._said[service.key] = now
         else:
             self.forget(service.key)
+
+
+def _not_attached(wish: Wish, named: str) -> str:
+    if wish.device is not None:
+        text = f"no device of Pods that the Service selects is {wish.device}: {named}"
+        return f"{text}; want the interfaceName or the request of a device in the status of their ResourceClaims"
+    text = f"Pods that the Service selects are not on network {wish.network}: {named}"
+    text += f"; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
+    return f"{text}, or name the device that a driver has moved into them by {INTERFACE} or {REQUEST}"
+
+
+def _outside(wish: Wish, named: str) -> str:
+    if wish.device is not None:
+        text = f"all addresses of {wish.device} are in the ranges that an administrator excludes: {named}"
+        return f"{text}; correct the IPAM of the driver, or --excluded-ranges of the controller"
+    text = f"the network status of Pods has addresses outside the subnets of network {wish.network}: {named}"
+    return f"{text}; correct the IPAM of the attachment, or who writes the status"
 
 
 def _named(plan: Plan, reason: Reason) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 
 from app.claims.services.model import (
+    ASKING,
     HEADLESS,
     MANAGED_BY,
-    NETWORK,
     OURS,
     SERVICE_NAME,
     AddressType,
@@ -27,7 +27,7 @@ def stored_service(obj: JSON) -> Service | None:
     """None for a Service that asks for no network."""
     metadata, spec = obj["metadata"], obj.get("spec") or {}
     annotations = metadata.get("annotations") or {}
-    if NETWORK not in annotations:
+    if ASKING.isdisjoint(annotations):
         return None
     key = key_of(obj)
     read = read_wish(key[0], annotations, spec)

@@ -37,13 +37,13 @@ class ServiceSync:
             await self._refuse(service, service.problem)
         else:
             plan = plan_service(self._caches.inputs(service, service.wish, taken=self._taken.get(key, ())))
-            skipped = Counter[str](reason for _, reason in plan.skipped)
-            metrics.served(key, ready=plan.ready, unready=plan.unready, skipped=skipped)
-            there, refused = self._caches.attached(service.wish.network), ""
+            there, refused = bool(service.wish.device) or self._caches.attached(service.wish.network), ""
             try:
                 refused = await self._write(service, plan)
             finally:
-                self._saying.of_plan(service, service.wish, plan, there=there, refused=refused)
+                said = self._saying.of_plan(service, service.wish, plan, there=there, refused=refused)
+                skipped = Counter[str](reason for _, reason in plan.skipped)
+                metrics.served(key, ready=plan.ready, unready=plan.unready, skipped=skipped, problem=bool(said))
             if refused:
                 raise Terminal(refused)
         return Done()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from typing import Any
 
 import pytest
@@ -19,13 +18,14 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
+from tests.e2e.pages import commands_of
 from tests.support.appwrappers import CONFIG, NAMESPACE, SYSTEM, AppWrapperCluster, pod
-from tests.support.paths import ROOT
 
 JSON = dict[str, Any]
 OPERATOR, NAME = "appwrapper-system", "appwrapper-controller-manager"
-PAGE = (ROOT / "docs" / "migrate-from-appwrapper.md").read_text()
-COMMANDS = re.findall(r"^ {7}(kubectl .+)$", PAGE, re.MULTILINE)
+PAGE = "docs/migrate-from-appwrapper.md"
+BLOCKS = [*commands_of(PAGE, "Stop the operator"), commands_of(PAGE, "Take over")[0]]
+"""All before Berth is installed."""
 
 
 async def the_operator(cluster: AppWrapperCluster) -> None:
@@ -81,9 +81,8 @@ async def test_taking_over_touches_nothing_that_runs(cluster: AppWrapperCluster)
     await what_it_runs(cluster)
     await the_operator(cluster)
     before, pod_before = cluster.object(APP_WRAPPERS, "taken"), cluster.uid("p")
-    assert len(COMMANDS) == 5
-    for command in COMMANDS:
-        await typed(cluster, command)
+    for block in BLOCKS:
+        await typed(cluster, block)
     deployments: Resource = DEPLOYMENTS
     assert [one["spec"]["replicas"] for one in cluster.stored(deployments, OPERATOR)] == [0]
     assert cluster.stored(MUTATING_WEBHOOKS) == cluster.stored(VALIDATING_WEBHOOKS) == []

@@ -12,6 +12,7 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import ENDPOINT_SLICES, EVENTS, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
 from app.permissions import permissions_of
+from tests.support.counting import Counted
 from tests.support.network_services import SLICE_LABEL, NetworkCluster
 from tests.support.rbac import allow
 from tests.support.running import at_work
@@ -19,6 +20,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 USER = "network-services"
+STATUS = "k8s.v1.cni.cncf.io/network-status"
 
 
 @pytest.fixture
@@ -413,3 +415,42 @@ async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:
         client.before = None
         await cluster.set_ready("p1", ready=False)
         await cluster.shows("db", _192_168_1_1=False)
+
+
+async def test_devices_that_drivers_move_into_pods_without_multus(cluster: NetworkCluster) -> None:
+    """Named by interface or request, of any driver; a Service on an attachment says what would help."""
+    await cluster.service("db", network=None)
+    await cluster.service("web", network=None, selector="app=x")
+    await cluster.service("vlan")
+    await cluster.annotate("db", interface="net1")
+    await cluster.annotate("web", request="nic", interface="net2")
+    await cluster.claimed_pod("p1", "eth1", "203.0.113.1/24", networks="", driver="dra.net")
+    await cluster.claimed_pod("p2", "eth2", "203.0.113.2/24", networks="", driver="nic.example.com")
+    async with cluster.controller():
+        await cluster.shows("db", _203_0_113_1=True, _203_0_113_2=True)
+        message = await cluster.says("web", "PodsNotAttached")
+        assert "interface net2 of request nic: p1, p2; want the interfaceName" in message
+        message = await cluster.says("vlan", "PodsNotAttached")
+        assert (
+            "name the device that a driver has moved into them by berth.dev/interface or berth.dev/request" in message
+        )
+        await cluster.annotate("web", interface=None)
+        await cluster.shows("web", _203_0_113_1=True, _203_0_113_2=True)
+        await cluster.annotate("web", network="vlan")
+        assert "stands beside berth.dev/network" in await cluster.says("web", "BadDevice")
+        await cluster.remove_pod("p2")
+        await cluster.shows("db", _203_0_113_1=True)
+
+
+async def test_a_service_that_an_event_tells_of_is_counted(cluster: NetworkCluster) -> None:
+    await cluster.service("lost", network="missing")
+    await cluster.service("db")
+    await cluster.pod("p1", "192.168.1.1")
+    states = Counted("claims_services", "state")
+    async with cluster.controller():
+        await cluster.says("lost", "AttachmentNotFound")
+        await cluster.shows("db", _192_168_1_1=True)
+        await eventually(states, lambda found: found == {"served": 1, "problem": 1})
+        await cluster.patch(PODS, "p1", {"metadata": {"annotations": {STATUS: cluster.status_of("8.8.8.8")}}})
+        await cluster.says("db", "AddressesOutsideNetwork")
+        await eventually(states, lambda found: found == {"problem": 2})

@@ -176,3 +176,22 @@ def test_conditions_that_are_null_in_an_update_take_those_of_another_manager(ser
     applied = apply_devices(served, namespace, [{**DEVICE, "conditions": [CONDITION]}], "publisher")
     assert first(applied) == {**DEVICE, "data": {"a": 1}, "conditions": [CONDITION]}
     assert owned(applied, "driver") == {**KEYS, "f:conditions": {}, "f:data": {}}
+
+
+@pytest.mark.parametrize("conditions", [{"conditions": None}, {"conditions": []}, {}])
+def test_what_a_manager_gives_up_goes_from_a_list_that_another_holds_empty(
+    served: Any, namespace: str, conditions: JSON
+) -> None:
+    """As a driver in Go writes its entry: `conditions: null` is its own then, and nothing in it."""
+    create_claim(served, namespace)
+    allocate(served, namespace)
+    claim = served.request("GET", claim_path(namespace, "claim")).body
+    claim["status"]["devices"] = [{**DEVICE, "data": {"a": 1}, **conditions}]
+    path = claim_path(namespace, "claim", status=True)
+    assert served.request("PUT", f"{path}?fieldManager=driver", claim).status == 200
+    assert apply_devices(served, namespace, [{**DEVICE, "conditions": [CONDITION]}], "other").status == 200
+    answer = apply_devices(served, namespace, None, "other")
+    assert answer.status == 200, answer.body
+    (entry,) = answer.body["status"]["devices"]
+    assert not entry.get("conditions")
+    assert entry["data"] == {"a": 1}

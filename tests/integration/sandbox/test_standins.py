@@ -246,46 +246,6 @@ async def test_a_deleted_pod_goes_when_its_finalizers_are_gone(client: KubeClien
     await until(client, PODS, "p", absent, "default")
 
 
-async def test_dependents_go_with_their_last_owner(client: KubeClient) -> None:
-    owners = [await client.create(CONFIG_MAPS, configmap(name), namespace="default") for name in ("one", "two")]
-    await client.create(CONFIG_MAPS, configmap("child", *owners), namespace="default")
-    child = await client.get(CONFIG_MAPS, "child", namespace="default")
-    await client.create(
-        CONFIG_MAPS, configmap("grandchild", {**child, "apiVersion": "v1", "kind": "ConfigMap"}), namespace="default"
-    )
-    await client.delete(CONFIG_MAPS, "one", namespace="default")
-    one_owner = lambda c: c and len(c["metadata"]["ownerReferences"]) == 1  # noqa: E731
-    await until(client, CONFIG_MAPS, "child", one_owner, "default")
-    await client.delete(CONFIG_MAPS, "two", namespace="default")
-    await until(client, CONFIG_MAPS, "child", absent, "default")
-    await until(client, CONFIG_MAPS, "grandchild", absent, "default")
-
-
-async def test_an_owner_that_never_was_takes_its_dependents_along(client: KubeClient) -> None:
-    ghost = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ghost", "uid": "0-0"}}
-    stranger = {"apiVersion": "nobody.example.com/v1", "kind": "Unknown", "metadata": {"name": "x", "uid": "1-1"}}
-    await client.create(CONFIG_MAPS, configmap("kept", stranger), namespace="default")
-    await client.create(CONFIG_MAPS, configmap("orphan", ghost), namespace="default")
-    await until(client, CONFIG_MAPS, "orphan", absent, "default")
-    assert await client.get(CONFIG_MAPS, "kept", namespace="default")
-
-
-async def test_an_owner_in_the_foreground_waits_for_its_dependents(client: KubeClient) -> None:
-    owner = await client.create(CONFIG_MAPS, configmap("owner", finalizers=["foregroundDeletion"]), namespace="default")
-    child = configmap("child", {**owner, "apiVersion": "v1", "kind": "ConfigMap"}, finalizers=["example.com/hold"])
-    child["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = True
-    await client.create(CONFIG_MAPS, child, namespace="default")
-    await client.delete(CONFIG_MAPS, "owner", namespace="default")
-    await until(client, CONFIG_MAPS, "child", lambda c: c and c["metadata"].get("deletionTimestamp"), "default")
-    assert (await client.get(CONFIG_MAPS, "owner", namespace="default"))["metadata"]["finalizers"] == [
-        "foregroundDeletion"
-    ]
-    await client.patch(
-        CONFIG_MAPS, "child", {"metadata": {"finalizers": None}}, patch_type="merge", namespace="default"
-    )
-    await until(client, CONFIG_MAPS, "owner", absent, "default")
-
-
 async def test_custom_resources_are_collected_too(client: KubeClient) -> None:
     things = Resource("x.example.com", "v1", "things", "Thing")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

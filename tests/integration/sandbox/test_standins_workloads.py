@@ -10,10 +10,13 @@ import pytest
 import pytest_asyncio
 
 from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import NodeSpec
+from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
-from app.kube.client import KubeClient, Propagation
+from app.kube.client import KubeClient
+from app.kube.reflector import Reflector
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
 from tests.support.running import running
@@ -200,6 +203,28 @@ async def test_a_pod_that_somebody_deletes_is_a_failure_of_its_job(client: KubeC
     assert {c["type"]: c["reason"] for c in found["status"]["conditions"]}["Failed"] == "BackoffLimitExceeded"
 
 
+async def test_a_pod_that_no_watch_has_told_of_counts_once(tmp_path: Path) -> None:
+    """The watch of Pods is as late as it can be: it does not run. Nothing is made in place of the Pod."""
+    path = tmp_path / "kubeconfig"
+    async with Cluster() as cluster:
+        path.write_text(cluster.kubeconfig())
+        async with await connect(kubeconfig=str(path)) as client:
+            watched = Watched(client)
+            runner = JobRunner(client, watched)
+            async with (
+                running(Reflector(client, JOBS, watched.store(JOBS)).run()),
+                running(runner.controller.run()),
+            ):
+                await client.create(JOBS, sleeping(["sleep", "inf"], backoffLimit=0), namespace=HERE)
+                (pod,) = await eventually(listed(client, PODS), lambda pods: len(pods) == 1)
+                await client.delete(PODS, pod["metadata"]["name"], namespace=HERE, grace_period_seconds=0)
+                body = {"metadata": {"labels": {"look": "again"}}}
+                await client.patch(JOBS, "j", body, patch_type="merge", namespace=HERE)
+                found = await eventually(get(client, JOBS, "j"), finished("Failed"))
+                assert found["status"]["failed"] == 1
+                assert not await listed(client, PODS)()
+
+
 async def test_a_job_goes_with_its_pods_after_its_time(client: KubeClient) -> None:
     body = sleeping(["sleep", "inf"], activeDeadlineSeconds=1, ttlSecondsAfterFinished=0)
     made = await client.create(JOBS, body, namespace=HERE)
@@ -233,41 +258,6 @@ async def test_a_stateful_set_keeps_its_pods_by_name(client: KubeClient) -> None
     (pod,) = await listed(client, PODS)()
     assert (pod["metadata"]["name"], pod["spec"]["containers"][0]["image"]) == ("s-0", "busybox:2")
     await client.delete(STATEFUL_SETS, "s", namespace=HERE)
-    await eventually(listed(client, PODS), lambda pods: not pods)
-
-
-async def deleted_job(client: KubeClient, policy: Propagation | None) -> list[JSON]:
-    """The Pods that are left of a running Job that was deleted; they are Pods without an owner."""
-    await client.create(JOBS, sleeping(["sleep", "inf"], parallelism=2), namespace=HERE)
-    await eventually(get(client, JOBS, "j"), lambda one: (one.get("status") or {}).get("ready") == 2)
-    await client.delete(JOBS, "j", namespace=HERE, propagation_policy=policy)
-    await eventually(listed(client, JOBS), lambda jobs: not jobs)
-    return await eventually(
-        listed(client, PODS), lambda pods: not any(one["metadata"].get("ownerReferences") for one in pods)
-    )
-
-
-@pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_dependents_go_with_a_deleted_job(client: KubeClient, policy: Propagation) -> None:
-    assert not await deleted_job(client, policy)
-
-
-@pytest.mark.parametrize("policy", ["Orphan", None])
-async def test_dependents_are_left_by_a_deleted_job(client: KubeClient, policy: Propagation | None) -> None:
-    """Also where nothing is said: the default of batch/v1, which kubectl overrides."""
-    pods = await deleted_job(client, policy)
-    assert [one["status"]["phase"] for one in pods] == ["Running"] * 2
-    assert not any(one["metadata"].get("deletionTimestamp") for one in pods)
-
-
-@pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_dependents_of_dependents_go_too(client: KubeClient, policy: Propagation) -> None:
-    await client.create(DEPLOYMENTS, deployment(), namespace=HERE)
-    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
-    await client.delete(DEPLOYMENTS, "d", namespace=HERE, propagation_policy=policy)
-    await eventually(listed(client, DEPLOYMENTS), lambda found: not found)
-    if policy == "Foreground":
-        assert not await listed(client, REPLICA_SETS)()
     await eventually(listed(client, PODS), lambda pods: not pods)
 
 

@@ -14,6 +14,7 @@ from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Attachment
 from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network, addresses_of
+from app.claims.services.model import NamedDevice
 from app.claims.services.pods import Pod, stored_pod
 from app.claims.stored.claims import stored_claim
 from app.claims.stored.slices import Attributes, Slice
@@ -262,3 +263,56 @@ def test_the_newest_complete_generation_of_a_pool(slices: list[Slice], found: di
     pools = Pools(slices)
     known = {name: pools.find(DEVICE._replace(device=name)) for name in ("vf0", "vf1")}
     assert {name: one.attributes.resource_name for name, one in known.items() if one is not None} == found
+
+
+def of_device(interface: str = "", request: str = "", **more: Any) -> Network:
+    return Network("", device=NamedDevice(interface, request), **more)
+
+
+def moved(*ips: str, interface: str = "eth1", manager: str = "dranet", **more: Any) -> Claimed:
+    """A device that a driver has moved into the Pod, with the network data that this field manager has written."""
+    status = {
+        "allocation": {"devices": {"results": [{**KEY, "request": "nic/first", **more}]}},
+        "reservedFor": [{"resource": "pods", "name": "pod", "uid": "pod"}],
+        "devices": [{**KEY, "networkData": {"interfaceName": interface, "ips": list(ips)}}],
+    }
+    entry = json.dumps(KEY, separators=(",", ":"))
+    fields = {"f:status": {"f:devices": {f"k:{entry}": {"f:networkData": {"f:ips": {}, "f:interfaceName": {}}}}}}
+    managed = [{"manager": manager, "operation": "Apply", "subresource": "status", "fieldsV1": fields}]
+    metadata = {"namespace": "ns", "name": "c", "uid": "c", "managedFields": managed}
+    return Claimed({("ns", "c"): stored_claim({"metadata": metadata, "status": status})})
+
+
+@pytest.mark.parametrize(
+    ("network", "data", "found"),
+    [
+        (of_device("eth1"), moved("10.0.0.9/24", "fd00::9/64"), ["10.0.0.9", "fd00::9"]),
+        (of_device(request="nic"), moved("10.0.0.9/24"), ["10.0.0.9"]),
+        (of_device(request="nic/first"), moved("10.0.0.9/24"), ["10.0.0.9"]),
+        (of_device("eth1", "nic"), moved("10.0.0.9/24"), ["10.0.0.9"]),
+        (of_device("eth1"), moved("8.8.8.8/32"), ["8.8.8.8"]),
+        (of_device("eth1"), moved("10.0.0.9/24", manager=""), ["10.0.0.9"]),
+        (of_device("eth1"), moved("10.0.0.9/24", manager="berth-claims"), "NotOfDriver"),
+        (of_device("eth2"), moved("10.0.0.9/24", manager="berth-claims"), "NoNetworkStatus"),
+        (of_device("eth2"), moved("10.0.0.9/24"), "NoNetworkStatus"),
+        (of_device(request="gpu"), moved("10.0.0.9/24"), "NoNetworkStatus"),
+        (of_device("eth1", "gpu"), moved("10.0.0.9/24"), "NoNetworkStatus"),
+        (of_device(request="nic/second"), moved("10.0.0.9/24"), "NoNetworkStatus"),
+        (of_device("eth1"), moved(), "NoAddress"),
+        (of_device("eth1"), moved("127.0.0.1/8", "fe80::1/64"), "BadAddress"),
+        (of_device("eth1"), moved("10.0.0.9/24", adminAccess=True), "NoNetworkStatus"),
+        (of_device("eth1", excluded=(ip_network("10.0.0.0/8"),)), moved("10.0.0.9/24"), "OutsideNetwork"),
+        (of_device("eth1"), Claimed(), "NoNetworkStatus"),
+    ],
+)
+def test_what_a_driver_says_of_the_device_that_a_service_names(network: Network, data: Claimed, found: object) -> None:
+    """Whatever the driver is, and without an attachment; our own copies of Multus' annotation are not taken."""
+    made = addresses_of(pod(claim=True), network, data)
+    assert (made if isinstance(made, str) else names(made)) == found
+
+
+def test_a_pod_that_is_ready_is_on_no_network_that_nothing_names() -> None:
+    """Else a Service would wait, and say nothing, for a network status that never comes."""
+    ready = replace(pod(claim=True), ready=True)
+    for network in (NETWORK, of_device("eth2")):
+        assert addresses_of(ready, network, moved("10.0.0.9/24")) == "NotAttached"

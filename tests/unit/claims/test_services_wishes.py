@@ -12,8 +12,15 @@ from app.claims.services.stored import stored_service
 JSON = dict[str, Any]
 
 
-def service(network: str | None = "vlan", selector: str | None = "app=x", **spec: Any) -> JSON:
+def service(
+    network: str | None = "vlan",
+    selector: str | None = "app=x",
+    interface: str | None = None,
+    request: str | None = None,
+    **spec: Any,
+) -> JSON:
     said = {"berth.dev/network": network, "berth.dev/selector": selector}
+    said |= {"berth.dev/interface": interface, "berth.dev/request": request}
     annotations = {key: value for key, value in said.items() if value is not None}
     metadata = {"namespace": "ns", "name": "db", "uid": "u", "annotations": annotations}
     return {"metadata": metadata, "spec": {"clusterIP": "None", **spec}}
@@ -39,6 +46,22 @@ def test_networks(text: str, network: str) -> None:
     assert found.wish.network == network
 
 
+@pytest.mark.parametrize(
+    ("more", "device"),
+    [
+        ({"interface": "eth1"}, ("eth1", "")),
+        ({"interface": " net1.5 "}, ("net1.5", "")),
+        ({"request": "nic"}, ("", "nic")),
+        ({"request": "nic/fast", "interface": "eth1"}, ("eth1", "nic/fast")),
+    ],
+)
+def test_devices_in_place_of_a_network(more: JSON, device: tuple[str, str]) -> None:
+    found = stored_service(service(None, **more))
+    assert found is not None
+    assert found.wish is not None
+    assert (found.wish.network, found.wish.device) == ("", device)
+
+
 def test_a_service_without_the_annotation_is_not_kept() -> None:
     assert stored_service(service(None)) is None
 
@@ -50,6 +73,21 @@ def test_a_service_without_the_annotation_is_not_kept() -> None:
         ({"network": "/vlan"}, "BadNetwork", "metadata.annotations[berth.dev/network]: an empty name"),
         ({"network": "a/b/c"}, "BadNetwork", "metadata.annotations[berth.dev/network]: 'a/b' is not a valid name"),
         ({"network": "Vlan"}, "BadNetwork", "want [namespace/]name of a NetworkAttachmentDefinition"),
+        (
+            {"interface": "eth1"},
+            "BadDevice",
+            "[berth.dev/interface]: stands beside berth.dev/network; want one of them",
+        ),
+        (
+            {"network": None, "interface": ""},
+            "BadDevice",
+            "[berth.dev/interface]: '' names no interface; want a name such",
+        ),
+        ({"network": None, "interface": "a/b"}, "BadDevice", "'a/b' names no interface; want a name such as eth1"),
+        ({"network": None, "interface": "x" * 16}, "BadDevice", "names no interface; want a name such as eth1"),
+        ({"network": None, "request": "NIC"}, "BadDevice", "[berth.dev/request]: 'NIC' is not a valid name"),
+        ({"network": None, "request": "nic/"}, "BadDevice", "[berth.dev/request]: an empty name is not allowed"),
+        ({"network": None, "request": "a/b/c"}, "BadDevice", "want the name of a request in ResourceClaims"),
         ({"selector": None}, "BadSelector", "[berth.dev/selector]: is missing; want a label selector such as app=x"),
         ({"selector": " "}, "BadSelector", "[berth.dev/selector]: is empty; want a label selector such as app=x"),
         ({"selector": "app=x y"}, "BadSelector", "'app=x y' is not a requirement: use key=value"),

@@ -127,6 +127,61 @@ def test_init_containers_are_done_and_sidecars_end_with_their_pod() -> None:
     assert (side["ready"], side["state"]["terminated"]["exitCode"]) == (False, 0)
 
 
+def inits(obj: JSON) -> list[str]:
+    """The state of each init container in one word."""
+    return [next(iter(one["state"])) for one in obj["status"]["initContainerStatuses"]]
+
+
+def initializing(*commands: list[str], policy: str = "Always") -> JSON:
+    listed = [{"name": f"i{number}", "command": command} for number, command in enumerate(commands)]
+    return pod(["nginx"], policy=policy, initContainers=listed)
+
+
+def test_init_containers_run_one_after_another() -> None:
+    begun = at(initializing(["sleep", "5"], ["sleep", "3"]), 0)
+    assert (begun["status"]["phase"], inits(begun), due(begun)) == ("Pending", ["running", "waiting"], 6)
+    assert first(begun)["state"] == {"waiting": {"reason": "PodInitializing"}}
+    assert said(begun)["Initialized"] == ("False", "ContainersNotInitialized")
+    assert said(begun)["Ready"] == ("False", "ContainersNotReady")
+    assert is_reported(begun, at(begun, 5)["status"])
+    second = at(begun, 6)
+    assert (inits(second), due(second)) == (["terminated", "running"], 10)
+    running = at(second, 10)
+    assert (running["status"]["phase"], inits(running)) == ("Running", ["terminated"] * 2)
+    assert (said(running)["Initialized"], said(running)["Ready"]) == (("True", None), ("True", None))
+    assert is_reported(running, at(running, 10_000)["status"])
+
+
+def test_an_init_container_without_an_end_holds_its_pod() -> None:
+    stuck = at(at(initializing(["sleep", "INF"]), 0), 10_000)
+    assert (stuck["status"]["phase"], inits(stuck), due(stuck)) == ("Pending", ["running"], None)
+
+
+@pytest.mark.parametrize("policy", ["Always", "OnFailure"])
+def test_an_init_container_that_fails_is_tried_again(policy: str) -> None:
+    failed = at(at(initializing(["false"], policy=policy), 0), 0)
+    assert (failed["status"]["phase"], inits(failed)) == ("Pending", ["terminated"])
+    waiting = at(at(at(failed, 0), 0), 0)
+    assert (inits(waiting), due(waiting)) == (["waiting"], 11)
+    (status,) = waiting["status"]["initContainerStatuses"]
+    assert (status["state"]["waiting"]["reason"], status["restartCount"]) == ("CrashLoopBackOff", 1)
+
+
+def test_an_init_container_that_fails_fails_a_pod_that_is_not_restarted() -> None:
+    failed = at(at(initializing(["false"], ["true"], policy="Never"), 0), 0)
+    assert (failed["status"]["phase"], inits(failed), due(failed)) == ("Failed", ["terminated", "waiting"], None)
+    assert said(failed)["Ready"] == ("False", "PodFailed")
+
+
+def test_a_sidecar_lets_the_next_begin_and_is_started_again() -> None:
+    sidecar = {"name": "side", "restartPolicy": "Always", "command": ["sleep", "1"]}
+    begun = at(pod(["nginx"], initContainers=[sidecar, {"name": "i", "command": ["sleep", "9"]}]), 0)
+    assert (begun["status"]["phase"], inits(begun), due(begun)) == ("Pending", ["running", "running"], 2)
+    again = at(at(begun, 2), 2)
+    assert again["status"]["initContainerStatuses"][0]["restartCount"] == 1
+    assert at(again, 10)["status"]["phase"] == "Running"
+
+
 def test_conditions_of_others_are_left_alone() -> None:
     gate = {"conditionType": "example.com/gate"}
     running = at(pod([], readinessGates=[gate]), 0)

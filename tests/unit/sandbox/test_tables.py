@@ -121,7 +121,7 @@ def test_node_columns() -> None:
         ("Secret", {"type": "Opaque", "data": {"a": "1"}}, ["n", "Opaque", 1, "2m"]),
         ("ServiceAccount", {}, ["n", "2m"]),
         ("Lease", {"spec": {"holderIdentity": "me"}}, ["n", "me", "2m"]),
-        ("CustomResourceDefinition", {}, ["n", CREATED]),
+        ("CustomResourceDefinition", {}, ["n", "", "", CREATED, "", "", "", False]),
         ("MutatingWebhookConfiguration", {"webhooks": [{}, {}]}, ["n", 2, "2m"]),
         ("Anything", {}, ["n", "2m"]),
         ("RoleBinding", {"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "User", "name": "w"}, {"kind": "ServiceAccount", "name": "s", "namespace": "ns"}]},

@@ -14,7 +14,7 @@ from app.devtools.sandbox.kinds.devicechecks import (
 )
 from app.devtools.sandbox.kinds.quotafaults import check_quota
 from app.devtools.sandbox.webhooks.registration import check_configuration
-from app.kinds.fielderrors import FieldError
+from app.kinds.fielderrors import Field, FieldError
 from app.kinds.name_syntax import check_metadata
 from app.kinds.validation import check_pod, check_pod_spec, check_pod_update
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 _LABEL_NAMES = frozenset({"Namespace", "Service"})
-_TEMPLATED = frozenset({"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job"})
+_ENDING = frozenset({"Job", "CronJob"})
+_TEMPLATED = _ENDING | {"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"}
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 _FREE_FINALIZERS = frozenset({"apiextensions.k8s.io", "coordination.k8s.io", "admissionregistration.k8s.io"})
 _VERSION_REQUIRED = frozenset({
@@ -122,14 +123,39 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
 
 
 def _check_template(resource: ApiResource, obj: JSON) -> list[FieldError]:
-    spec = obj["spec"]
-    errors: list[FieldError] = []
-    if resource.kind != "Job":
-        selector = spec.get("selector")
-        labels = spec["template"]["metadata"].get("labels") or {}
+    """The Pods that a workload makes: their spec, the restart policy of the kind, the selector that finds them."""
+    spec = Field(obj["spec"], "spec")
+    if resource.kind == "CronJob":
+        spec = spec.below("jobTemplate").below("spec")
+    template = spec.below("template")
+    runs_to_its_end = resource.kind in _ENDING
+    if not runs_to_its_end:
+        selector = spec.value.get("selector")
+        labels = template.below("metadata").value.get("labels") or {}
         if not selector:
-            errors.append(FieldError("spec.selector", "Required"))
+            spec.fault("selector", "Required")
         elif any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
             text = "`selector` does not match template `labels`"
-            errors.append(FieldError("spec.template.metadata.labels", "Invalid", text, labels))
-    return errors + check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+            template.below("metadata").fault("labels", "Invalid", text, labels)
+    else:
+        _check_counts(spec)
+    pod = template.below("spec")
+    pod.errors += check_pod_spec(pod.value, pod.path)
+    if not runs_to_its_end:
+        pod.one_of("restartPolicy", ("Always",))
+        if "activeDeadlineSeconds" in pod.value:
+            kind = "ReplicaSet" if resource.kind == "Deployment" else resource.kind
+            pod.fault("activeDeadlineSeconds", "Forbidden", f"activeDeadlineSeconds in {kind} is not Supported")
+    elif pod.text("restartPolicy") in ("", "Always"):
+        pod.fault("restartPolicy", "Required", 'valid values: "OnFailure", "Never"')
+    else:
+        pod.one_of("restartPolicy", ("OnFailure", "Never"))
+    return spec.errors
+
+
+def _check_counts(job: Field) -> None:
+    """The numbers of a Job's spec, and how its Pods are counted."""
+    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+        job.number(field, 0, "must be greater than or equal to 0")
+    job.one_of("completionMode", ("NonIndexed", "Indexed"), optional=True)
+    job.one_of("podReplacementPolicy", ("Failed", "TerminatingOrFailed"), optional=True)

@@ -91,7 +91,7 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             obj["status"] = {"phase": "Active"}
         case "CustomResourceDefinition":
             begin_crd(obj)
-        case "Service" | "Job":
+        case "Service" | "Job" | "PersistentVolumeClaim":
             _allot(obj)
 
 
@@ -99,8 +99,10 @@ def _allot(obj: JSON) -> None:
     """What the server gives an object that its author has not named."""
     if obj["kind"] == "Job":
         _label_pods(obj)
-    else:
+    elif obj["kind"] == "Service":
         _allocate_address(obj["spec"])
+    else:
+        obj["status"] = {"phase": "Pending"}
 
 
 def _label_pods(job: JSON) -> None:

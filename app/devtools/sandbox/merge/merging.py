@@ -72,7 +72,7 @@ def prune_released(value: Any, last: Fields, held: Fields, branch: Branch, *, ro
             holder = held.get(name)
             if holder is None and not (root and name == "f:metadata"):
                 del kept[field]
-            elif node and (holder is None or holder):
+            elif node:  # also below a list or map that a manager holds as such, and nothing in it
                 kept[field] = prune_released(kept[field], node, holder or {}, branch.child(field), root=False)
         return kept
     if isinstance(value, list) and rule is not None and rule.keys is not None:

@@ -9,12 +9,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from app.devtools.sandbox.printing.devicecolumns import claim_state, slice_addresses, slice_ports
+from app.devtools.sandbox.printing.capacitycolumns import (
+    budget_bound,
+    quota_cells,
+    volume_capacity,
+    volume_class,
+    volume_modes,
+    volume_phase,
+)
+from app.devtools.sandbox.printing.devicecolumns import claim_state, endpoint_addresses, slice_addresses, slice_ports
 from app.devtools.sandbox.printing.durations import UNKNOWN, age, human_duration, parse_time
 from app.devtools.sandbox.printing.podcolumns import pod_ips, pod_ready, pod_restarts, pod_status, readiness_gates
+from app.devtools.sandbox.printing.workloadcolumns import (
+    NONE,
+    container_cells,
+    job_completions,
+    job_duration,
+    job_status,
+    last_schedule,
+    revision_owner,
+    shown_labels,
+    shown_selector,
+    template_of,
+)
 from app.wire import JSON
 
-NONE = "<none>"
 _Read = Callable[[JSON, float], Any]
 
 
@@ -62,20 +81,8 @@ def _count(*path: str) -> _Read:
     return lambda obj, _: len(_get(obj, *path, default=()))
 
 
-def _labels(labels: JSON) -> str:
-    return ",".join(f"{name}={value}" for name, value in sorted(labels.items())) or NONE
-
-
 def _selector(obj: JSON, _: float) -> str:
-    selector = _get(obj, "spec", "selector", default={})
-    terms = [f"{name}={value}" for name, value in sorted(selector.get("matchLabels", {}).items())]
-    for term in selector.get("matchExpressions", []):
-        values = f" ({','.join(term.get('values', []))})" if term.get("values") else ""
-        sign = {"Exists": "", "DoesNotExist": "!"}.get(term["operator"])
-        terms.append(
-            f"{sign}{term['key']}" if sign is not None else f"{term['key']} {term['operator'].lower()}{values}"
-        )
-    return ",".join(terms) or NONE
+    return shown_selector(_get(obj, "spec", "selector", default={}))
 
 
 def _node_status(obj: JSON, _: float) -> str:
@@ -143,9 +150,17 @@ def _deployment_ready(obj: JSON, _: float) -> str:
 
 
 def _containers(field: str) -> _Read:
-    return lambda obj, _: ",".join(
-        c.get(field, "") for c in _get(obj, "spec", "template", "spec", "containers", default=[])
-    )
+    return lambda obj, _: container_cells(obj, field)
+
+
+def _versions(definition: JSON, _: float) -> str:
+    versions = [version for version in _get(definition, "spec", "versions", default=[]) if version.get("served")]
+    return ",".join(sorted(f"{one['name']}{'(storage)' if one.get('storage') else ''}" for one in versions))
+
+
+def _is_established(definition: JSON, _: float) -> bool:
+    conditions = _get(definition, "status", "conditions", default=[])
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def _last_seen(obj: JSON, now: float) -> str:
@@ -178,6 +193,14 @@ def _event_source(obj: JSON, _: float) -> str:
 
 def _number(name: str, read: _Read, priority: int = 0) -> Column:
     return Column(name, read, type="integer", priority=priority)
+
+
+def _truth(name: str, read: _Read, priority: int = 0) -> Column:
+    return Column(name, read, type="boolean", priority=priority)
+
+
+def _age(obj: JSON, now: float) -> str:
+    return age(_get(obj, "metadata", "creationTimestamp"), now=now)
 
 
 _DEPLOYMENT = [
@@ -216,7 +239,7 @@ BUILT_IN: dict[str, list[Column]] = {
     "Node": [
         Column("Status", _node_status),
         Column("Roles", _node_roles),
-        Column("Age", lambda obj, now: age(_get(obj, "metadata", "creationTimestamp"), now=now)),
+        Column("Age", _age),
         Column("Version", _info("kubeletVersion", "")),
         Column("Internal-IP", _address("InternalIP"), priority=1),
         Column("External-IP", _address("ExternalIP"), priority=1),
@@ -235,14 +258,86 @@ BUILT_IN: dict[str, list[Column]] = {
         Column("Cluster-IP", _or_none("spec", "clusterIP")),
         Column("External-IP", _external_ip),
         Column("Port(s)", _service_ports),
-        Column("Selector", lambda obj, _: _labels(_get(obj, "spec", "selector", default={})), priority=1),
+        Column("Selector", lambda obj, _: shown_labels(_get(obj, "spec", "selector", default={})), priority=1),
     ],
     "ServiceAccount": [],
     "Deployment": _DEPLOYMENT,
     "ReplicaSet": _REPLICA_SET,
     "StatefulSet": [Column("Ready", _deployment_ready), *_DEPLOYMENT[3:5]],
+    "DaemonSet": [
+        _number("Desired", _at("status", "desiredNumberScheduled", default=0)),
+        _number("Current", _at("status", "currentNumberScheduled", default=0)),
+        _number("Ready", _at("status", "numberReady", default=0)),
+        _number("Up-to-date", _at("status", "updatedNumberScheduled", default=0)),
+        _number("Available", _at("status", "numberAvailable", default=0)),
+        Column("Node Selector", lambda obj, _: shown_labels(template_of(obj).get("nodeSelector") or {})),
+        *_DEPLOYMENT[3:],
+    ],
+    "ControllerRevision": [
+        Column("Controller", revision_owner),
+        Column("Revision", _at("revision", default=0)),
+    ],
+    "Job": [
+        Column("Status", job_status),
+        Column("Completions", job_completions),
+        Column("Duration", job_duration),
+        *_DEPLOYMENT[3:],
+    ],
+    "CronJob": [
+        Column("Schedule", _at("spec", "schedule")),
+        Column("Timezone", _or_none("spec", "timeZone")),
+        _truth("Suspend", lambda obj, _: str(_get(obj, "spec", "suspend", default=False))),
+        _number("Active", _count("status", "active")),
+        Column("Last Schedule", last_schedule),
+        *_DEPLOYMENT[3:5],
+        Column(
+            "Selector",
+            lambda obj, _: shown_selector(_get(obj, "spec", "jobTemplate", "spec", "selector", default={})),
+            priority=1,
+        ),
+    ],
+    "Endpoints": [Column("Endpoints", endpoint_addresses)],
+    "ResourceQuota": [
+        Column("Request", quota_cells(limits=False)),
+        Column("Limit", quota_cells(limits=True)),
+    ],
+    "PersistentVolumeClaim": [
+        Column("Status", volume_phase),
+        Column("Volume", _at("spec", "volumeName")),
+        Column("Capacity", volume_capacity),
+        Column("Access Modes", volume_modes),
+        Column("StorageClass", volume_class),
+        Column("VolumeAttributesClass", _at("spec", "volumeAttributesClassName", default="<unset>")),
+        Column("VolumeMode", _at("spec", "volumeMode", default="<unset>"), priority=1),
+    ],
+    "PodDisruptionBudget": [
+        Column("Min Available", budget_bound("minAvailable")),
+        Column("Max Unavailable", budget_bound("maxUnavailable")),
+        _number("Allowed Disruptions", _at("status", "disruptionsAllowed", default=0)),
+    ],
+    "NetworkPolicy": [
+        Column("Pod-Selector", lambda obj, _: shown_selector(_get(obj, "spec", "podSelector", default={})))
+    ],
+    "PriorityClass": [
+        _number("Value", _at("value", default=0)),
+        _truth("Global-Default", _at("globalDefault", default=False)),
+        Column("Age", _age),
+        Column("PreemptionPolicy", _at("preemptionPolicy")),
+    ],
     "Lease": [Column("Holder", _at("spec", "holderIdentity"))],
-    "CustomResourceDefinition": _CREATED_AT,
+    "CustomResourceDefinition": [
+        Column("Scope", _at("spec", "scope")),
+        Column("Versions", _versions),
+        *_CREATED_AT,
+        Column("Group", _at("spec", "group"), priority=1),
+        Column("Kind", _at("spec", "names", "kind"), priority=1),
+        Column(
+            "ShortNames",
+            lambda obj, _: ",".join(_get(obj, "spec", "names", "shortNames", default=[])),
+            priority=1,
+        ),
+        _truth("Established", _is_established, priority=1),
+    ],
     "MutatingWebhookConfiguration": _WEBHOOKS,
     "ValidatingWebhookConfiguration": _WEBHOOKS,
     "ResourceClaim": [Column("State", claim_state)],

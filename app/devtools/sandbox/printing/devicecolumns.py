@@ -30,6 +30,24 @@ def slice_addresses(endpoint_slice: JSON, _: float) -> str:
     return _first([address for endpoint in endpoints for address in endpoint.get("addresses") or []])
 
 
-def _first(texts: list[str]) -> str:
+def endpoint_addresses(endpoints: JSON, _: float) -> str:
+    """The first addresses of Endpoints, each with each port of its subset."""
+    subsets = endpoints.get("subsets") or []
+    if not subsets:
+        return "<none>"
+    texts = [
+        address["ip"] if port is None else f"{_host(address['ip'])}:{port['port']}"
+        for subset in subsets
+        for port in subset.get("ports") or [None]
+        for address in subset.get("addresses") or []
+    ]
+    return _first(texts, empty="")
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _first(texts: list[str], *, empty: str = _UNSET) -> str:
     more = f" + {len(texts) - _MOST} more..." if len(texts) > _MOST else ""
-    return ",".join(texts[:_MOST]) + more or _UNSET
+    return ",".join(texts[:_MOST]) + more or empty

@@ -1,7 +1,7 @@
 """What the command of a container would do: how long it runs, and with which code it ends. Pure.
 
 Understood are `sleep`, `true`, `false` and `echo`, also with a path, and in `sh -c` or `bash -c` sequences of them with
-`;`, `&&` and `||`, and `exit`. Whatever else a container has to run runs on.
+`;`, `&&` and `||`, and `exit`. Whatever else a container has to run is not known.
 """
 
 from __future__ import annotations
@@ -10,13 +10,21 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 
 from app.wire import JSON
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
-_ENDLESS = frozenset({"inf", "infinity"})
+_DURATION = re.compile(
+    r"""\s*[+]?(?:(?P<hex>0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?\d+)?)
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)
+    |inf(?:inity)?)(?P<unit>[smhd]?)""",
+    re.VERBOSE | re.ASCII | re.IGNORECASE,
+)
+"""What strtod of C reads, with a unit."""
+_LONGEST = 2.0**31
+"""Seconds; a run that takes longer is one without an end, for no clock of ours reaches so far."""
 _OPERATOR = re.compile(r"[;&|\n()<>]+")
 _SKIPS = {"&&": False, "||": True}
 """Operators, with whether the command after them is skipped where the one before has succeeded."""
@@ -26,14 +34,18 @@ _USAGE = 1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command that ends by itself, after `seconds` and with `code`."""
+    """A command that is known: it ends by itself after `seconds` and with `code`, or never (infinity)."""
 
     seconds: float
     code: int
 
+    @property
+    def ends(self) -> bool:
+        return isfinite(self.seconds)
+
 
 def run_of(container: JSON) -> Run | None:
-    """What the container does; None where it runs on: an unknown command, an image's own, `sleep inf`.
+    """What the container does; None where that is not known: another command, or an image's own.
 
     Arguments follow the command. Without a command they are taken for one, as images without an entry point do.
     """
@@ -54,7 +66,7 @@ def _script(text: str) -> Run | None:
         if run is None:
             return None
         seconds, code = seconds + run.seconds, run.code
-        if ends:
+        if ends or not run.ends:
             break
     return Run(seconds, code)
 
@@ -98,12 +110,31 @@ def _simple(words: Sequence[str]) -> Run | None:
 
 
 def _sleep(times: Sequence[str]) -> Run | None:
-    if _ENDLESS & set(times) or any(set(one) & set("$`") for one in times):  # also of a variable
+    """As coreutils have it: the sum of all times, and a fault of any of them before the first is slept."""
+    if any(set(time) & set("$`") for time in times):  # of a variable
         return None
-    found = [one for one in map(_DURATION.fullmatch, times) if one]
-    if not found or len(found) < len(times):
+    if times[:1] in (["--help"], ["--version"]):
+        return Run(0, 0)
+    seconds = [_seconds(time) for time in times if time != "--"]
+    read = [length for length in seconds if length is not None]
+    if not read or len(read) < len(seconds):
         return Run(0, _USAGE)
-    return Run(sum(float(one[1]) * _UNITS[one[2]] for one in found), 0)
+    return Run(length if (length := sum(read)) <= _LONGEST else inf, 0)
+
+
+def _seconds(text: str) -> float | None:
+    """A time as `sleep` reads it, with its unit in lower case; None of what it refuses."""
+    duration = _DURATION.fullmatch(text)
+    if duration is None or duration["unit"] not in _UNITS:
+        return None
+    if duration["hex"]:
+        try:
+            length = float.fromhex(duration["hex"])
+        except OverflowError:
+            length = inf
+    else:
+        length = float(duration["number"] or inf)
+    return length * _UNITS[duration["unit"]]
 
 
 def _name(word: str) -> str:

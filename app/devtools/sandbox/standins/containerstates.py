@@ -14,6 +14,7 @@ from app.wire import JSON
 
 _FIRST_BACKOFF, _MOST_BACKOFF = 10, 300
 _ROUNDED = 1
+_INITIALIZING = "PodInitializing"
 
 
 def restarts(policy: str, code: int) -> bool:
@@ -61,6 +62,16 @@ def last_end(status: JSON) -> JSON | None:
     state: JSON = status.get("state") or {}
     found: JSON | None = (status.get("lastState") or {}).get("terminated") if "waiting" in state else None
     return state.get("terminated") or found
+
+
+def waiting(container: JSON) -> JSON:
+    """The status of a container that begins when the init containers before it are done."""
+    return _status(container, {"waiting": {"reason": _INITIALIZING}}, running=False)
+
+
+def is_waiting(status: JSON) -> bool:
+    """Whether the container has not begun yet."""
+    return bool(((status.get("state") or {}).get("waiting") or {}).get("reason") == _INITIALIZING)
 
 
 def stopped(container: JSON, before: JSON | None, now: datetime) -> JSON:

@@ -38,9 +38,9 @@ def pod_of(resource: Resource, owner: JSON) -> JSON:
     return PODS.body(metadata, spec=template["spec"])
 
 
-async def create_pod(client: KubeClient, owner: JSON, pod: JSON) -> None:
-    """Raises ApiError where it is refused, by a webhook for instance."""
-    await client.create(PODS, pod, namespace=owner["metadata"]["namespace"])
+async def create_pod(client: KubeClient, owner: JSON, pod: JSON) -> JSON:
+    """The Pod as it was made. Raises ApiError where it is refused, by a webhook for instance."""
+    return await client.create(PODS, pod, namespace=owner["metadata"]["namespace"])
 
 
 def reference(resource: Resource, owner: JSON) -> JSON:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from app.devtools.sandbox.standins.ownership import Graph, Item, Owner
 from app.errors import ApiError
-from app.kube.client import KubeClient
+from app.kube.client import KubeClient, Propagation
 from app.kube.controller import Controller, Done, RequeueAfter, Result, by_namespace
 from app.kube.resources import Resource
 from app.kube.store import Key
@@ -83,7 +83,19 @@ class GarbageCollector:
             if dangling:
                 await self._drop_owners(resource, item, dangling)
             return
-        await self._client.delete(resource, item.name, namespace=item.namespace or None, uid=item.uid)
+        policy = self._policy(item, waits=any(state == "waiting" for _, state in states))
+        # Without a policy, an API server leaves the Pods of a Job.
+        await self._client.delete(
+            resource, item.name, namespace=item.namespace or None, uid=item.uid, propagation_policy=policy
+        )
+
+    def _policy(self, item: Item, *, waits: bool) -> Propagation:
+        """What becomes of the dependents of an object that is collected: they go before it if an owner waits for it."""
+        if waits and any(self._graph.dependents(item.uid)):
+            return "Foreground"
+        if ORPHAN in item.finalizers:
+            return "Orphan"
+        return "Foreground" if FOREGROUND in item.finalizers else "Background"
 
     async def _state(self, item: Item, owner: Owner) -> OwnerState:
         found = self._graph.find(owner.uid)
