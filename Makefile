@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+WARM   := $(VENV)/.collected
 PROTOS := app/tenancy/proto app/rmd/proto
 CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 
@@ -23,10 +24,17 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 	@echo "==> Ready: $$($(BIN)/berth --version), $$($(BIN)/python --version)"
 
+# In a fresh clone each worker would rewrite the assertions of all tests, all of them at the same time.
+$(WARM): $(READY)
+	@echo "==> Compiling the tests (once)"
+	@# What cannot be collected is reported by the run itself.
+	@$(BIN)/python -m pytest --collect-only > $(VENV)/collected.log 2>&1 || true
+	@touch $@
+
 demo: $(READY) ## Start a sandbox and play the examples, step by step
 	@$(BIN)/berth demo
 
-test: $(READY) ## Run all tests
+test: $(WARM) ## Run all tests
 	@echo "==> Tests (some minutes on two cores)"
 	@# Many tests wait for processes, so two workers more than cores. In the order of the files: the few long ones come first.
 	@$(BIN)/python -m pytest -n $$(( $(CORES) + 2 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)

@@ -20,6 +20,8 @@ _SLOWEST = 10
 # A slow machine is no fault of what is tested.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")
+# What is imported and collected stays, so a collection of garbage meanwhile finds none.
+gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,6 +60,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_finish() -> None:
+    gc.enable()
     # What has been imported stays: `_no_leftovers` need not look at it after each test.
     gc.collect()
     gc.freeze()

@@ -56,7 +56,7 @@ def _changed(chosen: random.Random, base: JSON) -> tuple[JSON, list[str]]:
         except (KeyError, IndexError, TypeError, AttributeError):
             continue  # another growth has taken its place
         said.append(f"{growth} {size}")
-    obj = grown(obj, found[0], 0) if obj is base else obj
+    obj = copy.deepcopy(grown(obj, found[0], 0) if obj is base else obj)
     for _ in range(chosen.choice([0, 0, 1, 1, 2, 3])):
         said.append(_put(chosen, obj))
     return obj, said

@@ -225,9 +225,17 @@ def own(pod: ClaimPod, claim: Claim) -> bool:
 
 
 @FEW
-@given(inputs=inputs())
-def test_each_device_of_an_exclusive_claim_is_published_or_has_a_reason(inputs: Inputs) -> None:
+@given(inputs=inputs(), data=st.data())
+def test_what_is_promised_for_all_inputs(inputs: Inputs, data: st.DataObject) -> None:
+    """One test, since to make the inputs costs more than all that is asked of them."""
     planned = plan_pod(inputs)
+    assert_each_device_of_an_exclusive_claim_is_published_or_has_a_reason(inputs, planned)
+    assert_no_interface_is_published_twice(planned)
+    assert_what_is_published_passes_the_rules_of_the_api(planned)
+    assert_the_order_of_claims_slices_and_results_does_not_matter(inputs, planned, data)
+
+
+def assert_each_device_of_an_exclusive_claim_is_published_or_has_a_reason(inputs: Inputs, planned: Planned) -> None:
     reasons = Counter((one.claim, one.device) for one in planned.unpublished)
     assert set(reasons.values()) <= {1}
     for claim in inputs.claims:
@@ -245,34 +253,28 @@ def test_each_device_of_an_exclusive_claim_is_published_or_has_a_reason(inputs: 
             assert published == {device for device in devices if (claim.key, device) not in reasons}
 
 
-@FEW
-@given(inputs=inputs())
-def test_no_interface_is_published_twice(inputs: Inputs) -> None:
-    names = Counter(
-        one.interface for found in plan_pod(inputs).data.values() for one in found.values() if one.interface
-    )
+def assert_no_interface_is_published_twice(planned: Planned) -> None:
+    names = Counter(one.interface for one in published(planned) if one.interface)
     assert set(names.values()) <= {1}
 
 
-@FEW
-@given(inputs=inputs(), data=st.data())
-def test_the_order_of_claims_slices_and_results_does_not_matter(inputs: Inputs, data: st.DataObject) -> None:
+def assert_the_order_of_claims_slices_and_results_does_not_matter(
+    inputs: Inputs, first: Planned, data: st.DataObject
+) -> None:
     turned = Inputs(
         inputs.pod,
         tuple(data.draw(st.permutations(inputs.claims))),
         tuple(data.draw(st.permutations(inputs.slices))),
         dict(reversed(list(inputs.attachments.items()))),
     )
-    first, second = plan_pod(inputs), plan_pod(turned)
+    second = plan_pod(turned)
     assert first == second
     assert [list(one) for one in first.data.values()] == [list(one) for one in second.data.values()]
 
 
-@FEW
-@given(inputs=inputs())
-def test_what_is_published_passes_the_rules_of_the_api(inputs: Inputs) -> None:
+def assert_what_is_published_passes_the_rules_of_the_api(planned: Planned) -> None:
     """The validation of networkData in resource.k8s.io/v1."""
-    for one in published(plan_pod(inputs)):
+    for one in published(planned):
         body = one.body()
         assert body
         assert encode_json(body)
