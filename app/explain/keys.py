@@ -12,7 +12,7 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.options import KNOWN as OPTIONS
 from app.claims.injection.templates import INJECT_TEMPLATE, INJECTED_KINDS
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
-from app.claims.services.model import ASKING, SELECTOR
+from app.claims.services.model import ASKING, NETWORK, SELECTOR
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests
 from app.explain.model import Finding, Manifest
 from app.explain.spelling import objects_in
@@ -52,7 +52,7 @@ _PLACES = {
     DPU_OF_HOST: Place((PODS.kind,)),
     INJECT_TEMPLATE: Place(INJECTED_KINDS, EITHER),
     CLAIM_TEMPLATE_MARK: Place((DEVICE_CLASSES.kind, RESOURCE_CLAIM_TEMPLATES.kind), EITHER),
-    **dict.fromkeys((NETWORK, SELECTOR), Place((SERVICES.kind,))),
+    **dict.fromkeys((*ASKING, SELECTOR), Place((SERVICES.kind,))),
     **dict.fromkeys(OPTIONS, Place((APP_WRAPPERS.kind,))),
 }
 _OF_SERVICES = "k8s.v1.cni.cncf.io/service-network"
