@@ -33,9 +33,9 @@ _SCALARS: dict[str, tuple[str, str, Any]] = {
 """The scalars by their letter: the type in Go, what an author has to write, what null means in a list or a map."""
 _BITS = {"i": 31, "l": 63, "x": 31}
 _BASE64_LETTER = re.compile(r"[A-Za-z0-9+/]")
-_BASE64_GROUP = re.compile(r"[A-Za-z0-9+/]{4}")
+_BASE64_GROUPS = re.compile(r"(?:[A-Za-z0-9+/]{4})*")
 _BASE64_PADDED = re.compile(r"[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)")
-_BASE64 = re.compile(rf"(?:{_BASE64_GROUP.pattern})*(?:{_BASE64_PADDED.pattern})?")
+_BASE64 = re.compile(rf"{_BASE64_GROUPS.pattern}(?:{_BASE64_PADDED.pattern})?")
 _FOUND = {"object": "an object", "array": "a list", "string": "a string", "bool": "a bool", "number": "a number"}
 _DIGITS, _ZONE = r"\d\d", ("Z07:00", r"Z|[+-]\d\d:\d\d")
 _TO_SECONDS = (
@@ -195,9 +195,8 @@ def _go_type(shape: Shape) -> str:
 
 def _first_fault(text: str) -> int:
     """Where the server's decoder gives up: at the wrong letter, or at a group that is cut short."""
-    at = 0
-    while _BASE64_GROUP.match(text, at):
-        at += 4
+    groups = _BASE64_GROUPS.match(text)
+    at = groups.end() if groups else 0
     if _BASE64_PADDED.match(text, at):
         return at + 4
     rest = text[at : at + 4]

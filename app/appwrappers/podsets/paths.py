@@ -14,6 +14,8 @@ from app.numbers import whole
 from app.wire import JSON
 
 _ROOT = "template"
+MOST_PATH = 1024
+"""Characters of a path; those of known kinds have less than 80."""
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
 
 
@@ -24,6 +26,8 @@ class PathError(ValueError):
 @lru_cache(maxsize=1024)
 def steps(path: str) -> tuple[str | int, ...]:
     """The fields and indices after the first element. Raises PathError."""
+    if len(path) > MOST_PATH:
+        raise PathError(f"want at most {MOST_PATH} characters, got {len(path)}")
     if not path.startswith(_ROOT):
         raise PathError(f"the first element must be '{_ROOT}', as in template.spec.template")
     found: list[str | int] = []

@@ -164,6 +164,10 @@ def test_what_is_right_is_let_through(components: list[JSON]) -> None:
             wrapped(other(template={"spec": CONTAINERS}), {"path": "template.spec.template", "replicas": -1}),
             f"{AT}.podSets[0].replicas: want an integer that is 0 or more, got '-1'",
         ),
+        (
+            wrapped(other(spec={}), {"path": f"template{'.a' * 600}"}),
+            f"{AT}.podSets[0].path: path does not refer to a v1.PodSpecTemplate: want at most 1024 characters, got 1208",
+        ),
         *(
             (
                 wrapped(pod(), {"path": "template", "annotations": annotations}),
