@@ -49,7 +49,7 @@ conformance: $(READY) ## Run the tests that state what an API server does on a r
 	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" || { echo "Error: KUBEBUILDER_ASSETS is not a directory with etcd and kube-apiserver" >&2; exit 1; }
 	@$(BIN)/python -m pytest tests -m conformance $(PYTEST_ARGS)
 
-peers: $(READY) ## Have Kueue's own code say what it makes of our cases (needs Go; PEERS_ARGS=--check compares)
+peers: $(READY) ## Have the code of Kueue, Multus, kubectl and Kubernetes answer our cases (needs Go; PEERS_ARGS=--check compares)
 	@$(BIN)/python -m tests.peers $(PEERS_ARGS)
 
 fuzz: $(READY) ## Send reviews of every kind at their worst, and 100,000 random ones (FUZZ_ARGS="--inputs N --seed N")

@@ -1,54 +1,105 @@
-"""Has Kueue's own code say what it makes of `tests.support.kueue_cases`, and keeps that for the tests without Go.
+"""Has peers' own code answer, and keeps that for the tests without Go. `--check` compares it with what is kept.
 
-`--check` compares it with what is kept. Exit status: 0 the same or written, 1 another, 2 Go or its modules
-cannot be had.
+Exit status: 0 the same or written, 1 another, 2 Go or its modules cannot be had.
 """
-
-# ruff: noqa: T201  a program
 
 from __future__ import annotations
 
+import argparse
+import copy
 import json
+import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 from app.wire import JSON
-from tests.support.kueue_cases import ANSWERS, OBJECTS, PAIRS, pod_sets_of_object
+from tests.peers import ANSWERS, FOLDER
+from tests.support.kueue_cases import OBJECTS, PAIRS, pod_sets_of_object
+from tests.support.multus_inputs import cases
 
-FOLDER = Path(__file__).parent / "kueue"
 _VERSION = re.compile(r"^\t(\S*(?:kueue|jobset|kuberay\S*|training-operator|k8s\.io/api)) (v\S+)$", re.MULTILINE)
 
 
-def answers() -> JSON:
-    """What the program says, with the versions of the code that it has. Raises CalledProcessError."""
+def _kueue() -> str:
     pairs = {name: [pod_sets_of_object(obj)[0] for obj in pair] for name, pair in PAIRS.items()}
-    said: JSON = json.loads(_go("run", "-mod=readonly", ".", given=json.dumps({"objects": OBJECTS, "pairs": pairs})))
-    return {"versions": dict(_VERSION.findall((FOLDER / "go.mod").read_text())), **said}
+    answers: JSON = json.loads(_go("kueue", "run", ".", given=json.dumps({"objects": OBJECTS, "pairs": pairs})))
+    versions = dict(_VERSION.findall((FOLDER / "kueue" / "go.mod").read_text()))
+    return json.dumps({"versions": versions, **answers}, indent=1, sort_keys=True) + "\n"
 
 
-def _go(*arguments: str, given: str = "") -> str:
-    ended = subprocess.run(["go", *arguments], cwd=FOLDER, input=given, text=True, stdout=subprocess.PIPE, check=True)
-    return ended.stdout
+def _multus() -> str:
+    return _go("multus", "run", ".", given="".join(f"{json.dumps(case)}\n" for case in cases()))
+
+
+def _kubectl() -> str:
+    return _readings("kubectl", lambda reading: reading["text"])
+
+
+def _pod_requests() -> str:
+    return _readings("pod-requests", _stored)
+
+
+def _readings(peer: str, given: Callable[[JSON], object]) -> str:
+    """The kept file with what the peer makes of its cases now: a line for each reading."""
+    content = json.loads(ANSWERS[peer].read_text())
+    readings = content.pop("readings")
+    answers = json.loads(_go(peer, "run", ".", given=json.dumps([given(reading) for reading in readings])))
+    lines = ",\n".join(
+        f" {json.dumps({**reading, **answer})}" for reading, answer in zip(readings, answers, strict=True)
+    )
+    return f'{json.dumps(content)[:-1]}, "readings": [\n{lines}\n]}}\n'
+
+
+def _stored(reading: JSON) -> JSON:
+    """The spec as the API server of the kept file stored it."""
+    spec: JSON = copy.deepcopy(reading["given"])
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        resources = container.get("resources", {})
+        if "limits" in resources:
+            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+    return {**spec, "resources": reading["resources"]}
+
+
+PEERS: Mapping[str, Callable[[], str]] = {
+    "kubectl": _kubectl,
+    "kueue": _kueue,
+    "multus": _multus,
+    "pod-requests": _pod_requests,
+}
+"""What writes the file of each."""
+
+
+def _go(peer: str, *arguments: str, given: str = "") -> str:
+    """What the program prints. Raises OSError, CalledProcessError."""
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly"}
+    command = ["go", *arguments]
+    ended = subprocess.run(
+        command, cwd=FOLDER / peer, env=environment, input=given.encode(), stdout=subprocess.PIPE, check=True
+    )
+    return ended.stdout.decode()
 
 
 def main(arguments: list[str]) -> int:
-    try:
-        _go("list", "-mod=readonly", "-deps", ".")
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"the modules of Kueue's code cannot be had: {error}", file=sys.stderr)
-        return 2
-    found = answers()
-    if "--check" not in arguments:
-        ANSWERS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-        return 0
-    if found == json.loads(ANSWERS.read_text()):
-        return 0
-    print(
-        f"{ANSWERS}: that code says something else: python -m tests.peers, and look at the difference", file=sys.stderr
-    )
-    return 1
+    parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare with what is kept, write nothing")
+    parser.add_argument("peers", nargs="*", metavar="NAME", help=f"of {', '.join(PEERS)} (default: all)")
+    options = parser.parse_args(arguments)
+    other = 0
+    for peer in options.peers or PEERS:
+        try:
+            _go(peer, "list", "-deps", ".")
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.stderr.write(f"{peer}: the modules of its code cannot be had: {error}\n")
+            return 2
+        answers = PEERS[peer]()
+        if not options.check:
+            ANSWERS[peer].write_text(answers)
+        elif answers != ANSWERS[peer].read_text():
+            sys.stderr.write(f"{ANSWERS[peer]}: that code answers otherwise: run python -m tests.peers {peer}\n")
+            other = 1
+    return other
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@ Each case is one row: a field that quota, topology, flavors, provisioning reques
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from app.appwrappers.kueue.templates import pod_sets
 from app.appwrappers.sizes import component_status
 from app.wire import JSON
 
-ANSWERS = Path(__file__).parents[1] / "unit/appwrappers/goldens/kueue.json"
 KUEUE = "kueue.x-k8s.io/"
 CONTAINER: JSON = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1"}}}
 REQUIRED, PREFERRED = f"{KUEUE}podset-required-topology", f"{KUEUE}podset-preferred-topology"

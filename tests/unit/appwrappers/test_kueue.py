@@ -19,10 +19,10 @@ from app.kinds.requests import Amounts, added, amounts_of, pod_requests
 from app.kinds.shapes import decode_builtin
 from app.kube.quantity import canonical
 from app.wire import JSON
-from tests.peers.__main__ import FOLDER
-from tests.support.kueue_cases import ANSWERS, OBJECTS, PAIRS, TEMPLATES, pod_sets_of_object
+from tests.peers import ANSWERS, FOLDER
+from tests.support.kueue_cases import OBJECTS, PAIRS, TEMPLATES, pod_sets_of_object
 
-KUEUE: JSON = json.loads(ANSWERS.read_text())
+KUEUE: JSON = json.loads(ANSWERS["kueue"].read_text())
 MADE: dict[str, JSON] = {name: said for name, said in KUEUE["objects"].items() if "error" not in said}
 REFUSED: dict[str, str] = {name: said["error"] for name, said in KUEUE["objects"].items() if "error" in said}
 OVERHEADS: dict[str, JSON] = {"kata": {"cpu": "250m", "memory": "64Mi"}, "plain": {}}
@@ -33,7 +33,7 @@ ELSEWHERE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec
 def test_each_case_has_an_answer_of_the_versions_that_are_named() -> None:
     assert KUEUE["objects"].keys() == OBJECTS.keys()
     assert KUEUE["pairs"].keys() == PAIRS.keys()
-    modules = (FOLDER / "go.mod").read_text()
+    modules = (FOLDER / "kueue" / "go.mod").read_text()
     assert all(f"\t{module} {version}\n" in modules for module, version in KUEUE["versions"].items())
     assert "sigs.k8s.io/kueue" in KUEUE["versions"]
 

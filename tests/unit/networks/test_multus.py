@@ -1,4 +1,4 @@
-"""Selections as Multus reads them: its own code has answered a thousand values (`tests/support/multus`)."""
+"""Selections as Multus reads them: its own code has answered a thousand values (`tests/peers/multus`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from app.errors import Denied
 from app.networks import selection
 from app.networks.interfaces import chosen_by
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
-from tests.support.multus.answers import answers
-from tests.support.multus.inputs import cases
+from app.wire import decode_json
+from tests.peers import ANSWERS as FILES
+from tests.support.multus_inputs import cases
 
-ANSWERS = answers()
+ANSWERS = [decode_json(line) for line in FILES["multus"].read_bytes().splitlines()]
+"""One for each of `cases`, in its order; the program says what the members are."""
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -61,7 +63,7 @@ def refused_later(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def test_every_value_has_an_answer() -> None:
-    """Else `python -m tests.support.multus` is to be run."""
+    """Else `python -m tests.peers multus` is to be run."""
     assert [{key: one[key] for key in ("networks", "default") if key in one} for one in ANSWERS] == cases()
     assert len(ANSWERS) > 900
     assert sum(not refused(one) for one in ANSWERS) > 300
