@@ -19,6 +19,8 @@ CLASS_DEFINITION = "berth.dev/claim-template"
 """Annotation on a DeviceClass, by its author: the name of a definition that asks for one device of this class."""
 CLASS_PREFIX = "berth-class-"
 """How the names of templates begin that are made for attachments with a DeviceClass."""
+MOST_DEFINITIONS = 1024
+"""In a ConfigMap."""
 _TEMPLATE_LIMIT = 253
 
 
@@ -69,7 +71,10 @@ def class_template(name: str) -> str:
 def parse_definitions(config_map: JSON) -> Definitions:
     """The definitions in a ConfigMap. Raises ValueError with the path of all that is wrong."""
     found, problems = {}, []
-    for key, text in sorted((config_map.get("data") or {}).items()):
+    data = config_map.get("data") or {}
+    if len(data) > MOST_DEFINITIONS:
+        raise ValueError(f"data: want at most {MOST_DEFINITIONS} definitions, got {len(data)}")
+    for key, text in sorted(data.items()):
         try:
             check_definition_name(key)
             found[key] = _definition(key, yaml_in(text, key))

@@ -68,7 +68,7 @@ class Faults:
             fault = self.random.choice(("before", "after", "conflict", "busy")) if self._strikes() else ""
             if fault in ("before", "busy"):
                 raise ApiError(f"{request.what}: injected", status=503 if fault == "before" else 429)
-            if fault == "conflict" and request.method in ("PATCH", "PUT"):
+            if fault == "conflict" and request.verb in ("PATCH", "PUT"):
                 raise ApiError(f"{request.what}: injected", status=409, reason="Conflict")
             answer = await send(request, **how)
             if fault == "after":

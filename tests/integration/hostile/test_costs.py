@@ -22,6 +22,7 @@ KNOWN = (
     ("appwrappers: appwrappers", "CREATE", "metadata.annotations keys", 256),
     ("rmdworkloads: rmdworkloads", "CREATE", "spec.coreIds same items", 1024),
     ("rmdworkloads: rmdworkloads", "CREATE", "spec.coreIds items", 11),
+    ("claim-definitions: configmaps", "CREATE", "data keys", 256),
     ("claim-status: resourceclaims/status", "UPDATE", "status.devices items", 1024),
 )
 """What cost more once: kind, operation, what grows, KiB."""
