@@ -112,6 +112,18 @@ def _between_separators(text: str, line: int) -> Iterator[tuple[int, Any] | Yaml
         yield document.rest.moved(line)
 
 
+def _has_levels(value: Any) -> bool:
+    """Whether there are more of them than there may be."""
+    level = [value]
+    for _ in range(LEVELS):
+        inner = [collection for collection in level if isinstance(collection, dict | list)]
+        if not inner:
+            return False
+        members = (collection.values() if isinstance(collection, dict) else collection for collection in inner)
+        level = [item for items in members for item in items]
+    return any(isinstance(collection, dict | list) for collection in level)
+
+
 def _json_values(text: str, line: int) -> tuple[list[tuple[int, Any]], int]:
     """The values of JSON at the beginning of the text with their lines, and where what is no JSON begins."""
     position, start, values = 0, line, []
@@ -123,6 +135,8 @@ def _json_values(text: str, line: int) -> tuple[list[tuple[int, Any]], int]:
             raise YamlError(error.problem, start - line + 1) from error
         except (ValueError, RecursionError):
             break
+        if _has_levels(value):
+            raise YamlError(f"nested in more than {LEVELS} levels", start - line + 1)
         if "\\ud" in text[position:end].lower():
             # Halves of surrogate pairs, which no UTF-8 can say, are U+FFFD in Go.
             whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")

@@ -83,6 +83,8 @@ def integer_at(template: JSON, path: str, *, otherwise: int) -> int:
         return otherwise
     if not isinstance(found, int) or isinstance(found, bool):
         raise ValueError(f"{path}: want an integer, got {found!r}")  # noqa: TRY004  a value of the user, not of a caller
+    if not -(2**31) <= found < 2**31:
+        raise ValueError(f"{path}: want an integer of 32 bits")
     return found
 
 

@@ -87,7 +87,10 @@ def completed(template: JSON, path: str, pod_template: JSON) -> JSON:
     prefix = _PREFIX.get(_kind(template))
     if prefix is None or path != f"{prefix}.headGroupSpec.template":
         return pod_template
-    containers: list[JSON] = list(pod_template["spec"].get("containers") or ())
+    given = pod_template["spec"].get("containers") or []
+    if not isinstance(given, list) or not all(map(_has_resources, given)):
+        return pod_template  # the check of its fields says what is wrong
+    containers: list[JSON] = list(given)
     if containers and _cleans_up(template, prefix):
         containers[0] = _at_least(containers[0], _OF_CLEANUP)
     if found_at(template, f"{prefix}.enableInTreeAutoscaling") is True:
@@ -96,6 +99,14 @@ def completed(template: JSON, path: str, pod_template: JSON) -> JSON:
     if _submission(template) == _AS_CONTAINER:
         containers.append({"name": _SUBMITTER, "resources": _OF_SUBMITTER})
     return pod_template | {"spec": pod_template["spec"] | {"containers": containers}}
+
+
+def _has_resources(container: Any) -> bool:
+    """Whether it is a container whose requests can be read."""
+    if not isinstance(container, dict):
+        return False
+    resources = container.get("resources") or {}
+    return isinstance(resources, dict) and isinstance(resources.get("requests") or {}, dict)
 
 
 def _cleans_up(template: JSON, prefix: str) -> bool:
@@ -108,7 +119,7 @@ def _cleans_up(template: JSON, prefix: str) -> bool:
 def _at_least(container: JSON, amounts: dict[str, str]) -> JSON:
     resources = container.get("resources") or {}
     requests = resources.get("requests") or {}
-    more = {name: text for name, text in amounts.items() if parse(requests.get(name, "0")) < parse(text)}
+    more = {name: text for name, text in amounts.items() if parse(requests.get(name) or "0") < parse(text)}
     return container | {"resources": resources | {"requests": requests | more}}
 
 

@@ -113,7 +113,8 @@ async def carry_out(daemon: Daemon, plan: Plan, pauses: Pauses, cores: frozenset
         else:
             try:
                 await _ask(daemon, owner, reservation)
-                pauses.answered(key)
+                if reservation is None or not isinstance(owner, Wanted):  # what is released first says nothing of it
+                    pauses.answered(key)
             except Refused as error:
                 pauses.answered(key)
                 faults[key] = error.text

@@ -318,3 +318,15 @@ def test_keys_about_networks_that_no_pod_gets_are_named() -> None:
     ]
     right = {"components": [wrapped({**deployment(), "spec": given_to})]}
     assert list(misplaced_keys({"metadata": {"labels": {"berth.dev/inject-template": "true"}}, "spec": right})) == []
+
+
+@pytest.mark.parametrize(
+    "containers", [5, {"a": 1}, [1], "ab", [{"name": "c", "resources": "x"}], [{"resources": {"requests": ["x"]}}]]
+)
+def test_heads_of_ray_in_other_shapes_are_problems(containers: object) -> None:
+    template = other(headGroupSpec={"template": {"spec": {"containers": containers}}}) | {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "r", "annotations": {"ray.io/ft-enabled": "true"}},
+    }
+    assert [*component_problems({"components": [wrapped({**template})]}, name="w", namespace="default", most=18)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.kube.conditions import condition, set_condition
-from app.text import MESSAGE
+from app.text import MESSAGE, abridged
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 READY = {"type": "Ready", "status": "True"}
@@ -29,4 +29,5 @@ def test_a_message_of_any_length_is_cut() -> None:
     status: dict[str, Any] = {}
     set_condition(status, "Ready", "False", "Broken", "x" * 100_000, now=NOW)
     (found,) = status["conditions"]
-    assert found["message"] == "x" * (MESSAGE - 1) + "…"
+    assert found["message"] == abridged("x" * 100_000)
+    assert len(found["message"]) == MESSAGE

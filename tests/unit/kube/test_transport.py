@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from app.errors import ApiError, UsageError
-from app.kube.answers import delay_of
+from app.kube.answers import MESSAGE_LIMIT, delay_of
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, Resource
 from app.kube.transport import connect
@@ -173,7 +173,7 @@ async def test_status_is_read_and_cut(server: ApiServer, client: KubeClient) -> 
         await client.get(PODS, "a", namespace="b")
     error = caught.value
     assert (error.status, error.reason, error.delay) == (429, "TooManyRequests", 7)
-    assert len(str(error)) <= 300
+    assert len(str(error)) <= MESSAGE_LIMIT
     assert "\n" not in str(error)
     assert str(error).startswith("GET /api/v1/namespaces/b/pods/a: HTTP 429: line one line two")
 
