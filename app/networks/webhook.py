@@ -132,12 +132,12 @@ class NetworksInjector:
                 wanted = search.send(found)
                 found = self._cached(*wanted)
                 if found is None:
-                    return self._find_and_plan(search, wanted, inputs, namespace, plan)
+                    return self._find_and_plan(search, wanted, inputs, plan)
                 everything[wanted] = found
         except StopIteration as end:
             networks: Networks | None = end.value
-        if networks and self._named and names_a_class(networks):
-            return follow(self._beside_claims(inputs, namespace, plan))
+        if self._has_other_names(networks):
+            return follow(self._beside_names(inputs, networks, plan))
         # A search that had to warn is made again for each Pod.
         keeps = bool(networks) and plan.finished is UNTOUCHED
         plan_networks(inputs, networks, plan)
@@ -159,33 +159,36 @@ class NetworksInjector:
         home = self._options.default_network_namespace
         return networks_of(inputs.annotations.annotations, namespace, home=home, plan=plan)
 
-    async def _find_and_plan(
-        self, search: Search, wanted: tuple[str, str], inputs: Inputs, namespace: str, plan: Plan
-    ) -> None:
+    async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: Plan) -> None:
         """The search from where the cache does not know."""
         try:
             while True:
                 wanted = search.send(await self._lookup.find(*wanted))
         except StopIteration as end:
             networks: Networks | None = end.value
-        if networks and self._named and names_a_class(networks):
-            planned = follow(self._beside_claims(inputs, namespace, plan))
-            if planned is not None:
-                await planned
-            return
-        plan_networks(inputs, networks, plan)
+        if not self._has_other_names(networks):
+            plan_networks(inputs, networks, plan)
+        elif (planned := follow(self._beside_names(inputs, networks, plan))) is not None:
+            await planned
 
     def _beside_claims(self, inputs: Inputs, namespace: str, plan: Plan) -> Steps:
         claimed: dict[str, int] = {}
         for find in self._claimed:
             claimed |= yield from find(inputs.pod, namespace)
         networks = yield from looked_up(self._networks(inputs, namespace, plan), self._lookup)
+        yield from self._beside_names(msgspec.structs.replace(inputs, claimed=claimed), networks, plan)
+
+    def _has_other_names(self, networks: Networks | None) -> bool:
+        """Whether containers may ask by other names for devices of networks that were found."""
+        return bool(networks) and bool(self._named) and names_a_class(networks or ())
+
+    def _beside_names(self, inputs: Inputs, networks: Networks | None, plan: Plan) -> Steps:
         named: dict[str, int] = {}
         if networks:
             needs = demand_of(networks).counts
-            for find_named in self._named:
-                named |= yield from find_named(inputs.pod, needs)
-        plan_networks(msgspec.structs.replace(inputs, claimed=claimed, named=named), networks, plan)
+            for find in self._named:
+                named |= yield from find(inputs.pod, needs)
+        plan_networks(msgspec.structs.replace(inputs, named=named), networks, plan)
 
 
 def _mode(configured: Mode, *, add: bool) -> Mode:

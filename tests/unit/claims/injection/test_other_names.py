@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,3 +66,12 @@ async def test_without_claims_the_names_of_classes_are_not_known() -> None:
 async def test_modes_count_the_other_name_as_they_count_the_same() -> None:
     assert FOO not in await limits("foo,foo", [asks(vf=1)], {"existing_resources": "skip"})
     assert (await limits("foo", [asks(vf=1)], {"existing_resources": "add"}))[FOO] == "1"
+
+
+async def test_each_warning_about_networks_is_given_once() -> None:
+    networks = json.dumps([{"name": "implicit", "macRequest": "02:00:00:00:00:01"}])
+    short = {"annotations": {"k8s.v1.cni.cncf.io/networks": networks}, "containers": [{"name": "main"}]}
+    async with Reviews(cluster(), {}) as reviews:
+        review = await reviews.mutate(written_out(short))
+    (warning,) = review.decision.warnings
+    assert "macRequest" in warning
