@@ -115,12 +115,11 @@ def _of_attachment(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
         yield from _of_type(given, "ObjectMeta", metadata, f"{path}metadata.")
     for field, known in _pruned(_ATTACHMENT, obj, ""):
         name = field.rpartition(".")[2]
-        one = _unknown(given, path + field, known)
-        yield (
-            replace(one, meant="spec.config" if name == "config" else f"{name} in the JSON of spec.config")
-            if (name in _CONFIGURATION)
-            else one
-        )
+        finding = _unknown(given, path + field, known)
+        if name in _CONFIGURATION:
+            meant = "spec.config" if name == "config" else f"{name} in the JSON of spec.config"
+            finding = replace(finding, meant=meant)
+        yield finding
 
 
 def _of_own_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:

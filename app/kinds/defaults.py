@@ -13,6 +13,7 @@ from typing import Any
 
 from app.kinds import device_defaults
 from app.kinds.device_defaults import drop_empty
+from app.kinds.requests import filled_requests
 from app.kinds.tables import Shape, fields_of
 from app.kube.quantity import canonical
 from app.wire import JSON
@@ -204,7 +205,7 @@ def _pod(pod: JSON) -> None:
     for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
         resources = container.get("resources") or {}
         if resources.get("limits"):
-            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+            resources["requests"] = filled_requests(resources)
         for port in (container.get("ports") or []) if spec.get("hostNetwork") else ():
             if port.get("containerPort"):
                 port.setdefault("hostPort", port["containerPort"])

@@ -142,6 +142,11 @@ def _quality(requests: Amounts, limits: Amounts) -> str:
     return "Burstable" if len(given) > 1 else "Guaranteed" if given == {True} else "BestEffort"
 
 
+def filled_requests(resources: JSON) -> JSON:
+    """The requests with the limits for those that are missing, as an API server fills them in for a Pod."""
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+
+
 def _container_requests(container: JSON) -> Amounts:
     resources: JSON = container.get("resources") or {}
     return {**amounts_of(resources.get("limits")), **amounts_of(resources.get("requests"))}

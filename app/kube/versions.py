@@ -15,6 +15,7 @@ from app.kube.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    Resource,
 )
 from app.wire import JSON
 
@@ -38,10 +39,11 @@ def as_read(obj: JSON) -> JSON:
 
     What has another type than the API says stays as it is, for who judges the object.
     """
-    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    read = _READ.get((group, str(obj.get("kind"))))
-    convert = _CONVERSIONS.get((group, version, str(obj.get("kind"))))
-    return {**convert(obj), "apiVersion": read} if read and convert else obj
+    found = _CONVERSIONS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
+    if found is None:
+        return obj
+    resource, convert = found
+    return {**convert(obj), "apiVersion": resource.api_version}
 
 
 def _request(request: JSON) -> JSON:
@@ -61,27 +63,27 @@ def _each(convert: Callable[[JSON], JSON], *path: str) -> Callable[[Any], Any]:
 
     def converted(value: Any, path: tuple[str, ...] = path) -> Any:
         if not path:
-            return [convert(item) if isinstance(item, dict) else item for item in value] if _is(value, list) else value
-        below = value.get(path[0]) if _is(value, dict) else None
+            items = value if isinstance(value, list) else ()
+            return [convert(item) if isinstance(item, dict) else item for item in items] if items else value
+        below = value.get(path[0]) if isinstance(value, dict) else None
         return value if below is None else {**value, path[0]: converted(below, path[1:])}
 
     return converted
-
-
-def _is(value: object, kind: type) -> bool:
-    return isinstance(value, kind)
 
 
 def _same(obj: JSON) -> JSON:
     return obj
 
 
-_RESOURCES = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
-_READ = {(resource.group, resource.kind): resource.api_version for resource in _RESOURCES}
-_CONVERSIONS: dict[tuple[str, str, str], Callable[[JSON], JSON]] = {
-    **{(resource.group, "v1beta2", resource.kind): _same for resource in _RESOURCES},
-    ("resource.k8s.io", "v1beta1", "DeviceClass"): _same,
-    ("resource.k8s.io", "v1beta1", "ResourceSlice"): _each(_device, "spec", "devices"),
-    ("resource.k8s.io", "v1beta1", "ResourceClaim"): _each(_request, "spec", "devices", "requests"),
-    ("resource.k8s.io", "v1beta1", "ResourceClaimTemplate"): _each(_request, "spec", "spec", "devices", "requests"),
+_OLDEST: dict[Resource, Callable[[JSON], JSON]] = {
+    DEVICE_CLASSES: _same,
+    RESOURCE_SLICES: _each(_device, "spec", "devices"),
+    RESOURCE_CLAIMS: _each(_request, "spec", "devices", "requests"),
+    RESOURCE_CLAIM_TEMPLATES: _each(_request, "spec", "spec", "devices", "requests"),
 }
+_CONVERSIONS = {
+    (f"{resource.group}/{version}", resource.kind): (resource, convert)
+    for resource, oldest in _OLDEST.items()
+    for version, convert in (("v1beta1", oldest), ("v1beta2", _same))
+}
+"""By apiVersion and kind: the kind that Berth reads, and what makes it of the older version."""

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
+from app.kinds.requests import filled_requests
 from app.wire import JSON
 from tests.peers import ANSWERS, FOLDER
 from tests.support.kueue_cases import OBJECTS, PAIRS, pod_sets_of_object
@@ -58,7 +59,7 @@ def _stored(reading: JSON) -> JSON:
     for container in [*spec["containers"], *spec.get("initContainers", [])]:
         resources = container.get("resources", {})
         if "limits" in resources:
-            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+            resources["requests"] = filled_requests(resources)
     return {**spec, "resources": reading["resources"]}
 
 

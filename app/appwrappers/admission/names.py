@@ -22,7 +22,8 @@ _KEY = 317
 _NEAR = 16
 """Keys that mean nothing for which the nearest one is looked for: each is compared with all that mean something."""
 _KNOWN = {name.removeprefix(ANNOTATIONS): name for name in KNOWN}
-_DOMAIN = USER.partition("/")[0]
+_IN_OTHER_DOMAIN = {f"{USER.partition('/')[0]}/{short}": name for short, name in _KNOWN.items()}
+"""The options behind the domain of the labels, by what is meant."""
 _SECONDS = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -79,9 +80,8 @@ def annotation_warnings(annotations: JSON, defaults: FaultTolerance) -> Iterator
     if rest > 0:
         yield f"metadata.annotations: {several(rest, 'more key')} below {ANNOTATIONS} without a meaning"
     for key in texts:
-        if key.partition("/")[0] == _DOMAIN and key.removeprefix(f"{_DOMAIN}/") in _KNOWN:
-            meant = _KNOWN[key.removeprefix(f"{_DOMAIN}/")]
-            yield f"metadata.annotations[{cut(key, _KEY)}]: has no meaning; is {meant} meant?"
+        if option := _IN_OTHER_DOMAIN.get(key):
+            yield f"metadata.annotations[{cut(key, _KEY)}]: has no meaning; is {option} meant?"
     if texts.get(QUEUE_NAME):
         yield (
             f"metadata.annotations[{QUEUE_NAME}]: the form of AppWrapper v0.5: want a label of this name; without one, "

@@ -48,6 +48,7 @@ class Pod:
 def stored_pod(obj: JSON) -> Pod:
     metadata, status = obj["metadata"], status_of(obj)
     labels, statuses = metadata.get("labels") or {}, container_statuses(status)
+    failures = _failures(statuses)
     deleting = "deletionTimestamp" in metadata
     return Pod(
         key=key_of(obj),
@@ -60,11 +61,11 @@ def stored_pod(obj: JSON) -> Pod:
         deleting=deleting,
         held=deleting and bool(metadata.get("finalizers")) and metadata.get("deletionGracePeriodSeconds") == 0,
         restarts=max((whole_or(one.get("restartCount"), 0) for one in statuses if _is_in_crash_loop(one)), default=0),
-        exit_codes=exit_codes_of(status),
+        exit_codes=_exit_codes(failures),
         node=str((obj.get("spec") or {}).get("nodeName") or ""),
         resources=frozenset(_resources(obj.get("spec") or {})),
         trouble=trouble_of(status),
-        ended=str(_failures(statuses)[0].get("finishedAt") or "") if _failures(statuses) else "",
+        ended=str(failures[0].get("finishedAt") or "") if failures else "",
     )
 
 
@@ -75,7 +76,11 @@ def container_statuses(status: JSON) -> list[JSON]:
 
 def exit_codes_of(status: JSON) -> tuple[int, ...]:
     """The exit codes of the containers that have failed."""
-    return tuple(sorted({one["exitCode"] for one in _failures(container_statuses(status))}))
+    return _exit_codes(_failures(container_statuses(status)))
+
+
+def _exit_codes(failures: list[JSON]) -> tuple[int, ...]:
+    return tuple(sorted({terminated["exitCode"] for terminated in failures}))
 
 
 def trouble_of(status: JSON) -> str:

@@ -14,7 +14,7 @@ from app.appwrappers.kueue.topology import topology_request
 from app.appwrappers.model import pod_set_name
 from app.appwrappers.podsets.inference import read_pod_set, template_of
 from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.requests import Amounts, amounts_of, pod_requests
+from app.kinds.requests import Amounts, amounts_of, filled_requests, pod_requests
 from app.kinds.shapes import decode_fields
 from app.kinds.tables import tables
 from app.kube.quantity import canonical
@@ -108,8 +108,7 @@ def _with_requests(holder: JSON) -> JSON:
     resources = holder.get("resources") or {}
     if not resources.get("limits"):
         return dict(holder)
-    requests = {**resources["limits"], **(resources.get("requests") or {})}
-    return {**holder, "resources": {**resources, "requests": requests}}
+    return {**holder, "resources": {**resources, "requests": filled_requests(resources)}}
 
 
 def same_pod_sets(
@@ -125,8 +124,8 @@ def same_pod_sets(
     of_container = (*_OF_CONTAINER, "restartPolicy") if waiting else _OF_CONTAINER
     now = [(count, None, template["spec"]) for count, template, _ in _found(components, statuses)]
     before = [(one.get("count", 1), one.get("minCount"), _spec_of(one)) for one in stored]
-    shapes = ([(*counts, _shape(spec, of_pod, of_container)) for *counts, spec in each] for each in (now, before))
-    return next(shapes) == next(shapes)
+    wanted, held = ([(*counts, _shape(spec, of_pod, of_container)) for *counts, spec in sets] for sets in (now, before))
+    return wanted == held
 
 
 def _spec_of(pod_set: JSON) -> JSON:

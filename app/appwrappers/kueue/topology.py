@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.appwrappers.model import ANNOTATIONS
+from app.appwrappers.podsets.inference import POD_INDEX_LABEL, SUB_GROUP_COUNT, SUB_GROUP_INDEX_LABEL
 from app.numbers import NumberError, shown, whole
 from app.text import quoted
 from app.wire import JSON, decode_json
@@ -65,9 +65,9 @@ def _place(said: Mapping[str, str]) -> JSON:
 
 def _indices(of_kind: Mapping[str, Any]) -> JSON:
     """The labels that order the Pods; a count that is no number is ignored, as Kueue does."""
-    labels = (("podIndexLabel", "tas-pod-index-label"), ("subGroupIndexLabel", "tas-sub-group-index-label"))
-    found: JSON = {field: of_kind[ANNOTATIONS + key] for field, key in labels if ANNOTATIONS + key in of_kind}
-    count = _count(of_kind.get(f"{ANNOTATIONS}tas-sub-group-count"))
+    labels = (("podIndexLabel", POD_INDEX_LABEL), ("subGroupIndexLabel", SUB_GROUP_INDEX_LABEL))
+    found: JSON = {field: of_kind[key] for field, key in labels if key in of_kind}
+    count = _count(of_kind.get(SUB_GROUP_COUNT))
     return found | ({} if count is None else {"subGroupCount": count})
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.devtools.kubelet.containers import Container, in_order
-from app.kinds.requests import amounts_of, quality_of_service
+from app.kinds.requests import amounts_of, filled_requests, quality_of_service
 from app.wire import JSON
 
 
@@ -100,5 +100,5 @@ def _is_eligible(spec: JSON) -> bool:
 def _whole_cpus(container: JSON) -> int:
     """As many exclusive CPUs as the container asks for: 0 where it asks for a part of one."""
     resources: JSON = container.get("resources") or {}
-    cpu = amounts_of({**(resources.get("limits") or {}), **(resources.get("requests") or {})}).get("cpu")
+    cpu = amounts_of(filled_requests(resources)).get("cpu")
     return int(cpu) if cpu is not None and cpu == cpu.to_integral_value() else 0

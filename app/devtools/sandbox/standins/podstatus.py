@@ -28,12 +28,14 @@ def pod_status(pod: JSON, *, now: datetime, pod_ip: str, host_ip: str) -> JSON:
     """The whole status of the Pod on its node: each container as its command has it, the Pod as its containers."""
     before: JSON = pod.get("status") or {}
     inits = _init_statuses(pod, now)
-    initialized = not _incomplete(pod, inits)
-    containers = [_container_status(pod, one, now, begins=initialized) for one in pod["spec"].get("containers") or []]
-    phase = _phase(containers, _policy(pod)) if initialized else _phase_before(inits, _policy(pod))
+    incomplete = _incomplete(pod, inits)
+    containers = [
+        _container_status(pod, one, now, begins=not incomplete) for one in pod["spec"].get("containers") or []
+    ]
+    phase = _phase_before(inits, _policy(pod)) if incomplete else _phase(containers, _policy(pod))
     status: JSON = {
         "phase": phase,
-        "conditions": _conditions(pod, containers, phase, incomplete=_incomplete(pod, inits), now=stamp(now)),
+        "conditions": _conditions(pod, containers, phase, incomplete=incomplete, now=stamp(now)),
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
         "podIP": pod_ip,
