@@ -67,6 +67,7 @@ class PythonClient:
     def _resource(self, kind: str, api_version: str | None = None) -> Any:
         versions = {"net-attach-def": ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"), "pod": ("v1", "Pod")}
         versions |= {"configmap": ("v1", "ConfigMap"), "node": ("v1", "Node"), "namespace": ("v1", "Namespace")}
+        versions["deployment"] = ("apps/v1", "Deployment")
         version, name = (api_version, kind) if api_version else versions[kind]
         return self._client.resources.get(api_version=version, kind=name)
 
@@ -91,6 +92,10 @@ class PythonClient:
         with contextlib.suppress(Refused):
             self._call(lambda: resource.delete(name=name, namespace=namespace if resource.namespaced else None))
             wait_until(lambda: not self._exists(kind, name, namespace))
+
+    def mark_deleted(self, kind: str, name: str, namespace: str) -> None:
+        """Delete an object that a finalizer keeps."""
+        self._call(lambda: self._resource(kind).delete(name=name, namespace=namespace))
 
     def update(self, body: JSON) -> JSON:
         resource = self._resource(body["kind"], body["apiVersion"])

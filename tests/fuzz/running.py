@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import queue
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -89,8 +90,8 @@ class Counted(Webhook):
     def ask(self, body: bytes, path: str) -> Answer:
         try:
             answer = self._send(body, path)
-        except (ConnectionError, http.client.BadStatusLine):
-            # The server closes a connection that was idle for long.
+        except (ConnectionError, ssl.SSLError, http.client.BadStatusLine):
+            # The server closes a connection that was idle for long, and one whose body is too large.
             self._connection.close()
             answer = self._send(body, path)
         review = json.loads(answer.read())
