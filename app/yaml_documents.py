@@ -9,7 +9,6 @@ keys are texts, of two equal keys the last counts, and a merge (`<<`) replaces w
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import json
 import math
@@ -289,7 +288,7 @@ def _scalar(event: Any) -> Any:
     if name == "binary":
         try:
             return base64.b64decode(re.sub(r"[\r\n]", "", text), validate=True).decode(errors="replace")
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error is one; characters beyond ASCII are another
             raise YamlError("!!binary: want base64") from error
     if name not in _TYPES:
         return text

@@ -20,7 +20,6 @@ import msgspec
 from app.errors import Denied
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.text import closest, cut, quoted
-from app.wire import decode_json
 
 MAX_VALUE = 256 * 1024  # bytes, as the API server limits all annotations of an object together
 MAX_SELECTIONS = 256  # far above what a Pod sandbox can hold; bounds the lookups that one Pod can cause
@@ -155,10 +154,14 @@ def _read(value: str, annotation: str, default_namespace: str) -> Selections:
 _read_cached = lru_cache(maxsize=512)(_read)
 
 
+_as_strict_as_go = msgspec.json.Decoder(float_hook=str).decode
+"""Numbers too large for 64 bits are valid: Go does not look at those of members that it does not know."""
+
+
 def _decode_list(value: str, annotation: str) -> list[_Object]:
     """The elements with all members, and with numbers as they are written. First read by what is as strict as Go."""
     try:
-        decoded = decode_json(value)
+        decoded = _as_strict_as_go(value)
         elements: Any = json.loads(value, object_pairs_hook=_Object, parse_int=_Number, parse_float=_Number)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         deny(annotation, f'{quoted(value)} is not valid JSON ({error}); want [{{"name": "…"}}, …] or a comma list')

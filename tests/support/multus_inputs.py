@@ -215,6 +215,8 @@ JSONS = [
         '[{"name": "foo", "x": .5}]',
         '[{"name": "foo", "x": +1}]',
         '[{"name": "foo", "x": 1e}]',
+        '[{"name": "foo", "x": -1e999}]',
+        '[{"name": "foo", "portMappings": [{"hostPort": 1e999}]}]',
     ),
     *(
         '\u00a0[{"name": "foo"}]',
