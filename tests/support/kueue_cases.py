@@ -62,6 +62,7 @@ TEMPLATES: dict[str, JSON] = {
             container("i", **resources({"cpu": "3"})),
         ]
     ),
+    "names in the metadata": template() | {"metadata": {"name": "n", "namespace": "m", "labels": {"a": "b"}}},
     "overhead": template(overhead={"cpu": "100m"}),
     "the overhead of a RuntimeClass": template(runtimeClassName="kata"),
     "a RuntimeClass and an overhead": template(runtimeClassName="kata", overhead={"cpu": "1"}),

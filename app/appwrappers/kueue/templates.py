@@ -63,9 +63,10 @@ def counted_template(template: JSON, path: str) -> JSON:
 
 
 def workload_template(template: JSON) -> JSON:
-    """A Pod template as a Workload has it: of its metadata, labels and annotations. Raises ValueError."""
+    """A Pod template as a Workload has it: of its metadata, what the definition of Workloads has. Raises ValueError."""
     metadata = template.get("metadata") or {}
-    texts = {field: _texts(metadata.get(field)) for field in ("labels", "annotations")}
+    texts: JSON = {field: _texts(metadata.get(field)) for field in ("labels", "annotations")}
+    texts |= {field: text for field in ("name", "namespace") if isinstance(text := metadata.get(field), str)}
     kept = {field: value for field, value in texts.items() if value}
     found = decode_fields("PodTemplateSpec", {"metadata": kept, "spec": template["spec"]})
     apply_builtin_defaults("PodTemplateSpec", found)
