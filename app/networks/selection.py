@@ -31,6 +31,7 @@ _NO_INTERFACE = (".", "..", "all", "default")
 """Names that Linux refuses: directories, and those that sysctl has beside the interfaces (net/core/dev.c)."""
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2})*)|[0-9A-Fa-f]{4}(?:\.[0-9A-Fa-f]{4})+")
 _MAC_BYTES = (6, 8, 20)
+_DIGITS = re.compile("[0-9A-Fa-f]*", re.ASCII)
 _PREFIX = re.compile(r"0*([0-9]{1,3})", re.ASCII)
 _MOST_INTEGER = 1 << 63
 
@@ -198,6 +199,8 @@ def _from_json(element: _Object, default_namespace: str, notes: list[str]) -> Se
     for field in ("mac", "infiniband-guid"):
         if fields.get(field) and not _is_mac(fields[field]):
             raise ValueError(f"{field} {quoted(fields[field])} is not a hardware address; want 02:00:00:00:00:01")
+        if fields.get(field) and _DIGITS.fullmatch(fields[field]):
+            notes.append(f"a Multus built with Go before 1.26 refuses {field} without colons; want 02:00:00:00:00:01")
     for address in fields.get("ips") or ():
         if not _is_address(address):
             raise ValueError(f"{_brief(address)} in ips is neither an IP address nor a CIDR block; want 10.0.0.2/24")
@@ -317,7 +320,8 @@ def _is_ip(text: str | None) -> bool:
 
 def _is_mac(text: str) -> bool:
     digits = sum(character not in ":-." for character in text)
-    return _MAC.fullmatch(text) is not None and digits // 2 in _MAC_BYTES
+    written = _MAC.fullmatch(text) or (digits % 2 == 0 and _DIGITS.fullmatch(text))
+    return bool(written) and digits // 2 in _MAC_BYTES
 
 
 def _brief(value: object) -> str:

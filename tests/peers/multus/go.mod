@@ -1,6 +1,6 @@
 module berth.dev/tests/multus
 
-go 1.24.11
+go 1.26.0 // since then net.ParseMAC reads hardware addresses without separators
 
 require (
 	github.com/containernetworking/cni v1.3.0

@@ -109,6 +109,7 @@ def test_long_values_are_parsed_like_short_ones() -> None:
         ("a@", ["element 1 'a@': the interface after '@' is empty"]),
         ('[{"name":"a","macRequest":"x"}]', ["{name: 'a'}: Multus does not read macRequest; did you mean mac?"]),
         ('[{"name":"a","ip":"10.0.0.1"}]', ["Multus does not read ip; did you mean ips?"]),
+        ('[{"name":"a","mac":"020000000001"}]', ["built with Go before 1.26 refuses mac without colons"]),
         ('[{"name":"a","nmae":"b","zzz":1}]', ["read nmae; did you mean name?", "does not read zzz"]),
         ('[{"name":"a","mac":null},{"name":"b","ips":null}]', ["element 1 {name: 'a'}: mac is null", "ips is null"]),
         ('[{"name":"a","mac":"02:00:00:00:00:01","MAC":"02:00:00:00:00:02"}]', ["mac is there more than once"]),
