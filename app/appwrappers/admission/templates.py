@@ -69,7 +69,7 @@ def uncounted(spec: JSON) -> Iterator[str]:
 
 def misplaced_keys(obj: JSON) -> Iterator[str]:
     """A warning for each key about networks that no Pod gets: of the AppWrapper, and of what it wraps."""
-    yield from (one.text for one in misplaced(obj["metadata"], "metadata", APP_WRAPPERS.kind))
+    yield from (one.text for one in misplaced(obj.get("metadata"), "metadata", APP_WRAPPERS.kind))
     for index, component in enumerate(obj["spec"]["components"]):
         where, template = f"spec.components[{index}]", component["template"]
         homes = tuple(f"{where}.{one.path}" for one in pod_sets_of(component))

@@ -55,7 +55,7 @@ class TemplateInjector:
         pods: dict[str, Pod] = {}
         templates = templates_of(obj)
         homes = tuple(where.removeprefix("/").replace("/", ".") for where in templates)
-        plan.warnings += (one.text for one in misplaced(obj["metadata"], "metadata", obj["kind"], templates=homes))
+        plan.warnings += (one.text for one in misplaced(obj.get("metadata"), "metadata", obj["kind"], templates=homes))
         for where, template in templates.items():
             with _named(where):
                 pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})

@@ -529,3 +529,7 @@ async def test_any_object_gets_an_answer(opening: Opening, strict: bool) -> None
                 status, answer = await place.post(path, body)
                 assert status == 200, (spec, answer)
                 assert answer["allowed"] is (path == "/mutate"), spec
+        for metadata in ({}, {"metadata": None}, {"metadata": {}}, {"metadata": {"name": "hostile"}}):
+            body = app_wrapper("hostile", pod("p"))
+            del body["metadata"]
+            assert (await place.post("/validate", body | metadata))[0] == 200, metadata
