@@ -8,6 +8,11 @@ LISTS = Counter("rmd_node_lists_total", "Lists of what Pods were given, asked of
 ANNOUNCED = Gauge(
     "rmd_node_cache_ways", "Cache ways announced to kubelet, by level 3 cache and health", ("cache", "health")
 )
+PROBLEMS = Counter("rmd_node_pod_problems_total", "Warning Events on Pods, by reason", ("reason",))
+REASONS = (
+    *("NoCacheReservation", "NoExclusiveCores", "SharedCores", "ImpossibleCores"),
+    *("NameTaken", "RmdWorkloadRefused"),
+)
 _caches: set[str] = set()
 
 
@@ -15,6 +20,8 @@ def create_series() -> None:
     """Create the series at zero, so that a rate over them is right from the first scrape."""
     for outcome in ("answered", "failed"):
         LISTS.labels(outcome)
+    for reason in REASONS:
+        PROBLEMS.labels(reason)
 
 
 def announced(ways: dict[str, int], *, healthy: bool) -> None:
