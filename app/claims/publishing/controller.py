@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from ipaddress import IPv4Network, IPv6Network
 
 from app.claims import metrics
 from app.claims.model import DeviceKey
@@ -42,6 +43,8 @@ class Options:
     """With `node`, only Pods and devices of this node are looked at. `resync` is in seconds.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    `unconfined` are attachments, NAMESPACE/NAME, whose addresses are published without known subnets; addresses in
+    `excluded` are not.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -50,6 +53,8 @@ class Options:
     node: str = ""
     workers: int = 16
     resync: float | None = 600.0
+    unconfined: tuple[str, ...] = ()
+    excluded: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @property
     def verb(self) -> str:
@@ -71,7 +76,15 @@ class ClaimsController:
         name: str = NAME,
     ) -> None:
         self._rules = options.rules
-        self._caches = caches = Caches(client, self._wake, keys=options.keys, home=options.home, node=options.node)
+        self._caches = caches = Caches(
+            client,
+            self._wake,
+            keys=options.keys,
+            home=options.home,
+            node=options.node,
+            unconfined=options.unconfined,
+            excluded=options.excluded,
+        )
         self._reporting = Reporting(events, verb=options.verb)
         self._writing = Writing(client, caches, self._reporting, now, self._wake_all)
         self._waits = Waits(clock)
