@@ -138,8 +138,8 @@ async def test_what_comes_in_any_order(cluster: ClaimsCluster) -> None:
         await cluster.claim("c", pod, "vf1")
         await cluster.slice("vf1")
         found = (await eventually(lambda: cluster.entries("c")))["vf1"]
-        assert told(found)["reason"] == "PrefixUnknown"
-        assert "nothing says the prefix of 10.0.0.5/32" in told(found)["message"]
+        assert told(found)["reason"] == "SubnetsUnknown"
+        assert "not published: 10.0.0.5: no subnets are known of network default/net" in told(found)["message"]
         await cluster.attachment()
         await eventually(lambda: cluster.ips("c"), ["10.0.0.5/24"].__eq__)
         after = (await cluster.entries("c"))["vf1"]
@@ -256,12 +256,16 @@ async def test_an_attachment_wakes_the_pods_that_select_it_alone(cluster: Claims
     await cluster.claim("c", pod, "vf1")
     await cluster.attach("p", attached("10.0.0.5"))
     async with cluster.controller() as (client, _):
-        await eventually(lambda: cluster.ips("c"), ["10.0.0.5/32"].__eq__)
+        await eventually(
+            lambda: cluster.entries("c"), lambda found: "vf1" in found and "ips" not in found["vf1"]["networkData"]
+        )
         await cluster.attachment("other")
         await cluster.attachment("net", "10.0.0.0/16")
         await eventually(lambda: cluster.ips("c"), ["10.0.0.5/16"].__eq__)
         await cluster.admin.delete(NETWORK_ATTACHMENTS, "net", namespace=NAMESPACE)
-        await eventually(lambda: cluster.ips("c"), ["10.0.0.5/32"].__eq__)
+        await eventually(
+            lambda: cluster.entries("c"), lambda found: "vf1" in found and "ips" not in found["vf1"]["networkData"]
+        )
         assert client.applied == {"c": 3}
 
 
