@@ -16,6 +16,8 @@ from app.wire import JSON
 
 NO_RESERVATION, NO_CORES, SHARED, WRONG = "NoCacheReservation", "NoExclusiveCores", "SharedCores", "ImpossibleCores"
 
+REASONS = (NO_RESERVATION, NO_CORES, SHARED, WRONG)
+
 
 class Note(NamedTuple):
     """A Warning Event on the Pod."""

@@ -16,7 +16,7 @@ from app.kube.walls import Apart
 from app.rmd.agent import metrics
 from app.rmd.agent.caches import Caches
 from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
-from app.rmd.agent.planning import Note, PodPlan, plan_pod, shared_cores
+from app.rmd.agent.planning import REASONS, Note, PodPlan, plan_pod, shared_cores
 from app.rmd.agent.stored import Made, NodePod, stored_made
 from app.rmd.cores import ranges_of
 from app.rmd.model import RMD_WORKLOADS
@@ -24,6 +24,8 @@ from app.rmd.writing import patch_same
 from app.wire import JSON
 
 RESERVATION, NAME_TAKEN, REFUSED = "CacheReservation", "NameTaken", "RmdWorkloadRefused"
+PROBLEMS = (*REASONS, NAME_TAKEN, REFUSED)
+"""The reasons of Warning Events on Pods."""
 
 
 class NotYet(Transient):
