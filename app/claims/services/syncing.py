@@ -83,7 +83,7 @@ class ServiceSync:
         try:
             await write
         except ApiError as error:
-            if error.rejected or error.status == 403:
+            if error.rejected:
                 return str(error)
             raise
         return ""
