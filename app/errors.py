@@ -132,6 +132,11 @@ class ApiError(Transient):
         return self.rejected or self.status in (403, 404, 409)
 
     @property
+    def about_server(self) -> bool:
+        """The API server, or the way to it, fails or asks to wait: the next request would meet the same."""
+        return self.status in (401, 429, 503) or (self.status == 0 and not (self.timed_out or self.answer_too_large))
+
+    @property
     def too_large(self) -> bool:
         """The object has more bytes, or a field more items, than the API server takes."""
         text = str(self).partition(f"HTTP {self.status}: ")[2]
@@ -148,3 +153,8 @@ class ApiError(Transient):
     def exceeded_quota(self) -> bool:
         """HTTP 403: there may be room again later."""
         return self.status == 403 and EXCEEDED_QUOTA in str(self)
+
+
+def is_final(error: Exception) -> bool:
+    """Whether it stays until the input changes. What is too large for the API server is so, and costs much to send."""
+    return isinstance(error, Terminal) or (isinstance(error, ApiError) and error.too_large)

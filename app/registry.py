@@ -89,6 +89,7 @@ WEBHOOK = Role(
             Argument("confine_tenants"),
             Argument("events"),
             Argument("client_ca", "berth.clientCAFile"),
+            Argument("client_allowed_names", source="webhook.args.clientCA.allowedNames"),
             Argument("insecure", "berth.withoutClientCA"),
             Argument("caller_token_file", "berth.callerTokenFile"),
         ),

@@ -20,6 +20,7 @@ from app.errors import ApiError, Terminal, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import Sleep, get_or_none, if_there, until_no_conflict
+from app.kube.walls import Apart
 from app.wire import JSON
 
 CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -127,17 +128,15 @@ async def trust(
             await client.patch(resource, name, [test, *operations], patch_type="json")
         return Patched(resource.kind, name, len(meant), len(operations))
 
-    results = []
+    results, apart = [], Apart()
     for resource in CONFIGURATIONS:
-        try:
-            result = await until_no_conflict(
+        with apart.step():
+            request = until_no_conflict(
                 functools.partial(attempt, resource), sleep=sleep, attempts=ATTEMPTS, lost=_lost
             )
-        except ApiError as error:
-            if not error.not_found:  # deleted meanwhile
-                raise
-        else:
+            result = await if_there(request)  # deleted meanwhile
             results += [result] if result else []
+    apart.end()
     return results
 
 

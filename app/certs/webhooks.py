@@ -23,6 +23,7 @@ from app.errors import Terminal, Transient, UsageError
 from app.kube.client import KubeClient
 from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
+from app.kube.walls import Apart
 
 RENEW = "berth.dev/renew"
 """Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes; `revoke`
@@ -74,13 +75,17 @@ class WebhookCertificates:
         written: list[str] = []
         for _ in range(_STEPS):
             present = await self._present()
-            await self._trust(present, now=now)
+            apart = await self._trust(present, now=now)
             secret = present.secret
             if secret.version and not secret.ours:
+                apart.end()
                 return _foreign(present)
             after, asked = self._following(present, now=now)
+            if _signer(after) != _signer(present):
+                apart.end()  # a CA has no successor before each configuration trusts it; a certificate may have one
             if secret.version and after.secret == secret:
                 self._known = present
+                apart.end()
                 return self._kept(present, written)
             await write_secret(self._client, after.secret, after.secret.files)
             # A certificate that sheds its chain is no other.
@@ -137,27 +142,37 @@ class WebhookCertificates:
             due = min(due, rotation.settled(held))  # it waits for the callers of the CA
         return Kept({self._settings.webhook_secret: held.serving.certificate.not_valid_after_utc}, tuple(written), due)
 
-    async def _trust(self, present: _State, *, now: datetime) -> None:
-        """Have every configuration trust the CAs of the Secret, if there are any, and of others what is needed."""
+    async def _trust(self, present: _State, *, now: datetime) -> Apart:
+        """Have every configuration trust the CAs of the Secret, if there are any, and of others what is needed.
+
+        What the API server says of those that it does not take is in the result.
+        """
+        apart = Apart()
         authorities, keeps = present.held.trusted, None
         if present.secret.ours:
             authorities, keeps = rotation.trusted_by_callers(
                 present.held, present.mark, days=self._settings.days, now=now
             )
-        if not authorities:
-            return
-        for name in self._settings.configuration:
-            for result in await patching.trust(
-                self._client,
-                name,
-                authorities=authorities,
-                service=self._service,
-                now=now,
-                keeps=keeps,
-                sleep=self._sleep,
-            ):
-                if result.changed:
-                    _log.info("caBundle written", kind=result.kind, name=name, webhooks=result.changed)
+        for name in self._settings.configuration if authorities else ():
+            with apart.step():
+                results = await patching.trust(
+                    self._client,
+                    name,
+                    authorities=authorities,
+                    service=self._service,
+                    now=now,
+                    keeps=keeps,
+                    sleep=self._sleep,
+                )
+                for result in results:
+                    if result.changed:
+                        _log.info("caBundle written", kind=result.kind, name=name, webhooks=result.changed)
+        return apart
+
+
+def _signer(state: _State) -> object:
+    """The CA that signs, and whether it is the only one."""
+    return state.held.pairs.get(AUTHORITY), state.mark
 
 
 def _foreign(present: _State) -> Kept:

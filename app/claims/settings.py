@@ -31,8 +31,30 @@ def _keys(value: tuple[str, ...]) -> tuple[str, ...]:
 Drivers = Annotated[Items, AfterValidator(_drivers)]
 
 
+def _attachments(value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        namespace, slash, name = text.partition("/")
+        if not slash:
+            raise ValueError(f"want NAMESPACE/NAME of an attachment, got {quoted(text)}")
+        check_dns_label(namespace)
+        check_dns_subdomain(name)
+    return tuple(dict.fromkeys(value))
+
+
+def _ranges(value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        try:
+            ip_network(text)
+        except ValueError:
+            raise ValueError(f"want a range of addresses such as 10.96.0.0/12, got {quoted(text)}") from None
+    return value
+
+
 class PublishingSettings(RoleSettings):
-    """Which network data are published. Times are in seconds."""
+    """Which network data are published, and which addresses in these and in EndpointSlices. Times are in seconds.
+
+    The two lists are flags and no annotations of attachments: their author could be a user of one namespace.
+    """
 
     claims_drivers: Annotated[
         Drivers,
@@ -58,6 +80,23 @@ class PublishingSettings(RoleSettings):
     default_network_namespace: Annotated[
         DnsLabel, Flag("Where default networks without a namespace are looked up", PANEL)
     ] = "kube-system"
+    unconfined_networks: Annotated[
+        Annotated[Items, AfterValidator(_attachments)],
+        Flag(
+            "Comma list of attachments, NAMESPACE/NAME, of which addresses are published although nothing says "
+            "which subnets they have",
+            PANEL,
+        ),
+    ] = ()
+    excluded_ranges: Annotated[
+        Annotated[Items, AfterValidator(_ranges)],
+        Flag("Comma list of ranges of which no address is published, such as that of cluster IPs", PANEL),
+    ] = ()
+
+    @property
+    def excluded(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The ranges, read."""
+        return tuple(map(ip_network, self.excluded_ranges))
 
     @field_validator("network_resource_name_keys")
     @classmethod
@@ -97,48 +136,8 @@ class AdmissionSettings(TemplateSettings):
         return tuple(check_dns_subdomain(driver.lower()) for driver in value)
 
 
-def _attachments(value: tuple[str, ...]) -> tuple[str, ...]:
-    for text in value:
-        namespace, slash, name = text.partition("/")
-        if not slash:
-            raise ValueError(f"want NAMESPACE/NAME of an attachment, got {quoted(text)}")
-        check_dns_label(namespace)
-        check_dns_subdomain(name)
-    return tuple(dict.fromkeys(value))
-
-
-def _ranges(value: tuple[str, ...]) -> tuple[str, ...]:
-    for text in value:
-        try:
-            ip_network(text)
-        except ValueError:
-            raise ValueError(f"want a range of addresses such as 10.96.0.0/12, got {quoted(text)}") from None
-    return value
-
-
 class ControllerSettings(PublishingSettings, TemplateSettings):
-    """What the controllers of the wing add to the role.
-
-    The two lists are flags and no annotations of attachments: their author could be a user of one namespace.
-    """
-
-    unconfined_networks: Annotated[
-        Annotated[Items, AfterValidator(_attachments)],
-        Flag(
-            "Comma list of attachments, NAMESPACE/NAME, of which EndpointSlices get addresses although nothing says "
-            "which subnets they have",
-            PANEL,
-        ),
-    ] = ()
-    excluded_ranges: Annotated[
-        Annotated[Items, AfterValidator(_ranges)],
-        Flag("Comma list of ranges that no EndpointSlice gets addresses of, such as that of cluster IPs", PANEL),
-    ] = ()
-
-    @property
-    def excluded(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """The ranges, read."""
-        return tuple(map(ip_network, self.excluded_ranges))
+    """What the controllers of the wing add to the role."""
 
 
 class NodeSettings(PublishingSettings):

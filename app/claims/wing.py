@@ -12,10 +12,12 @@ _KEYS, _HOME = "webhook.args.networkResourceNameKeys", "webhook.args.defaultNetw
 
 
 def _networks(when: str) -> tuple[Argument, ...]:
-    """How attachments are read."""
+    """How attachments are read, and which of their addresses are published."""
     return (
         Argument("network_resource_name_keys", source=_KEYS, when=when),
         Argument("default_network_namespace", source=_HOME, when=when),
+        Argument("unconfined_networks", source="claims.unconfinedNetworks", when=when),
+        Argument("excluded_ranges", source="claims.excludedRanges", when=when),
     )
 
 
@@ -108,8 +110,6 @@ WING = Wing(
         "controller": (
             *_publishing(_RUNS),
             *_networks(f"!{_RUNS},{_SERVES}"),
-            Argument("unconfined_networks", source="claims.unconfinedNetworks", when=_SERVES),
-            Argument("excluded_ranges", source="claims.excludedRanges", when=_SERVES),
             Argument("claim_templates", source=_DEFINITIONS, when=_KEEPS_TEMPLATES),
         ),
     },

@@ -65,9 +65,11 @@ def _together(findings: list[Finding]) -> list[Finding]:
 async def run(cluster: Cluster, check: Check) -> list[Finding]:
     """The findings of one check in their order, each once."""
     found: list[Finding] = []
-    for part in check.parts:
+    for index, usual in enumerate(check.parts):
         try:
-            if check.about is not None and not await cluster.serves(check.about):
+            served = check.about is None or await cluster.serves(check.about)
+            part = usual if served else check.otherwise
+            if part is None or (index and not served):
                 continue
             async for finding in part(cluster):
                 found.append(finding)  # noqa: PERF401  what is found before an error counts

@@ -135,7 +135,7 @@ Part = Callable[["Cluster"], AsyncIterator[Finding]]
 class Check:
     """One question, by parts that are run one after the other. `name` is the word by which the user picks it.
 
-    Where the API server does not know the kind that it is `about`, if there is one, nothing is looked at.
+    Where the API server does not know the kind that it is `about`, if there is one, `otherwise` is run in their place.
     A part reads, asks (access reviews) and tries (dry runs), and changes nothing. An ApiError that ends it becomes a
     finding: what could not be checked, and which right is missing.
     """
@@ -143,6 +143,7 @@ class Check:
     name: str
     parts: tuple[Part, ...]
     about: Resource | None = None
+    otherwise: Part | None = None
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

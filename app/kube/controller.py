@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from app.errors import ApiError, Terminal, Transient
+from app.errors import Terminal, Transient, is_final
 from app.kube import metrics
 from app.kube.queue import QueueClosed, WorkQueue
 from app.kube.store import Store
@@ -195,8 +195,8 @@ class Controller(Generic[K]):
         metrics.RECONCILE_DURATION.labels(self.name).observe(time.monotonic() - started)
 
     def _failed(self, key: K, error: Transient | Terminal) -> str:
-        """The outcome. What is too large for the API server is so until it changes: to send it again costs much."""
-        if isinstance(error, Terminal) or (isinstance(error, ApiError) and error.too_large):
+        """The outcome."""
+        if isinstance(error, Terminal) or is_final(error):
             self.queue.forget(key)
             log.warning("reconcile given up", controller=self.name, key=key, error=str(error))
             return "terminal"

@@ -109,6 +109,10 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay)
         return delay
 
+    def failures(self, key: K) -> int:
+        """How often `key` was retried since it was forgotten."""
+        return self._failures[key].attempts if key in self._failures else 0
+
     def forget(self, key: K) -> None:
         """The key has been dealt with: its backoff starts again, and a delay under way is dropped."""
         self._failures.pop(key, None)

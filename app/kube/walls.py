@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import structlog
 
+from app.errors import ApiError, BerthError, is_final
 from app.kube.retry import Backoff
 from app.metrics import HANDLING_FAULTS
 
@@ -39,6 +40,40 @@ def wall(loop: str, *, leave: tuple[type[Exception], ...] = (), **of: object) ->
         raise
     except Exception:  # noqa: BLE001  the wall: the objects after this one are handled
         fault(loop, "object dropped", **of)
+
+
+class Apart:
+    """The wall between the objects that one pass writes: what one of them meets is raised after all had their turn.
+
+    A fault of the API server as a whole is raised at once: each of them would wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._faults: list[Exception] = []
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Around all that is done for one object."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, ApiError) and error.about_server:
+                raise
+            self._faults.append(error)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no step has failed."""
+        return not self._faults
+
+    def end(self) -> None:
+        """Raise the first fault: of bugs, else of what may pass, else of what stays."""
+        if self._faults:
+            raise min(self._faults, key=_rank)
+
+
+def _rank(error: Exception) -> int:
+    return 2 if is_final(error) else 1 if isinstance(error, BerthError) else 0
 
 
 async def standing(loop: str, work: Callable[[], Awaitable[None]]) -> None:

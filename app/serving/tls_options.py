@@ -7,8 +7,11 @@ Names and defaults: https://kubernetes.io/docs/reference/command-line-tools-refe
 from __future__ import annotations
 
 import ssl
+from collections.abc import Collection
+from typing import Any
 
 from app.errors import UsageError
+from app.text import quoted
 
 _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
@@ -92,11 +95,13 @@ def server_context(
     ciphers: str = "",
     curves: str = "",
     require_client_certificate: bool = False,
+    allowed_names: Collection[str] = (),
     protocol: str = "http/1.1",
 ) -> tuple[ssl.SSLContext, list[str]]:
     """A server context with these choices, and warnings about what this Python cannot do.
 
-    `protocol` is the one that it speaks over TLS, by its name for ALPN.
+    `allowed_names` are the common names that a client certificate may have; empty: any. `protocol` is the one that
+    it speaks over TLS, by its name for ALPN.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum_version(min_version)
@@ -111,7 +116,29 @@ def server_context(
         # A resumed session would outlive the removal of the client's CA.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
+        if allowed_names:
+            context.sslobject_class = _only(frozenset(allowed_names))
     return context, warnings
+
+
+def _only(names: frozenset[str]) -> type[ssl.SSLObject]:
+    """Handshakes that fail where the client's certificate has none of these common names.
+
+    As kube-apiserver compares them (`--requestheader-allowed-names`): exactly, and of several the last.
+    """
+
+    class Named(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            subject: Any = (self.getpeercert() or {}).get("subject", ())
+            found = [value for part in subject for key, value in part if key == "commonName"]
+            if not found or found[-1] not in names:
+                error = ssl.SSLCertVerificationError("the common name is not allowed")
+                name = quoted(found[-1]) if found else "none"
+                error.verify_message = f"want a common name of --client-allowed-names, got {name}"
+                raise error
+
+    return Named
 
 
 def _set_curves(context: ssl.SSLContext, numbers: list[int]) -> list[str]:

@@ -32,6 +32,7 @@ class WebhookSettings(RoleSettings):
 
     exclusions: ClassVar[tuple[Exclusion, ...]] = (
         Exclusion("client_ca", "insecure", "with --insecure no client certificate is asked for, and no CA is used"),
+        Exclusion("client_allowed_names", "insecure", "with --insecure no client certificate is asked for"),
         Exclusion("manifests", "kubeconfig", "attachments come from one place"),
         Exclusion("manifests", "context", "attachments come from one place"),
     )
@@ -54,6 +55,14 @@ class WebhookSettings(RoleSettings):
         Items,
         Flag("CA of client certificates; repeatable", TLS, default="the service account's CA", repeatable=True),
     ] = (SERVICE_ACCOUNT_CA,)
+    client_allowed_names: Annotated[
+        Items,
+        Flag(
+            "Comma list of common names: a client certificate of --client-ca with another one is refused",
+            TLS,
+            default="any name",
+        ),
+    ] = ()
     caller_token_file: Annotated[
         NotEmpty | None,
         Flag("File of tokens, one a line: an API server has one at the end of a webhook's path, or as bearer", TLS),
@@ -105,6 +114,7 @@ class WebhookSettings(RoleSettings):
             ciphers=self.tls_cipher_suites,
             curves=self.tls_curve_preferences,
             require_client_certificate=not self.insecure,
+            allowed_names=self.client_allowed_names,
         )
 
     @field_validator("client_ca")

@@ -51,10 +51,15 @@ class AppWrapperCluster(Infra):
                 yield own
 
     @contextlib.asynccontextmanager
-    async def workloads(self) -> AsyncIterator[CountingClient]:
-        """The workload controller at work; its result is its client."""
-        async with self.connected(None) as own, at_work(WorkloadsOfAppWrappers(own, resync=None, now=self.now)):
-            yield own
+    async def workloads(
+        self, client: CountingClient | None = None, *, events: bool = False
+    ) -> AsyncIterator[CountingClient]:
+        """The workload controller at work; its result is its client. With `events` it writes Events."""
+        async with self.connected(client) as own:
+            recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
+            made = WorkloadsOfAppWrappers(own, resync=None, events=recorder, now=self.now)
+            async with at_work(made, recorder):
+                yield own
 
     async def wrap(self, name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:
         """Create an AppWrapper of these templates; annotations are given without their prefix."""

@@ -117,8 +117,10 @@ class ClaimsCluster:
             await stack.enter_async_context(at_work(made, recorder, ready=ready))
             yield own, made
 
-    async def attachment(self, name: str = "net", subnet: str = "10.0.0.0/24", resource: str = RESOURCE) -> None:
-        config = {"type": "sriov", "ipam": {"type": "host-local", "subnet": subnet}}
+    async def attachment(
+        self, name: str = "net", subnet: str = "10.0.0.0/24", resource: str = RESOURCE, ipam: JSON | None = None
+    ) -> None:
+        config = {"type": "sriov", "ipam": ipam or {"type": "host-local", "subnet": subnet}}
         metadata = {"name": name, "annotations": {"k8s.v1.cni.cncf.io/resourceName": resource}}
         body = NETWORK_ATTACHMENTS.body(metadata, spec={"config": json.dumps(config)})
         await self.admin.create(NETWORK_ATTACHMENTS, body, namespace=NAMESPACE)

@@ -9,11 +9,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from app.appwrappers.kueue import model as kueue
 from app.appwrappers.model import APP_WRAPPERS
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
     ENDPOINT_SLICES,
+    JOBS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,
@@ -158,6 +160,34 @@ GOOD: dict[Resource, JSON] = {
             "containerStatuses": [{"name": "c", "restartCount": 1, "state": {"terminated": {"exitCode": 1}}}],
             "resourceClaimStatuses": [{"name": "r", "resourceClaimName": "c"}],
         },
+    },
+    kueue.WORKLOADS: {
+        "metadata": {
+            "labels": {"kueue.x-k8s.io/job-uid": "u"},
+            "annotations": {"kueue.x-k8s.io/admission-gated-by": "g"},
+        },
+        "spec": {
+            "queueName": "q",
+            "priority": 1,
+            "priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "n"},
+            "maximumExecutionTimeSeconds": 1,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": POD_SPEC}}],
+        },
+        "status": {
+            "conditions": [{**CONDITION, "type": "Admitted"}],
+            "admission": {
+                "clusterQueue": "q",
+                "podSetAssignments": [{"name": "main", "flavors": {"cpu": "f"}, "count": 1}],
+            },
+            "requeueState": {"count": 1},
+        },
+    },
+    kueue.RESOURCE_FLAVORS: {"spec": {"nodeLabels": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]}},
+    kueue.WORKLOAD_PRIORITY_CLASSES: {"value": 1},
+    JOBS: {
+        "metadata": {"labels": {"workload.codeflare.dev/appwrapper": "x"}},
+        "spec": {"completions": 1, "suspend": False, "template": {"spec": POD_SPEC | {"restartPolicy": "Never"}}},
+        "status": {"active": 1, "succeeded": 1, "failed": 1, "conditions": [{**CONDITION, "type": "Complete"}]},
     },
     NODES: {"metadata": {"labels": {"a": "b"}}, "spec": {"taints": []}, "status": {"conditions": [CONDITION]}},
     NAMESPACES: {"metadata": {"labels": {"berth.dev/tenant": "x"}}, "status": {"phase": "Active"}},

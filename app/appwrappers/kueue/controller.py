@@ -19,7 +19,7 @@ from app.appwrappers.kueue.priorities import Priorities
 from app.appwrappers.kueue.steps import Seen, next_step
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.writing import Writing
-from app.errors import Terminal, Transient
+from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, Result
 from app.kube.discovery import Discovery
@@ -99,15 +99,24 @@ class _Work:
         self.wake(key)
 
     async def reconcile(self, key: Key) -> Result:
-        """One write at most: its change of the caches asks for the next."""
-        caches = self.caches
-        job = caches.jobs.get(*key)
+        """One write at most: its change of the caches asks for the next. What keeps a Workload away is an Event."""
+        job = self.caches.jobs.get(*key)
         if job is None:
             await self._release(key)
             return Done()
+        try:
+            await self._step(job)
+        except (Transient, Terminal) as error:
+            if not isinstance(error, ApiError) or (error.about_object and not error.conflict):
+                self._writing.refused(job, str(error))
+            raise
+        return Done()
+
+    async def _step(self, job: Job) -> None:
+        caches = self.caches
         found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
         flavors = {spec["name"]: spec for spec in caches.flavors.values()}
-        prebuilt = caches.workloads.get(key[0], job.prebuilt) if job.prebuilt else None
+        prebuilt = caches.workloads.get(job.key[0], job.prebuilt) if job.prebuilt else None
         ancestors = await self._ancestors(job) if job.owner else None
         try:
             step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
@@ -117,7 +126,6 @@ class _Work:
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)
-        return Done()
 
     async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
         """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""

@@ -10,11 +10,15 @@ from app.appwrappers.kueue.steps import Step
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.workloads import new_workload, owner_of, priority_of, spec_of
 from app.appwrappers.model import APP_WRAPPERS
+from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder, Regarding
+from app.kube.owners import controller_of
 from app.kube.resources import Resource
-from app.kube.retry import if_there
+from app.kube.retry import get_or_none, if_there
 from app.wire import JSON, changed_fields
+
+_LATER = 10.0
 
 
 class Writing:
@@ -38,6 +42,12 @@ class Writing:
             regarding = Regarding.of(APP_WRAPPERS, job.key, job.uid)
             self._events.record(regarding, "Normal", reason=event[0], message=event[1])
 
+    def refused(self, job: Job, why: str) -> None:
+        """There is no Workload as there should be: it waits for ever, unless something changes."""
+        if self._events is not None:
+            regarding = Regarding.of(APP_WRAPPERS, job.key, job.uid)
+            self._events.record(regarding, "Warning", reason="WorkloadRefused", message=why)
+
     async def release(self, workload: Workload) -> None:
         """Take our finalizer off a Workload, so that it can go."""
         left = [one for one in workload.finalizers if one != RESOURCE_IN_USE]
@@ -45,8 +55,19 @@ class Writing:
 
     async def _create(self, job: Job) -> str:
         body = new_workload(job, self._resource, await self._priorities.of(job))
-        made = await self._client.create(self._resource, body, namespace=job.key[0])
+        try:
+            made = await self._client.create(self._resource, body, namespace=job.key[0])
+        except ApiError as error:
+            if error.conflict:
+                await self._look_at(job, body["metadata"]["name"])
+            raise
         return f"{job.key[0]}/{made['metadata']['name']}"
+
+    async def _look_at(self, job: Job, name: str) -> None:
+        """Raises Transient where the Workload of this name is of others. A cache may lack our own yet."""
+        found = await get_or_none(self._client, self._resource, name, namespace=job.key[0])
+        if found is not None and controller_of(found["metadata"]).get("uid") != job.uid:
+            raise Transient(f"Workload {name} exists and is not of this AppWrapper: delete it", delay=_LATER)
 
     async def _workload(self, job: Job, step: Step, workload: Workload) -> None:
         if step.action == "delete":

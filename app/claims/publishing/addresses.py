@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import islice
 from typing import NamedTuple
@@ -27,6 +27,7 @@ class Addresses(NamedTuple):
     ips: tuple[str, ...]
     unknown: tuple[str, ...]
     dropped: int
+    withheld: tuple[str, ...]
 
 
 def hardware_address(text: str) -> str:
@@ -39,13 +40,18 @@ def hardware_address(text: str) -> str:
 
 
 def addressed(
-    texts: Iterable[str], *, requested: Iterable[str], attachment: Attachment | None, driver: Iterable[str]
+    texts: Iterable[str],
+    *,
+    requested: Iterable[str],
+    attachment: Attachment | None,
+    driver: Iterable[str],
+    may_publish: Callable[[_Address], bool],
 ) -> Addresses:
     """The addresses in `texts`, in their order, each once.
 
     The prefix is the one that the Pod `requested` for this very address, else that of the attachment's most specific
     subnet or static address, else the one that the `driver` says. Addresses that no interface has are left out:
-    unspecified, multicast, loopback and broadcast ones.
+    unspecified, multicast, loopback and broadcast ones. Those that may not be published are `withheld`.
     """
     found: dict[_Address, int | None] = {}
     said = (_prefixes(requested), _prefixes(driver))
@@ -53,15 +59,17 @@ def addressed(
         parsed = _parsed(text)
         if parsed is not None and parsed[0] not in found:
             found[parsed[0]] = parsed[1]
+    published = {address: own for address, own in found.items() if may_publish(address)}
     # Of those that are kept alone: a network status may have thousands, and each is looked up in all subnets.
     kept = [
         (address, own or said[0].get(address) or _managed(address, attachment) or said[1].get(address))
-        for address, own in islice(found.items(), MOST_IPS)
+        for address, own in islice(published.items(), MOST_IPS)
     ]
     return Addresses(
         tuple(f"{address}/{prefix or address.max_prefixlen}" for address, prefix in kept),
         tuple(f"{address}/{address.max_prefixlen}" for address, prefix in kept if not prefix),
-        len(found) - len(kept),
+        len(published) - len(kept),
+        tuple(str(address) for address in found if address not in published),
     )
 
 

@@ -33,4 +33,6 @@ def options_of(settings: PublishingSettings, *, workers: int, resync: float, nod
         node=node,
         workers=workers,
         resync=resync,
+        unconfined=settings.unconfined_networks,
+        excluded=settings.excluded,
     )

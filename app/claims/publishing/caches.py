@@ -5,8 +5,9 @@ Each event is looked up in indices, so that it costs the same with many objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from app.claims.publishing.attachments import stored_attachment
@@ -31,12 +32,21 @@ class Caches:
     """`wake` is called with Pods to look at. With `node`, only what is of this node is kept.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    `unconfined` and `excluded` are those of `Inputs`.
     """
 
     def __init__(
-        self, client: KubeClient, wake: Callable[[Key], object], *, keys: Sequence[str], home: str, node: str = ""
+        self,
+        client: KubeClient,
+        wake: Callable[[Key], object],
+        *,
+        keys: Sequence[str],
+        home: str,
+        node: str = "",
+        unconfined: Container[str] = (),
+        excluded: tuple[IPv4Network | IPv6Network, ...] = (),
     ) -> None:
-        self._wake, self._home = wake, home
+        self._wake, self._home, self._unconfined, self._excluded = wake, home, unconfined, excluded
         self.pods: Store[ClaimPod] = Store(
             stored_pod,
             indices={
@@ -79,7 +89,9 @@ class Caches:
         slices = tuple(one for pool in pools for one in self._slices.by_index("pool", pool))
         names = dict.fromkeys(attachments_of(pod, self._home))
         attachments = {name: one for name in names if (one := self._attachments.get(*name.split("/", 1))) is not None}
-        return Inputs(pod, claims, slices, attachments, self._home)
+        return Inputs(
+            pod, claims, slices, attachments, self._home, unconfined=self._unconfined, excluded=self._excluded
+        )
 
     def expire(self) -> None:
         """Look again at what the watch has not confirmed in time."""

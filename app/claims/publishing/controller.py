@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from ipaddress import IPv4Network, IPv6Network
 
 from app.claims import metrics
 from app.claims.model import DeviceKey
@@ -22,12 +23,12 @@ from app.claims.publishing.waits import Waits
 from app.claims.publishing.writing import Writing
 from app.claims.stored.claims import Claim
 from app.claims.stored.pods import ClaimPod
-from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import EventRecorder
 from app.kube.running import stand, start
 from app.kube.store import Key
+from app.kube.walls import Apart
 from app.networks.model import RESOURCE_NAME
 from app.text import utc_now
 
@@ -42,6 +43,8 @@ class Options:
     """With `node`, only Pods and devices of this node are looked at. `resync` is in seconds.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    `unconfined` are attachments, NAMESPACE/NAME, whose addresses are published without known subnets; addresses in
+    `excluded` are not.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -50,6 +53,8 @@ class Options:
     node: str = ""
     workers: int = 16
     resync: float | None = 600.0
+    unconfined: tuple[str, ...] = ()
+    excluded: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @property
     def verb(self) -> str:
@@ -71,7 +76,15 @@ class ClaimsController:
         name: str = NAME,
     ) -> None:
         self._rules = options.rules
-        self._caches = caches = Caches(client, self._wake, keys=options.keys, home=options.home, node=options.node)
+        self._caches = caches = Caches(
+            client,
+            self._wake,
+            keys=options.keys,
+            home=options.home,
+            node=options.node,
+            unconfined=options.unconfined,
+            excluded=options.excluded,
+        )
         self._reporting = Reporting(events, verb=options.verb)
         self._writing = Writing(client, caches, self._reporting, now, self._wake_all)
         self._waits = Waits(clock)
@@ -108,23 +121,23 @@ class ClaimsController:
         planned = plan_pod(inputs)
         states: dict[DeviceKey, State] = {}
         pauses: list[float] = []
-        faults: list[ApiError] = []
+        apart = Apart()
         for claim in inputs.claims:
             if not claim.allocated or claim.deleting or all(one.uid != pod.uid for one in claim.consumers):
                 continue
-            of_claim = self._states(pod, claim, planned)
-            states |= of_claim
-            data = {device: planned.data[claim.key][device] for device in of_claim if of_claim[device] == "published"}
-            kept = _kept(claim, planned).union(one for one in claim.entries if not self._rules.lists(one.driver))
-            try:
+            with apart.step():
+                of_claim = self._states(pod, claim, planned)
+                states |= of_claim
+                data = {
+                    device: planned.data[claim.key][device]
+                    for device, state in of_claim.items()
+                    if state == "published"
+                }
+                kept = _kept(claim, planned).union(one for one in claim.entries if not self._rules.lists(one.driver))
                 pause = await self._writing.write(pod, claim, data, kept)
-            except ApiError as error:
-                faults.append(error)
-            else:
                 pauses += [] if pause is None else [pause]
         self._reporting.planned(pod, planned, states)
-        if faults:
-            raise faults[0]
+        apart.end()
         pauses += self._waits.ends(key)
         return RequeueAfter(min(pauses)) if pauses else Done()
 

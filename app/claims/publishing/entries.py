@@ -17,6 +17,9 @@ from app.wire import JSON
 MOST_CONDITIONS = 8
 """On an entry, of all writers together, by the validation of resource.k8s.io/v1."""
 
+_NAMED = 3
+"""Addresses that a message names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -55,7 +58,29 @@ def write_of(
 
 
 def reason_of(data: NetworkData) -> str:
+    if data.withheld:
+        return withheld_reason(data)
     return "PrefixUnknown" if data.unknown_prefixes else "Published"
+
+
+def withheld_reason(data: NetworkData) -> str:
+    """Why addresses are not published, as the Events of Services say it."""
+    return "AddressesOutsideNetwork" if data.confined else "SubnetsUnknown"
+
+
+def withheld_message(data: NetworkData) -> str:
+    """Which addresses are not published, and what would be right."""
+    named = ", ".join(data.withheld[:_NAMED]) + (
+        f" and {more} more" if (more := len(data.withheld) - _NAMED) > 0 else ""
+    )
+    if data.confined:
+        text = f"not published: {named}, outside the subnets of network {data.network} or in an excluded range"
+        return f"{text}; correct the IPAM of the attachment, or who writes the network status"
+    text = f"not published: {named}: no subnets are known of network {data.network}"
+    fix = "give the attachment an IPAM of host-local, whereabouts or static with subnets"
+    return (
+        f"{text}; {fix}, or an administrator names it in --unconfined-networks (claims.unconfinedNetworks of the chart)"
+    )
 
 
 def message_of(data: NetworkData) -> str:
@@ -66,6 +91,8 @@ def message_of(data: NetworkData) -> str:
     found = f"{', '.join(data.ips) or 'no address'} on {data.interface or 'no interface'} of network {data.network}"
     if data.unknown_prefixes:
         found += f"; nothing says the prefix of {', '.join(data.unknown_prefixes)}"
+    if data.withheld:
+        found += f"; {withheld_message(data)}"
     return abridged(f"{found}; {data.dropped} more addresses do not fit" if data.dropped else found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Literal
@@ -56,6 +56,11 @@ class Attachment:
         object.__setattr__(self, "_fixed", frozenset(one.ip for one in self.statics))
         object.__setattr__(self, "_networks", {key: frozenset(found) for key, found in networks.items()})
 
+    @property
+    def has_subnets(self) -> bool:
+        """Whether it is known which addresses are of the network."""
+        return bool(self.subnets or self.statics)
+
     def includes(self, address: IPv4Address | IPv6Address) -> bool:
         """Whether the address is known to be one of the network.
 
@@ -73,12 +78,35 @@ class Attachment:
         return has_subnets and not self.includes(address)
 
 
+def may_publish(
+    address: IPv4Address | IPv6Address,
+    attachment: Attachment | None,
+    *,
+    unconfined: bool,
+    excluded: Iterable[IPv4Network | IPv6Network],
+) -> bool:
+    """Whether an address that the annotation of a Pod says is published, as network data and as an endpoint alike.
+
+    Its author may write any address: one in the subnets of the attachment is one of the network. `unconfined`: an
+    administrator lets those of the attachment be published although nothing says which they are. None in `excluded` is.
+    Each link has link-local addresses of IPv6, no subnet names them, and they lead nowhere else.
+    """
+    if any(address in one for one in excluded):
+        return False
+    if address.version == 6 and address.is_link_local:
+        return True
+    if attachment is not None and attachment.has_subnets:
+        return attachment.includes(address)
+    return unconfined
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """A Pod, and what exists of its claims, of the pools of their devices, and of its attachments.
 
     `slices` may hold several generations of a pool. `attachments` are by NAMESPACE/NAME. `home` is the namespace of a
-    default network that names none. `drivers` are those of which every device is a network device.
+    default network that names none. `drivers` are those of which every device is a network device. `unconfined` are the
+    attachments, and `excluded` the ranges, of `may_publish`.
     """
 
     pod: ClaimPod
@@ -87,6 +115,8 @@ class Inputs:
     attachments: Mapping[str, Attachment]
     home: str = "kube-system"
     drivers: frozenset[str] = NETWORK_DRIVERS
+    unconfined: Container[str] = ()
+    excluded: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +124,8 @@ class NetworkData:
     """The network data of a device. `network` is NAMESPACE/NAME of its attachment.
 
     `ips` are in canonical CIDR form, at most 16; `dropped` counts those beyond. `unknown_prefixes` are those of `ips`
-    whose prefix nothing says: they have /32 or /128.
+    whose prefix nothing says: they have /32 or /128. `withheld` are addresses of the network status that are not
+    published, because the attachment has subnets (`confined`) without them, or because nothing says its subnets.
     """
 
     interface: str
@@ -103,6 +134,8 @@ class NetworkData:
     unknown_prefixes: tuple[str, ...]
     dropped: int
     network: str
+    withheld: tuple[str, ...] = ()
+    confined: bool = True
 
     def body(self) -> JSON:
         """`networkData` as resource.k8s.io/v1 has it; empty members are left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from app.claims.format import INTERFACE_NAME, is_well_formed
 from app.claims.model import DeviceKey
@@ -10,8 +11,9 @@ from app.claims.network_status import Attached, attached_to
 from app.claims.publishing import reasons
 from app.claims.publishing.addresses import addressed, hardware_address
 from app.claims.publishing.devices import Device, devices_of
+from app.claims.publishing.entries import withheld_message
 from app.claims.publishing.matching import Matching
-from app.claims.publishing.model import Inputs, NetworkData, Planned, Unpublished
+from app.claims.publishing.model import Inputs, NetworkData, Planned, Unpublished, may_publish
 from app.claims.publishing.selected import Selected, selected_in
 from app.claims.stored.claims import Claim
 from app.kube.store import Key
@@ -72,14 +74,21 @@ def _answers(
         else:
             shared = [other for other in selected if other.key == one.key and not other.order and not other.default]
             certain = one.entries or not shared
-            yield device, _network_data(device, one) if certain else reasons.not_distinguished(device, shared)
+            yield device, _network_data(inputs, device, one) if certain else reasons.not_distinguished(device, shared)
 
 
-def _network_data(device: Device, selected: Selected) -> NetworkData | Unpublished:
+def _network_data(inputs: Inputs, device: Device, selected: Selected) -> NetworkData | Unpublished:
     entry = selected.entry(device.interface)
     if entry is None:
         return reasons.of_device(device, "NoInterface", f"the network status has no entry for {selected.key}")
-    found = addressed(entry.ips, requested=selected.ips, attachment=selected.attachment, driver=device.ips)
+    attachment, unconfined = selected.attachment, selected.key in inputs.unconfined
+    found = addressed(
+        entry.ips,
+        requested=selected.ips,
+        attachment=attachment,
+        driver=device.ips,
+        may_publish=partial(may_publish, attachment=attachment, unconfined=unconfined, excluded=inputs.excluded),
+    )
     data = NetworkData(
         interface=entry.interface if is_well_formed(INTERFACE_NAME, entry.interface) else "",
         hardware_address=hardware_address(entry.mac),
@@ -87,8 +96,12 @@ def _network_data(device: Device, selected: Selected) -> NetworkData | Unpublish
         unknown_prefixes=found.unknown,
         dropped=found.dropped,
         network=selected.key,
+        withheld=found.withheld,
+        confined=unconfined or (attachment is not None and attachment.has_subnets),
     )
     if data.body():
         return data
+    if data.withheld:
+        return reasons.of_device(device, "NoInterface", withheld_message(data), problem=True)
     message = f"the entry of {selected.key} has no interface, no addresses and no hardware address"
     return reasons.of_device(device, "NoInterface", message)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from app.claims import metrics
 from app.claims.model import DeviceKey
+from app.claims.publishing.entries import withheld_message, withheld_reason
 from app.claims.publishing.model import NetworkData, Planned
 from app.claims.publishing.ownership import State
 from app.claims.publishing.refusals import missing_rule
@@ -76,6 +77,8 @@ def _problems(planned: Planned) -> Iterable[_Problem]:
             yield "NetworkDataUnmatched", f"claim {one.claim[1]}{device}: {one.message}"
     for claim, found in planned.data.items():
         for key, data in found.items():
+            if data.withheld:
+                yield withheld_reason(data), f"claim {claim[1]}, device {key}: {withheld_message(data)}"
             if data.dropped:
                 yield "TooManyAddresses", _dropped(claim, key, data)
 

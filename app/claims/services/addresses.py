@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Literal
 
 from app.claims.model import FIELD_MANAGER, MOST_IPS, DeviceKey
-from app.claims.publishing.model import Attachment
+from app.claims.publishing.model import Attachment, may_publish
 from app.claims.services.model import NamedDevice
 from app.claims.services.pods import Pod
 from app.claims.stored.claims import Claim, Result
@@ -60,14 +60,11 @@ class Network:
 
     @property
     def has_subnets(self) -> bool:
-        return self.attachment is not None and bool(self.attachment.subnets or self.attachment.statics)
+        return self.attachment is not None and self.attachment.has_subnets
 
     def publishes(self, address: Address) -> bool:
-        if any(address in one for one in self.excluded):
-            return False
-        if self.device is not None or (self.unconfined and not self.has_subnets):
-            return True
-        return self.attachment is not None and self.attachment.includes(address)
+        unconfined = self.unconfined or self.device is not None
+        return may_publish(address, self.attachment, unconfined=unconfined, excluded=self.excluded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from app.kube.controller import Done, Result
 from app.kube.resources import ENDPOINT_SLICES
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key
+from app.kube.walls import Apart
 
 
 class ServiceSync:
@@ -61,17 +62,30 @@ class ServiceSync:
                 await self._delete(self._caches.slices_of(service.key))
 
     async def _write(self, service: Service, plan: Plan) -> str:
-        """What the API server says of a slice that it will never take; "" where it has taken all."""
+        """What the API server says of a slice that it does not take; "" where it has taken all.
+
+        One that it does not take costs its own addresses, and what is to be deleted after it.
+        """
+        apart, refused = Apart(), ""
+        for name, wanted in plan.create.items():
+            with apart.step():
+                refused = await self._taken_or(self._create(service, name, wanted)) or refused
+        for found, wanted in plan.change:
+            with apart.step():
+                refused = await self._taken_or(self._change(found, wanted)) or refused
+        apart.end()
+        if not refused:
+            await self._delete(plan.delete)
+        return refused
+
+    async def _taken_or(self, write: Awaitable[None]) -> str:
+        """What the API server says where it does not take the slice. Raises ApiError for what may pass."""
         try:
-            for name, wanted in plan.create.items():
-                await self._create(service, name, wanted)
-            for found, wanted in plan.change:
-                await self._change(found, wanted)
+            await write
         except ApiError as error:
-            if not error.rejected:
-                raise
-            return str(error)
-        await self._delete(plan.delete)
+            if error.rejected:
+                return str(error)
+            raise
         return ""
 
     async def _create(self, service: Service, name: str, wanted: Wanted) -> None:

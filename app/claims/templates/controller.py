@@ -18,13 +18,15 @@ from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import EventRecorder, Regarding
-from app.kube.resources import RESOURCE_CLAIM_TEMPLATES
+from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from app.kube.retry import get_or_none, if_there
 from app.kube.running import start
 from app.kube.store import Key
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
+_TOLD = 3
+"""Pods, and attachments, that get an Event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class ClaimTemplatesController:
         self._client, self._events, self._clock, self._keep = client, events, clock, options.keep
         self._caches = Caches(client, namespace=options.namespace, config_map=options.config_map, wake=self._enqueue)
         self._unused: dict[Key, float] = {}
-        self._foreign: set[Key] = set()
+        self._skipped: dict[Key, str] = {}
+        """Why a template that is used is not made."""
         self._controller: Controller[Key] = Controller(
             "claim-templates",
             self._reconcile,
@@ -71,7 +74,7 @@ class ClaimTemplatesController:
             async with asyncio.TaskGroup() as group:
                 start(group, self._caches.reflectors, (self._controller,))
         finally:
-            metrics.foreign(0)
+            metrics.skipped(())
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
@@ -91,7 +94,7 @@ class ClaimTemplatesController:
         action = next_action(wanted, found, used=used, idle=left is not None and left <= 0)
         made = True
         if action != "create":
-            self._is_foreign(key, foreign=False)
+            self._skips(key, "")
         if action in ("replace", "delete") and found is not None:
             await self._delete(found)
         if action in ("create", "replace") and wanted is not None:
@@ -119,12 +122,24 @@ class ClaimTemplatesController:
         try:
             await self._client.create(RESOURCE_CLAIM_TEMPLATES, wanted, namespace=key[0])
         except ApiError as error:
-            if not error.conflict:
-                raise
-            await self._look(key, wanted)
-            return False
-        self._is_foreign(key, foreign=False)
+            if error.conflict:
+                await self._look(key, wanted)
+                return False
+            if error.about_object:
+                self._refused(key, str(error))
+            raise
+        self._skips(key, "")
         return True
+
+    def _refused(self, key: Key, why: str) -> None:
+        """Told on some that use it: an administrator sees the metric, and the author of a Pod why it waits."""
+        self._skips(key, "refused")
+        message = f"the ResourceClaimTemplate {key[1]} of the definition of this name is not made: {why}"
+        for resource, users in ((PODS, self._caches.pods), (NETWORK_ATTACHMENTS, self._caches.attachments)):
+            for user in users.by_index("template", key)[:_TOLD]:
+                if self._events is not None:
+                    regarding = Regarding.of(resource, user.key, user.uid)
+                    self._events.record(regarding, "Warning", reason="ClaimTemplateRefused", message=message)
 
     async def _look(self, key: Key, wanted: JSON) -> None:
         """One of this name exists: our own, which the cache does not show yet, or another one."""
@@ -132,7 +147,7 @@ class ClaimTemplatesController:
         if obj is None:
             raise Transient("the template is gone that had the name")
         own = stored_template(obj)
-        self._is_foreign(key, foreign=own is None)
+        self._skips(key, "foreign" if own is None else "")
         if own is not None:
             if own.deleting or own.made_from != hash_of(wanted):
                 raise Transient("an earlier template has the name still")
@@ -146,6 +161,8 @@ class ClaimTemplatesController:
             regarding = Regarding.of(RESOURCE_CLAIM_TEMPLATES, key, obj["metadata"].get("uid", ""))
             self._events.record(regarding, "Warning", reason="NotOfDefinition", message=message)
 
-    def _is_foreign(self, key: Key, *, foreign: bool) -> None:
-        (self._foreign.add if foreign else self._foreign.discard)(key)
-        metrics.foreign(len(self._foreign))
+    def _skips(self, key: Key, reason: str) -> None:
+        self._skipped.pop(key, None)
+        if reason:
+            self._skipped[key] = reason
+        metrics.skipped(self._skipped.values())

@@ -35,6 +35,7 @@ class User:
     """A Pod that is not over, or an attachment: the templates in its namespace that it needs."""
 
     key: Key
+    uid: str
     templates: tuple[str, ...]
 
     @property
@@ -57,7 +58,11 @@ def stored_pod(obj: JSON) -> User | None:
     claims = (obj.get("spec") or {}).get("resourceClaims") or ()
     names = tuple(dict.fromkeys(one["resourceClaimTemplateName"] for one in claims if _from_template(one)))
     over = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return User(key_of(obj), names) if names and not over else None
+    return User(key_of(obj), _uid(obj), names) if names and not over else None
+
+
+def _uid(obj: JSON) -> str:
+    return str(obj["metadata"].get("uid", ""))
 
 
 def _from_template(claim: JSON) -> bool:
@@ -70,7 +75,7 @@ def stored_attachment(obj: JSON) -> User | None:
     if source is None:
         return None
     name = source.template or class_template(source.device_class)
-    return User(key_of(obj), (name,))
+    return User(key_of(obj), _uid(obj), (name,))
 
 
 def template_body(key: Key, definition: Definition) -> JSON:

@@ -21,6 +21,8 @@ class Faults:
     its CPUs until the next Pod is admitted."""
     blank: bool = False
     """Pods are listed without CPUs, as by the policy `none`."""
+    impossible: str = ""
+    """Containers of this name are listed with a core that no machine has."""
     unready: bool = False
     """List is refused."""
     silent: bool = False

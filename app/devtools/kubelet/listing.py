@@ -73,7 +73,9 @@ class Listing(resources_grpc.PodResourcesListerServicer):
         if not cpus and self._faults.shared:
             cpus = self._cpus.shared
         devices = [one for resource, given in self._devices.of(uid, name).items() for one in _shown(resource, given)]
-        listed = () if self._faults.blank else sorted(cpus)
+        listed = [] if self._faults.blank else sorted(cpus)
+        if self._faults.impossible == name:
+            listed.append(2**40)
         return resources_pb.ContainerResources(name=name, cpu_ids=listed, devices=devices)
 
 

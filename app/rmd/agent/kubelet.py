@@ -27,8 +27,11 @@ _SHOWN = 200
 SOCKET_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
 """A connection of its own: one that is shared remembers that the kubelet before did not answer."""
 
-Cores = Mapping[Key, Mapping[str, frozenset[int]]]
-"""The exclusive cores by Pod (namespace and name) and container; those of containers without any are empty."""
+Cores = Mapping[Key, Mapping[str, frozenset[int] | None]]
+"""The exclusive cores by Pod (namespace and name) and container; those of containers without any are empty.
+
+None where kubelet lists cores that no machine has: what it says of other containers holds.
+"""
 
 
 class NoAnswer(Transient):
@@ -85,17 +88,15 @@ class PodResources:
 
 
 def read_cores(answer: resources_pb.ListPodResourcesResponse) -> Cores:
-    """Raises NoAnswer. Pods that are listed twice are left out: one of them has ended, and it is not said which."""
+    """Pods that are listed twice are left out: one of them has ended, and it is not said which."""
     times = Counter((pod.namespace, pod.name) for pod in answer.pod_resources)
-    found: dict[Key, dict[str, frozenset[int]]] = {}
-    for pod in answer.pod_resources:
-        if times[pod.namespace, pod.name] == 1:
-            found[pod.namespace, pod.name] = {one.name: _checked(one) for one in pod.containers}
-    return found
+    return {
+        (pod.namespace, pod.name): {container.name: _checked(container) for container in pod.containers}
+        for pod in answer.pod_resources
+        if times[pod.namespace, pod.name] == 1
+    }
 
 
-def _checked(container: resources_pb.ContainerResources) -> frozenset[int]:
+def _checked(container: resources_pb.ContainerResources) -> frozenset[int] | None:
     cores = frozenset(container.cpu_ids)
-    if any(not 0 <= core < MOST_CORES for core in cores):
-        raise NoAnswer(f"kubelet lists cores of container {container.name} that no machine has")
-    return cores
+    return cores if all(0 <= core < MOST_CORES for core in cores) else None

@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 from app.rmd.agent.kubelet import Cores
 from app.rmd.agent.stored import Made, NodePod, node_labels
+from app.rmd.cores import MOST_CORES
 from app.rmd.pods import Asked, workload_of
 from app.rmd.requests import read_spec
 from app.wire import JSON
 
-NO_RESERVATION, NO_CORES, SHARED = "NoCacheReservation", "NoExclusiveCores", "SharedCores"
+NO_RESERVATION, NO_CORES, SHARED, WRONG = "NoCacheReservation", "NoExclusiveCores", "SharedCores", "ImpossibleCores"
+
+REASONS = (NO_RESERVATION, NO_CORES, SHARED, WRONG)
 
 
 class Note(NamedTuple):
@@ -53,7 +56,7 @@ def plan_pod(pod: NodePod | None, made: Sequence[Made], cores: Cores | None, sha
 def shared_cores(cores: Cores, pods: Iterable[NodePod]) -> frozenset[int]:
     """Cores of more than one container of these Pods, which have not ended: kubelet 1.20 lists the shared ones."""
     living = (cores.get(pod.key, {}) for pod in pods if not pod.ended)
-    counted = Counter(core for containers in living for given in containers.values() for core in given)
+    counted = Counter(core for containers in living for given in containers.values() for core in given or ())
     return frozenset(core for core, times in counted.items() if times > 1)
 
 
@@ -63,7 +66,7 @@ def _plan_container(
     pod: NodePod,
     asked: Asked,
     made: Sequence[Made],
-    listed: Mapping[str, frozenset[int]] | None,
+    listed: Mapping[str, frozenset[int] | None] | None,
     shared: frozenset[int],
 ) -> None:
     container = asked.container
@@ -74,7 +77,7 @@ def _plan_container(
     if container in pod.over:
         return
     given = (listed or {}).get(container, frozenset())
-    wanted = workload_of(pod.identity, asked, given)
+    wanted = workload_of(pod.identity, asked, given or frozenset())
     wanted["metadata"]["labels"] = node_labels(pod.identity["spec"]["nodeName"])
     there = next((one for one in made if one.key[1] == wanted["metadata"]["name"]), None)
     if there is not None and there.pod[1] == pod.uid:
@@ -97,9 +100,12 @@ def _alike(there: JSON, wanted: JSON) -> bool:
 
 
 def _without_cores(
-    plan: PodPlan, pod: NodePod, container: str, given: frozenset[int], there: Made | None, *, listed: bool
+    plan: PodPlan, pod: NodePod, container: str, given: frozenset[int] | None, there: Made | None, *, listed: bool
 ) -> None:
-    if given:
+    if given is None:
+        text = f"container {container}: kubelet lists cores that no machine has: want numbers below {MOST_CORES}"
+        plan.notes.append(Note(WRONG, text))
+    elif given:
         plan.notes.append(Note(SHARED, f"container {container}: kubelet lists cores that other containers have too"))
     elif listed and pod.phase == "Running" and there is None:
         text = f"container {container}: kubelet gave it no cores of its own: its CPU manager policy has to be static"

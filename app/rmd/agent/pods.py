@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, Result
@@ -9,16 +12,20 @@ from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key
+from app.kube.walls import Apart
+from app.rmd.agent import metrics
 from app.rmd.agent.caches import Caches
 from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
-from app.rmd.agent.planning import Note, PodPlan, plan_pod, shared_cores
+from app.rmd.agent.planning import REASONS, Note, PodPlan, plan_pod, shared_cores
 from app.rmd.agent.stored import Made, NodePod, stored_made
 from app.rmd.cores import ranges_of
 from app.rmd.model import RMD_WORKLOADS
 from app.rmd.writing import patch_same
 from app.wire import JSON
 
-RESERVATION, NAME_TAKEN = "CacheReservation", "NameTaken"
+RESERVATION, NAME_TAKEN, REFUSED = "CacheReservation", "NameTaken", "RmdWorkloadRefused"
+PROBLEMS = (*REASONS, NAME_TAKEN, REFUSED)
+"""The reasons of Warning Events on Pods."""
 
 
 class NotYet(Transient):
@@ -43,22 +50,27 @@ class PodSync:
             except NoAnswer as error:
                 silent = str(error)
         shared = shared_cores(cores, self._caches.pods.values()) if cores else frozenset[int]()
-        plan = plan_pod(pod, self._caches.made_of(key), cores, shared)
-        await self._write(pod, plan)
+        plan, apart = plan_pod(pod, self._caches.made_of(key), cores, shared), Apart()
+        await self._write(pod, plan, apart)
         self._say(key, pod, plan.notes)
-        if silent or plan.wait:
-            raise NotYet(silent or plan.wait)
+        with apart.step():
+            if silent or plan.wait:
+                raise NotYet(silent or plan.wait)
+        apart.end()
         return Done()
 
-    async def _write(self, pod: NodePod | None, plan: PodPlan) -> None:
-        for one in plan.delete:
-            namespace, name = one.key
-            await if_there(self._client.delete(RMD_WORKLOADS, name, namespace=namespace, uid=one.uid))
-        for one, wanted in plan.update:
-            await self._change(one, wanted)
+    async def _write(self, pod: NodePod | None, plan: PodPlan, apart: Apart) -> None:
+        for made in plan.delete:
+            namespace, name = made.key
+            with _of_one(name, plan, apart):
+                await if_there(self._client.delete(RMD_WORKLOADS, name, namespace=namespace, uid=made.uid))
+        for made, wanted in plan.update:
+            with _of_one(made.key[1], plan, apart):
+                await self._change(made, wanted)
         if pod is not None:
             for wanted in plan.create:
-                await self._create(pod, wanted, plan)
+                with _of_one(wanted["metadata"]["name"], plan, apart):
+                    await self._create(pod, wanted, plan)
 
     async def _create(self, pod: NodePod, wanted: JSON, plan: PodPlan) -> None:
         try:
@@ -100,11 +112,24 @@ class PodSync:
         for note in notes:
             if uid != pod.uid or note not in said:
                 self._record(pod, "Warning", note)
+                metrics.PROBLEMS.labels(note.reason).inc()
         self._said[key] = pod.uid, frozenset(notes)
 
     def _record(self, pod: NodePod, kind: EventType, note: Note) -> None:
         if self._events is not None:
             self._events.record(Regarding.of(PODS, pod.key, pod.uid), kind, reason=note.reason, message=note.message)
+
+
+@contextmanager
+def _of_one(name: str, plan: PodPlan, apart: Apart) -> Iterator[None]:
+    """Around the write of one RmdWorkload: a refusal is noted, and costs no other container."""
+    with apart.step():
+        try:
+            yield
+        except ApiError as error:
+            if error.about_object:
+                plan.notes.append(Note(REFUSED, f"RmdWorkload {name}: {error}"))
+            raise
 
 
 def _asks(workload: JSON) -> str:

@@ -103,7 +103,7 @@ class NodeSync:
         try:
             await self._showing.connected(self._caches.node_state_of(node), found, pauses.keys())
         except ApiError as error:
-            if not error.about_object:
+            if error.about_server:
                 raise
             log.warning("the RmdNodeState cannot be written", node=node, error=str(error))
         return faults | unwritten
@@ -119,7 +119,7 @@ class NodeSync:
             try:
                 await self._write(node, one, states[one.key])
             except ApiError as error:
-                if not error.about_object:
+                if error.about_server:
                     raise
                 refused[one.key] = str(error)
                 log.warning("the status cannot be written", node=node, workload="/".join(one.key), error=str(error))

@@ -31,6 +31,7 @@ from app.kube.client import KubeClient
 from app.kube.resources import SECRETS
 from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import StoredFiles, read_secret, write_secret
+from app.kube.walls import Apart
 from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
@@ -149,10 +150,12 @@ class _Ensuring:
         def admin(_: Issued | None) -> Leaf:
             return client_leaf(options.admin_name, days=days)
 
-        files = {}
+        files, apart = {}, Apart()
         for stem, wanted in ((SERVING, serving), (_ADMIN, admin)):
-            pair, files[stem] = await self._leaf(stem, wanted, held)
-            held = replace(held, pairs={**held.pairs, stem: pair})
+            with apart.step():
+                pair, files[stem] = await self._leaf(stem, wanted, held)
+                held = replace(held, pairs={**held.pairs, stem: pair})
+        apart.end()
         return GatewayCertificates(held, files[SERVING], files[_ADMIN], tuple(self._renewed))
 
     async def authority(self) -> CertificateSet:

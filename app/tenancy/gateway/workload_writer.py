@@ -21,6 +21,9 @@ from app.tenancy.gateway.stored_workloads import STREAM, STREAM_PATH, Known, Sta
 from app.tenancy.model import Tenant
 from app.workloads.model import WORKLOADS, ObjectKey, workload_name
 
+_PATIENCE = 3
+"""Refusals after which a workload makes room for others."""
+
 
 class WorkloadWriter:
     """`stream` is the id of the stream. `rejected` gets what the API server will never take, with the reason.
@@ -58,8 +61,12 @@ class WorkloadWriter:
 
     async def room(self) -> None:
         """Wait until another event may be read."""
+        await self._until(lambda: self._has_room)
+
+    @property
+    def _has_room(self) -> bool:
         limits = self._backend.limits
-        await self._until(lambda: len(self._wanted) < limits.pending_events and self._bytes < limits.pending_bytes)
+        return len(self._wanted) < limits.pending_events and self._bytes < limits.pending_bytes
 
     async def empty(self) -> None:
         """Wait until everything has been written, or given up."""
@@ -119,8 +126,10 @@ class WorkloadWriter:
         backend, tenant = self._backend, self._tenant.name
         backend.observer.written(tenant, "delete" if state.spec is None else "replace", "failed")
         self._ledger.forget(key)
-        if error.rejected:
-            # It will not pass by itself; a later state of the same workload may.
+        crowded = not self._has_room and self._queue.failures(workload_id) >= _PATIENCE
+        if error.rejected or (error.about_object and crowded):
+            # It will not pass by itself; a later state of the same workload may. What may pass, as a quota that is
+            # full, waits, but not in the place of others: the sender sends everything again in a while.
             self._settle(workload_id, state)
             self._rejected(workload_id, message_of(error))
             return

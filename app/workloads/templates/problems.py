@@ -19,7 +19,7 @@ from app.pace import step
 from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.marks import at, foreign_metadata, member, reserved_marks, shown, token_secret
+from app.workloads.templates.marks import at, foreign_metadata, reserved_marks, shown, token_secret
 
 _KINDS = ("Pod", "DaemonSet", "Secret", "ConfigMap")
 """The kinds of objects that a tenant may have in the infra cluster."""
@@ -28,11 +28,12 @@ _PODS = {"Pod": "spec", "DaemonSet": "spec.template.spec"}
 """Where the spec of a Pod stands."""
 _STRICT: Final = TenantPolicy()
 MOST_ITEMS = 1000
+MOST_OBJECTS = 3000
+"""In the lists of a Pod's spec, at all levels together: containers, variables, volumes, their sources and items."""
 MOST_VALUES = 20_000
 """Fields and items of one manifest, at all levels together. A Pod with ten containers has some hundreds."""
 _ENDS = re.compile(r"[.\[]")
 """What follows the path of a field in those of the fields below it."""
-_LISTS = ("initContainers", "containers", "ephemeralContainers", "volumes", "tolerations", "imagePullSecrets")
 _TEMPLATE_METADATA = ("labels", "annotations")
 _MANIFEST_METADATA = ("name", *_TEMPLATE_METADATA)
 """What becomes of an object's metadata; namespace and all that the server writes are not the author's."""
@@ -94,13 +95,28 @@ def unknown_fields(manifest: Any, *, kind: str, path: str) -> list[str]:
 
 
 def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:
-    """Lists that are too long: every item is checked, and other requests wait meanwhile."""
+    """Lists that are too long, at any level: every item is checked, and other requests wait meanwhile.
+
+    Affinity has bounds of its own (`terms`).
+    """
     where = _PODS.get(kind, _PODS["DaemonSet"])
-    spec = at(manifest, where)
-    lengths = {field: len(found) for field in _LISTS if isinstance(found := member(spec, field), list)}
-    return [
-        f"{path}.{where}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS
-    ]
+    found: list[str] = []
+    total, waiting = 0, [(f"{path}.{where}", at(manifest, where))]
+    while waiting:
+        here, value = waiting.pop()
+        step()
+        if isinstance(value, dict):
+            waiting += [(f"{here}.{name}", below) for name, below in value.items() if name != "affinity"]
+        elif isinstance(value, list):
+            entries = [(f"{here}[{index}]", item) for index, item in enumerate(value) if not isinstance(item, str)]
+            total += len(entries)
+            if len(entries) > MOST_ITEMS:
+                found.append(f"{here}: want at most {MOST_ITEMS}, got {len(entries)}")
+            else:
+                waiting += entries
+    if total > MOST_OBJECTS and not found:
+        found.append(f"{path}.{where}: want at most {MOST_OBJECTS} objects in all lists together, got {total}")
+    return sorted(found)
 
 
 def _has_more_values(manifest: Any) -> bool:

@@ -37,7 +37,7 @@ from app.devtools.kueue.definitions import kueue_definitions
 from app.devtools.kueue.stand_in import RUNTIME_CLASSES
 from app.errors import ApiError
 from app.kube.conditions import condition
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
 from tests.support.appwrappers import JOBS, NAMESPACE, AppWrapperCluster, app_wrapper, job, open_cluster, pod, service
 from tests.support.kueue_cases import cluster_spec, ray_job
 from tests.support.waiting import eventually
@@ -433,3 +433,48 @@ async def test_an_owner_that_kueue_does_not_manage_changes_nothing(kueue: AppWra
         await child(kueue, "runs", owner | {"metadata": owner["metadata"] | {"uid": "another"}})
         await eventually(lambda: kueue.object(APP_WRAPPERS, "runs"), lambda one: bool(one and one["spec"]["suspend"]))
         assert "runs" not in kueue.pods()
+
+
+@pytest.mark.parametrize("status", [403, 413, 422])
+async def test_a_workload_that_is_refused_is_told_and_keeps_no_other(kueue: AppWrapperCluster, status: int) -> None:
+    refused = ApiError(f"POST: HTTP {status}: no", status=status)
+
+    async def refuse(verb: str, name: str) -> None:
+        if verb == "create" and name.startswith("appwrapper-bad"):
+            raise refused
+
+    async with await kueue.client() as client:
+        client.before = refuse
+        async with kueue.workloads(client, events=True), kueue.controller():
+            await queued(kueue, "bad", pod("a"))
+            await queued(kueue, "good", pod("b"))
+            assert (await the_workload(kueue))["metadata"]["name"].startswith("appwrapper-good")
+            await eventually(lambda: ("bad", "WorkloadRefused") in _told(kueue))
+    async with kueue.workloads(events=True), kueue.controller():
+        await eventually(lambda: len(kueue.stored(WORKLOADS)) == 2)
+
+
+async def test_a_name_that_another_workload_has_is_told(kueue: AppWrapperCluster) -> None:
+    """A user may have made a Workload of that name: it is not ours, whatever it says."""
+    made = await queued(kueue, "taken", pod("a"))
+    name = name_of(stored_job(made))
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"podSets": [{"name": "m", "count": 1, "template": template}]}
+    await kueue.admin.create(WORKLOADS, WORKLOADS.body({"name": name}, spec=spec), namespace=NAMESPACE)
+    async with kueue.workloads(events=True), kueue.controller():
+        await eventually(lambda: ("taken", "WorkloadRefused") in _told(kueue))
+        await kueue.admin.delete(WORKLOADS, name, namespace=NAMESPACE)
+        await eventually(lambda: [one for one in kueue.stored(WORKLOADS) if one["metadata"].get("ownerReferences")])
+
+
+async def test_a_class_that_does_not_exist_is_told(kueue: AppWrapperCluster) -> None:
+    async with kueue.workloads(events=True), kueue.controller():
+        await queued(kueue, "bad", pod("a"), **{PRIORITY_CLASS: "none"})
+        await queued(kueue, "good", pod("b"))
+        await the_workload(kueue)
+        await eventually(lambda: ("bad", "WorkloadRefused") in _told(kueue))
+
+
+def _told(cluster: AppWrapperCluster) -> list[tuple[str, str]]:
+    """The object and the reason of each Event."""
+    return [(one["involvedObject"]["name"], one["reason"]) for one in cluster.stored(EVENTS)]

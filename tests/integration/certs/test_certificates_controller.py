@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 from app.certs.certificate_set import load, parse_bundle
 from app.certs.controller import Keeper, Kept, Subject
 from app.certs.webhooks import RENEW, WebhookCertificates
-from app.errors import UsageError
+from app.errors import ApiError, UsageError
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from app.kube.retry import get_or_none
 from app.permissions import permissions_of
@@ -256,6 +256,38 @@ async def test_years_go_by_and_no_certificate_ever_comes_near_its_end(client, no
         assert await keeps(client)
     assert len((await bundles(client))[0]) <= 2
     assert (await stored(client))["ca-bridge.crt"]
+
+
+@pytest.mark.parametrize("status", [403, 409, 422, 500])
+async def test_one_configuration_that_is_refused_keeps_no_other_and_no_certificate(client, now, status: int) -> None:
+    """A policy, a webhook or an owner refuses each write of one: the others trust, and certificates are renewed."""
+    await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    for name in ("refused", NAME):
+        await register(client, name)
+    original = client.patch
+
+    async def patch(resource: Any, name: str, body: Any, **options: Any) -> Any:
+        if name == "refused" and resource is MUTATING_WEBHOOKS:
+            raise ApiError(f"patch: HTTP {status}: no", status=status)
+        return await original(resource, name, body, **options)
+
+    async def at_once(_seconds: float) -> None: ...
+
+    client.patch = patch
+    options = SETTINGS.model_copy(update={"days": 30, "ca_days": 3650, "configuration": ("refused", NAME)})
+    subject = WebhookCertificates(client, options, sleep=at_once)
+    with pytest.raises(ApiError, match="no"):
+        await subject.keep(now)
+    assert await keeps(client)
+    first = load(await stored(client), "tls").certificate
+    (unpatched, patched) = await bundles(client, "refused")
+    assert (len(unpatched), len(patched)) == (0, 1)
+    with pytest.raises(ApiError, match="no"):
+        await subject.keep(now + timedelta(days=29))
+    assert load(await stored(client), "tls").certificate.not_valid_after_utc > first.not_valid_after_utc
+    client.patch = original
+    await subject.keep(now + timedelta(days=29))
+    assert all(await bundles(client, "refused"))
 
 
 async def test_a_mistake_is_told_and_a_bug_does_not_end_it(client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -30,6 +31,32 @@ async def test_a_claim_by_name(cluster: ClaimsCluster) -> None:
         assert "net1 of network default/net" in said["message"]
         assert client.applied == {"c": 1}
         assert client.others == 0, "it reads caches alone"
+
+
+async def test_addresses_outside_of_the_network_are_withheld_and_told(cluster: ClaimsCluster) -> None:
+    """The author of the annotation may write any address: what another attachment, or none, has is not published."""
+    await cluster.attachment()
+    await cluster.slice("vf1", "vf2")
+    async with cluster.controller(events=True, excluded=(ip_network("10.0.0.128/25"),)):
+        pod = await cluster.pod("p", "c")
+        await cluster.claim("c", pod, "vf1")
+        await cluster.attach("p", attached("10.96.0.1"))
+        found = (await eventually(lambda: cluster.entries("c")))["vf1"]
+        assert found["networkData"] == {"interfaceName": "net1", "hardwareAddress": "02:00:00:00:00:01"}
+        assert told(found)["reason"] == "AddressesOutsideNetwork"
+        assert "not published: 10.96.0.1, outside the subnets of network default/net" in told(found)["message"]
+        await eventually(lambda: cluster.events("AddressesOutsideNetwork"))
+        await cluster.attach("p", attached("10.0.0.200"))
+        await eventually(lambda: cluster.entries("c"), lambda found: "10.0.0.200" in told(found["vf1"])["message"])
+        assert await cluster.ips("c") == []
+        other = await cluster.pod("q", "d", networks="open")
+        await cluster.claim("d", other, "vf2")
+        await cluster.attachment("open", ipam={"type": "dhcp"})
+        await cluster.attach("q", attached("10.0.0.5", network="default/open", pci="0000:03:00.2"))
+        found = await eventually(lambda: cluster.entries("d"), lambda found: "vf2" in found)
+        assert told(found["vf2"])["reason"] == "SubnetsUnknown"
+    async with cluster.controller(unconfined=("default/open",)):
+        assert await eventually(lambda: cluster.ips("d", "vf2")) == ["10.0.0.5/32"]
 
 
 async def test_a_claim_of_a_template(cluster: ClaimsCluster) -> None:
@@ -111,8 +138,8 @@ async def test_what_comes_in_any_order(cluster: ClaimsCluster) -> None:
         await cluster.claim("c", pod, "vf1")
         await cluster.slice("vf1")
         found = (await eventually(lambda: cluster.entries("c")))["vf1"]
-        assert told(found)["reason"] == "PrefixUnknown"
-        assert "nothing says the prefix of 10.0.0.5/32" in told(found)["message"]
+        assert told(found)["reason"] == "SubnetsUnknown"
+        assert "not published: 10.0.0.5: no subnets are known of network default/net" in told(found)["message"]
         await cluster.attachment()
         await eventually(lambda: cluster.ips("c"), ["10.0.0.5/24"].__eq__)
         after = (await cluster.entries("c"))["vf1"]
@@ -229,12 +256,16 @@ async def test_an_attachment_wakes_the_pods_that_select_it_alone(cluster: Claims
     await cluster.claim("c", pod, "vf1")
     await cluster.attach("p", attached("10.0.0.5"))
     async with cluster.controller() as (client, _):
-        await eventually(lambda: cluster.ips("c"), ["10.0.0.5/32"].__eq__)
+        await eventually(
+            lambda: cluster.entries("c"), lambda found: "vf1" in found and "ips" not in found["vf1"]["networkData"]
+        )
         await cluster.attachment("other")
         await cluster.attachment("net", "10.0.0.0/16")
         await eventually(lambda: cluster.ips("c"), ["10.0.0.5/16"].__eq__)
         await cluster.admin.delete(NETWORK_ATTACHMENTS, "net", namespace=NAMESPACE)
-        await eventually(lambda: cluster.ips("c"), ["10.0.0.5/32"].__eq__)
+        await eventually(
+            lambda: cluster.entries("c"), lambda found: "vf1" in found and "ips" not in found["vf1"]["networkData"]
+        )
         assert client.applied == {"c": 3}
 
 

@@ -10,6 +10,7 @@ import pytest
 from app.claims.definitions import CLASS_DEFINITION
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
 from app.claims.templates import metrics
+from app.errors import ApiError
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
@@ -204,3 +205,30 @@ async def test_after_a_restart_templates_are_kept_as_they_are(cluster: ClaimClus
         await cluster.has("gpu-nic", "team-a")
         assert client.counts["delete resourceclaimtemplates"] == 0
     assert cluster.template("gpu-nic") == made
+
+
+@pytest.mark.parametrize("status", [403, 413, 422])
+async def test_a_template_that_is_refused_is_told_and_keeps_no_other(cluster: ClaimCluster, status: int) -> None:
+    await defined(cluster, bad=PAIR, good=PAIR)
+
+    async def refuse(verb: str, name: str) -> None:
+        if (verb, name) == ("create", "bad"):
+            raise ApiError(f"POST: HTTP {status}: no", status=status)
+
+    async with await cluster.client() as client:
+        client.before = refuse
+        async with cluster.controller(client, events=True):
+            await cluster.make(pod("a", "bad", "good"), PODS)
+            await cluster.make(attachment("b", template="bad"), NETWORK_ATTACHMENTS)
+            await cluster.has("good")
+            told = {("Pod", "ClaimTemplateRefused"), ("NetworkAttachmentDefinition", "ClaimTemplateRefused")}
+            await eventually(
+                lambda: told <= {(one["involvedObject"]["kind"], one["reason"]) for one in cluster.stored(EVENTS)}
+            )
+            assert metrics.SKIPPED.labels("refused")._value.get() == 1
+            client.before = None
+            if status != 413:  # what is too large is not sent again before it changes
+                await cluster.has("bad")
+                await eventually(lambda: metrics.SKIPPED.labels("refused")._value.get() == 0)
+    async with cluster.controller():
+        await cluster.has("bad")

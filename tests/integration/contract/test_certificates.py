@@ -9,8 +9,12 @@ import ssl
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
-from app.certs.issuing import issue_authority
+from app.certs.issuing import issue_authority, issue_client
 from tests.support.waiting import PATIENCE
 
 
@@ -27,6 +31,12 @@ def mutual(launch, pki, stranger):
     server = launch(pki, f"--client-ca={pki.ca}", f"-client-ca={extra}").until_ready()
     server.second = second
     return server
+
+
+@pytest.fixture(scope="module")
+def named(launch, pki):
+    """Lets in two common names of the test CA."""
+    return launch(pki, f"--client-ca={pki.ca}", "--client-allowed-names=apiserver,front proxy").until_ready()
 
 
 def refused(server, context, review) -> bool:
@@ -72,6 +82,66 @@ def test_a_client_without_tls_and_one_that_only_connects(server) -> None:
 def test_clients_of_each_given_ca_are_let_in(mutual, pki, review) -> None:
     assert mutual.post(review("plain"), context=pki.context(pki.client("apiserver")))[0] == 200
     assert mutual.post(review("plain"), context=pki.context(pki.client("second", mutual.second)))[0] == 200
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_of_another_name_is_refused(named, pki, review, version) -> None:
+    """Kubelets and users have certificates of the same CA. Names are compared as kube-apiserver compares its own."""
+    for name in ("apiserver", "front proxy"):
+        assert named.post(review("plain"), context=pki.context(pki.client(name), maximum_version=version))[0] == 200
+    others = (
+        "kubelet",
+        "API server",
+        "Apiserver",
+        "apiserver ",
+        "apiserver.example",
+        "front",
+        "*",
+        "apiserver,front proxy",
+    )
+    for name in others:
+        assert refused(named, pki.context(pki.client(name), maximum_version=version), review), name
+    if version == ssl.TLSVersion.TLSv1_2:
+        for name in others[:2]:
+            assert_logged(
+                named,
+                f"the certificate of the client is refused: want a common name of --client-allowed-names, got '{name}'",
+            )
+
+
+def test_a_client_of_a_wrong_ca_with_an_allowed_name_is_refused(named, pki, stranger, review) -> None:
+    assert refused(named, pki.context(pki.client("apiserver", stranger)), review)
+    assert refused(named, pki.context(), review)
+
+
+@pytest.mark.parametrize(
+    ("subject", "allowed"),
+    [
+        ([], False),
+        ([(NameOID.ORGANIZATION_NAME, "apiserver")], False),
+        ([(NameOID.COMMON_NAME, "apiserver"), (NameOID.COMMON_NAME, "other")], False),
+        ([(NameOID.COMMON_NAME, "other"), (NameOID.COMMON_NAME, "apiserver")], True),
+    ],
+)
+def test_of_several_names_the_last_counts_and_without_one_none(named, pki, review, subject, *, allowed: bool) -> None:
+    """As Go's pkix.Name has CommonName, which kube-apiserver compares."""
+    assert refused(named, pki.context(_issued(pki, subject)), review) is not allowed
+
+
+def _issued(pki, subject):
+    """A client certificate of the CA with this subject."""
+    like = issue_client(pki.authority, common_name="like", now=pki.now, days=1)
+    made = x509.CertificateBuilder(
+        issuer_name=pki.authority.certificate.subject,
+        subject_name=x509.Name([x509.NameAttribute(oid, value) for oid, value in subject]),
+        public_key=like.certificate.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=like.certificate.not_valid_before_utc,
+        not_valid_after=like.certificate.not_valid_after_utc,
+        extensions=list(like.certificate.extensions),
+    ).sign(pki.authority.key, hashes.SHA256())
+    pem = made.public_bytes(Encoding.PEM)
+    return pki.write("subject.crt", pem), pki.write("subject.key", like.key_pem)
 
 
 def test_insecure_asks_for_no_client_certificate(server, pki, review) -> None:

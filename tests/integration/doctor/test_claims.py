@@ -58,7 +58,7 @@ async def agents(patient: Patient, **labels: str) -> None:
 
 
 async def test_an_api_server_without_the_kinds_gets_no_finding(patient: Patient) -> None:
-    """As before Kubernetes 1.34."""
+    """As before Kubernetes 1.34: where a part of Berth needs them, that is a finding."""
     registry = patient.cluster.state.registry
     kinds = {key: row for key, row in registry._rows.items() if row.group == DEVICE_CLASSES.group}
     await patient.attachment("net", resource="example.com/none")
@@ -66,6 +66,12 @@ async def test_an_api_server_without_the_kinds_gets_no_finding(patient: Patient)
         del registry._rows[key]
     try:
         assert await patient.examine(CHECK) == []
+        names = "controller claims, controller network-services, the webhook with --claims"
+        await deploy(patient, "berth-controller", HOME, "controller", "--controllers=workloads,network-services,claims")
+        await deploy(patient, "berth-webhook", HOME, "webhook", "--claims")
+        (found,) = await patient.examine(CHECK)
+        text = f"the API server does not serve resource.k8s.io/v1, and {names} need it: want Kubernetes 1.34, or these turned off"
+        assert (found.code, found.severity, found.message) == ("BERTH5015", Severity.error, text)
     finally:
         registry._rows.update(kinds)
     assert await patient.examine(CHECK)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from app.devtools.kubelet.cpus import CpuManager
+from app.errors import ApiError
 from app.kube.resources import EVENTS, PODS
 from app.rmd.model import NODE_LABEL, RMD_WORKLOADS
 from tests.support.rmd_cluster import RmdCluster
@@ -145,6 +147,52 @@ async def test_cores_that_several_containers_have_are_not_reserved(
         await on_node.run("q")
         await eventually(lambda: "SharedCores" in [one[0] for one in on_node.events()])
         assert "q-rmd-workload-c" not in on_node.cores()
+
+
+async def test_cores_that_no_machine_has_cost_their_container_alone(on_node: Node) -> None:
+    on_node.kubelet.faults.impossible = "bad"
+    async with on_node.agent() as agent:
+        await on_node.run("p", container("bad"), container("good"))
+        await on_node.run("q")
+        await eventually(lambda: on_node.cores() == {"p-rmd-workload-good": ["3", "4"], "q-rmd-workload-c": ["5", "6"]})
+        await eventually(lambda: "ImpossibleCores" in [reason for reason, _ in on_node.events()])
+        assert agent.waiting() == []
+        on_node.kubelet.faults.impossible = "good"
+        await eventually(lambda: on_node.cores().get("p-rmd-workload-bad") == ["1", "2"])
+        assert on_node.cores()["p-rmd-workload-good"] == ["3", "4"]
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 413, 422, 500])
+async def test_a_write_that_is_refused_costs_its_container_alone(on_node: Node, status: int) -> None:
+    """Whatever the answer is, and however often: those after it are created, changed and deleted."""
+    refused: Counter[str] = Counter()
+
+    async def refuse(verb: str, name: str) -> None:
+        if verb != "get" and name == "p-rmd-workload-a":
+            refused[verb] += 1
+            raise ApiError(f"{verb}: HTTP {status}: no", status=status)
+
+    async with await on_node.cluster.client() as client:
+        client.before = refuse
+        async with on_node.agent(client, resync=0.5):
+            pod = await on_node.run("p", container("a"), container("b"))
+            await eventually(lambda: on_node.cores() == {"p-rmd-workload-b": ["3", "4"]})
+        if status not in (409, 500):
+            assert "RmdWorkloadRefused" in [reason for reason, _ in on_node.events()]
+        assert refused["create"] > 0
+        client.before = None
+        async with on_node.agent(client):
+            await eventually(lambda: len(on_node.cores()) == 2)
+        client.before = refuse
+        async with on_node.agent(client):
+            await on_node.cluster.patched(
+                PODS, "p", {"metadata": {"annotations": {"a_policy": "x", "b_policy": "gold"}}}
+            )
+            await eventually(lambda: on_node.specs()["p-rmd-workload-b"].get("policy") == "gold")
+            assert refused["patch"] > 0
+            await on_node.says(pod, phase="Failed")
+            await eventually(lambda: list(on_node.cores()) == ["p-rmd-workload-a"])
+            assert refused["delete"] > 0
 
 
 async def test_one_name_in_two_namespaces(on_node: Node) -> None:

@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.kueue.model import WORKLOADS as KUEUE_WORKLOADS
+from app.appwrappers.kueue.stored import stored_job
+from app.appwrappers.kueue.workloads import name_of
+from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
 from app.definitions import ALL, read_definitions
+from app.devtools.kueue.definitions import kueue_definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, Resource
@@ -42,14 +46,15 @@ from tests.support.workloads import rule, workload
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 _REFUSALS = (400, 422, 500)
 """Of an API server; 500 is for fields that only it may set."""
-CONTROLLERS = "workloads,tenants,appwrappers,rmd,claims,claim-templates,network-services"
+CONTROLLERS = "workloads,tenants,appwrappers,appwrapper-workloads,rmd,claims,claim-templates,network-services"
+DEFINITIONS = (*read_definitions((NETWORK_ATTACHMENTS,)), *kueue_definitions())
 
 
 @pytest.mark.timeout(900)
 async def test_roles_start_with_poison_stored_and_serve_a_good_neighbor(tmp_path: Path) -> None:
     stored: Counter[Resource] = Counter()
     async with staged(tmp_path) as stage:
-        for definition in read_definitions((NETWORK_ATTACHMENTS,)):
+        for definition in DEFINITIONS:
             await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         for resource, obj in (*poison_objects(), *digits_objects()):
             obj["metadata"]["generation"] = 1
@@ -92,15 +97,21 @@ async def _tenant_served(client: KubeClient) -> None:
 
 
 async def _good_neighbors(client: KubeClient, name: str) -> None:
-    """A rule that matches a tenant's Pod of this name, and an AppWrapper: what each is for comes to be."""
+    """A rule that matches a tenant's Pod of this name, and two AppWrappers: what each is for comes to be."""
     good = rule(name, match=("metadata.resourceName", [name]))
     await client.create(TENANT_RULES, TENANT_RULES.body({"name": name}, spec=good["spec"]), namespace=TENANT_NAMESPACE)
     spec = {"components": [{"template": PODS.body({"name": f"{name}-wrapped"}, spec=POD_SPEC)}]}
     await client.create(APP_WRAPPERS, APP_WRAPPERS.body({"name": name}, spec=spec), namespace=SYSTEM)
+    waiting = {"name": f"{name}-queued", "labels": {QUEUE_NAME: "q"}}
+    made = await client.create(
+        APP_WRAPPERS, APP_WRAPPERS.body(waiting, spec={**spec, "suspend": True}), namespace=SYSTEM
+    )
     await eventually(
         lambda: _status(client, TENANT_RULES, name, TENANT_NAMESPACE), lambda status: status.get("created") == 1
     )
     await eventually(lambda: get_or_none(client, PODS, f"{name}-wrapped", namespace=SYSTEM))
+    workload_of = name_of(stored_job(made))
+    await eventually(lambda: get_or_none(client, KUEUE_WORKLOADS, workload_of, namespace=SYSTEM))
 
 
 async def _workload_served(client: KubeClient, name: str) -> None:
@@ -128,7 +139,7 @@ async def _poisoned_api_server(folder: Path) -> AsyncIterator[KubeClient]:
     """A real one that has stored what it accepts of the objects, and of their statuses."""
     with real_api_servers(Path(ASSETS), folder, ["poisoned"]) as kubeconfigs:
         async with await connect(kubeconfig=str(kubeconfigs["poisoned"])) as client:
-            for definition in (*read_definitions(ALL), *read_definitions((NETWORK_ATTACHMENTS,))):
+            for definition in (*read_definitions(ALL), *DEFINITIONS):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             for name in (SYSTEM, TENANT_NAMESPACE, OTHER_NAMESPACE):
                 await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"berth.dev/tenant": "tenant1"}}})

@@ -34,12 +34,17 @@ def planned(case: JSON) -> Planned:
             claims=tuple(stored_claim(one) for one in case["claims"]),
             slices=tuple(stored_slice(one) for one in case["slices"]),
             attachments={one.key: one for one in attachments},
+            unconfined=case.get("unconfined", ()),
         )
     )
 
 
 def shown(data: NetworkData) -> JSON:
-    more: dict[str, Any] = {"unknownPrefixes": list(data.unknown_prefixes), "dropped": data.dropped}
+    more: dict[str, Any] = {
+        "unknownPrefixes": list(data.unknown_prefixes),
+        "dropped": data.dropped,
+        "withheld": list(data.withheld),
+    }
     return {"network": data.network, "networkData": data.body(), **{name: one for name, one in more.items() if one}}
 
 
@@ -63,7 +68,13 @@ def test_golden(path: Path) -> None:
 def test_the_caches_have_all_that_counts(path: Path) -> None:
     """They look up a part of what there is; a plan is the same as with all of it. Each object wakes the Pod."""
     case, woken = load_yaml(path.read_text()), set[Key]()
-    caches = Caches(cast("KubeClient", None), woken.add, keys=(RESOURCE_NAME,), home="kube-system")
+    caches = Caches(
+        cast("KubeClient", None),
+        woken.add,
+        keys=(RESOURCE_NAME,),
+        home="kube-system",
+        unconfined=case.get("unconfined", ()),
+    )
     stores = {one.resource: one.store for one in caches.reflectors}
     stores[PODS].upsert(case["pod"])
     (pod,) = caches.pods.values()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import json
+from functools import partial
+from ipaddress import ip_interface, ip_network
 from typing import Any
 
 import pytest
@@ -12,12 +14,17 @@ import pytest
 from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.publishing.addresses import addressed, hardware_address
 from app.claims.publishing.attachments import MOST_RANGES, stored_attachment
-from app.claims.publishing.model import Attachment, Inputs, NetworkData
+from app.claims.publishing.model import Attachment, Inputs, NetworkData, may_publish
 from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.slices import Pools
+from app.claims.services.addresses import Network
 from app.claims.stored.claims import stored_claim
 from app.claims.stored.pods import ClaimPod, claim_pod, stored_pod
 from app.claims.stored.slices import stored_slice
+
+
+def any_address(_address: Any) -> bool:
+    return True
 
 
 def attachment(config: Any, **annotations: str) -> Any:
@@ -77,7 +84,7 @@ def test_the_first_key_that_is_present_names_the_resource() -> None:
 )
 def test_addresses_are_written_as_the_api_server_writes_them(text: str, found: str) -> None:
     """As `netip.Addr.String` of Go does."""
-    answer = addressed([text], requested=(), attachment=None, driver=())
+    answer = addressed([text], requested=(), attachment=None, driver=(), may_publish=any_address)
     assert answer.ips == (f"{found}/{128 if ':' in found else 32}",)
     assert answer.unknown == answer.ips
 
@@ -100,13 +107,17 @@ def test_addresses_are_written_as_the_api_server_writes_them(text: str, found: s
     ],
 )
 def test_an_address_with_a_prefix_keeps_it(text: str, ips: tuple[str, ...]) -> None:
-    assert addressed([text], requested=(), attachment=None, driver=()).ips == ips
+    assert addressed([text], requested=(), attachment=None, driver=(), may_publish=any_address).ips == ips
 
 
 def test_the_longest_prefix_of_the_attachment_counts() -> None:
     config = {"ipam": {"ranges": [[{"subnet": "10.0.0.0/8"}], [{"subnet": "10.1.0.0/16"}], [{"subnet": "fd00::/64"}]]}}
     found = addressed(
-        ["10.1.0.1", "10.2.0.1", "::ffff:10.1.0.2"], requested=(), attachment=attachment(config), driver=()
+        ["10.1.0.1", "10.2.0.1", "::ffff:10.1.0.2"],
+        requested=(),
+        attachment=attachment(config),
+        driver=(),
+        may_publish=any_address,
     )
     assert found.ips == ("10.1.0.1/16", "10.2.0.1/8", "10.1.0.2/16")
     assert found.unknown == ()
@@ -214,8 +225,51 @@ def test_only_addresses_that_are_published_are_looked_up_in_the_subnets() -> Non
             return super().__contains__(address)
 
     attachment = Attachment("ns/a", "", (Counting("10.0.0.0/8"),))
-    found = addressed((f"10.0.{n >> 8}.{n & 255}" for n in range(5000)), requested=(), attachment=attachment, driver=())
+    found = addressed(
+        (f"10.0.{n >> 8}.{n & 255}" for n in range(5000)),
+        requested=(),
+        attachment=attachment,
+        driver=(),
+        may_publish=any_address,
+    )
     assert (len(found.ips), found.dropped, Counting.looks) == (MOST_IPS, 5000 - MOST_IPS, MOST_IPS)
+
+
+@pytest.mark.parametrize(
+    ("ips", "ipam", "unconfined", "published", "withheld"),
+    [
+        # In the subnets of the attachment, whatever writes the network status.
+        (["10.0.0.5"], {"subnet": "10.0.0.0/24"}, False, ["10.0.0.5/24"], []),
+        (["10.0.1.5", "10.0.0.5"], {"subnet": "10.0.0.0/24"}, False, ["10.0.0.5/24"], ["10.0.1.5"]),
+        (["10.0.1.5"], {"subnet": "10.0.0.0/24"}, False, [], ["10.0.1.5"]),
+        (["10.0.0.0", "10.0.1.0"], {"subnet": "10.0.0.0/24"}, False, ["10.0.0.0/24"], ["10.0.1.0"]),
+        (["10.0.0.5/8"], {"subnet": "10.0.0.0/24"}, False, ["10.0.0.5/8"], []),
+        (["::ffff:10.0.0.5", "::ffff:10.9.0.5"], {"subnet": "10.0.0.0/24"}, False, ["10.0.0.5/24"], ["10.9.0.5"]),
+        (["fd00::5", "fd01::5"], {"range": "fd00::/64"}, False, ["fd00::5/64"], ["fd01::5"]),
+        (["fd00::5"], {"subnet": "10.0.0.0/24"}, False, [], ["fd00::5"]),
+        (["fe80::1", "169.254.169.254"], {"subnet": "10.0.0.0/24"}, False, ["fe80::1/128"], ["169.254.169.254"]),
+        (["10.0.0.5"], {"addresses": [{"address": "10.0.0.5/24"}]}, False, ["10.0.0.5/24"], []),
+        (["10.0.0.6"], {"addresses": [{"address": "10.0.0.5/24"}]}, False, [], ["10.0.0.6"]),
+        # Nothing says the subnets: an administrator may let them be published; subnets that are known count even so.
+        (["10.0.0.5"], {"type": "dhcp"}, False, [], ["10.0.0.5"]),
+        (["10.0.0.5"], {"type": "dhcp"}, True, ["10.0.0.5/32"], []),
+        (["10.0.1.5"], {"subnet": "10.0.0.0/24"}, True, [], ["10.0.1.5"]),
+        # Excluded ranges have the last word.
+        (["10.96.0.1", "10.0.0.5"], {"subnet": "10.0.0.0/8"}, False, ["10.0.0.5/8"], ["10.96.0.1"]),
+        (["10.96.0.1"], {"type": "dhcp"}, True, [], ["10.96.0.1"]),
+    ],
+)
+def test_addresses_outside_of_the_network_are_not_published(
+    ips: list[str], ipam: Any, published: list[str], withheld: list[str], *, unconfined: bool
+) -> None:
+    """The author of the annotation may write any address (CVE-2021-25740): one rule for claims and EndpointSlices."""
+    of, excluded = attachment({"ipam": ipam}), (ip_network("10.96.0.0/12"),)
+    rule = partial(may_publish, attachment=of, unconfined=unconfined, excluded=excluded)
+    found = addressed(ips, requested=["10.0.1.5/24"], attachment=of, driver=["10.0.1.5/24"], may_publish=rule)
+    assert (list(found.ips), list(found.withheld)) == (published, withheld)
+    network = Network("ns/a", attachment=of, unconfined=unconfined, excluded=excluded)
+    addresses = [ip_interface(text).ip for text in (*published, *withheld)]
+    assert [network.publishes(address) for address in addresses] == [True] * len(published) + [False] * len(withheld)
 
 
 def test_of_opaque_members_only_what_is_read_is_kept() -> None:

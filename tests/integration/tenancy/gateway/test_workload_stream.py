@@ -302,6 +302,8 @@ class Failing:
     def __init__(self, client: Any) -> None:
         self._client = client
         self.failing = False
+        self.only: set[str] = set()
+        """Names of those that fail; empty: all."""
         self.error = ApiError("POST: HTTP 503: etcd has no leader", status=503)
         self.tries = 0
 
@@ -311,7 +313,7 @@ class Failing:
     async def create(self, resource: Any, body: Any, *, namespace: str | None = None) -> Any:
         if resource == WORKLOADS:
             self.tries += 1
-            if self.failing:
+            if self.failing and (not self.only or body["metadata"]["name"] in self.only):
                 raise self.error
         return await self._client.create(resource, body, namespace=namespace)
 
@@ -400,6 +402,33 @@ async def test_failures_that_go_on_end_the_stream_and_drop_what_waits(infra: Inf
     await again.update("b")
     await again.close()
     assert set(await specs(infra)) == {workload("b")}
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (409, "Conflict")])
+async def test_workloads_that_are_refused_for_ever_leave_room_for_others(
+    infra: Infra, start: Start, status: int, reason: str
+) -> None:
+    """A policy may refuse as many as may wait: those after them are read and written, deletions too."""
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    client.error = ApiError(f"POST: HTTP {status}: no", status=status, reason=reason)
+    client.only = {workload(f"bad{number}") for number in range(5)}
+    door = await start(client=client, limits=Limits(pending_events=3))
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("before")
+    await eventually(lambda: done(infra, {workload("before")}))
+    client.failing = True
+    for number in range(5):
+        await sender.update(f"bad{number}")
+    await sender.delete("before")
+    await sender.update("good")
+    await eventually(lambda: done(infra, {workload("good")}))
+    assert ("tenant1", "rejected") in door.seen.dropped
+    client.failing = False
+    for number in range(5):  # as in the next round of the agent
+        await sender.update(f"bad{number}")
+    await sender.close()
+    assert set(await specs(infra)) == {workload("good"), *client.only}
 
 
 async def test_a_restart_of_the_api_server_loses_nothing(door: Door, infra: Infra) -> None:
