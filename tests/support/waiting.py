@@ -16,10 +16,11 @@ T = TypeVar("T")
 PATIENCE = 240.0
 """Seconds. It ends a test that hangs and says nothing about how fast anything is: a busy machine takes its time."""
 
-
 _PAUSE = 0.02
 _SHARE = 3
 """A look that costs much, such as a kubectl, is paused after for this many times as long: waiting leaves the CPU to others."""
+_LATENESS = 0.05
+"""What has taken long may be seen late by this share of it. Each turn of a simulated clock costs some real milliseconds."""
 
 
 class Refused(Exception):
@@ -31,6 +32,8 @@ async def eventually(
 ) -> T:
     """What `look` (a plain or an async function) returns once `accept` takes it; the test fails after `seconds`."""
     found: Any = None
+    loop = asyncio.get_running_loop()
+    asked = loop.time()
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -40,14 +43,14 @@ async def eventually(
                     found = await found
                 if accept(found):
                     return found
-                await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
+                await asyncio.sleep(_pause(time.monotonic() - began, loop.time() - asked))
     except TimeoutError:
         pytest.fail(f"still not so after {seconds:g} s: {found!r}")
 
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> Any:
     """What `condition` returns once it is true; fails after `seconds`. Errors of the API count as "not yet"."""
-    end = time.monotonic() + seconds
+    asked = time.monotonic()
     pause = threading.Event()
     while True:
         last: object = None
@@ -58,6 +61,12 @@ def wait_until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> An
                 return last
         except Refused as error:
             last = error
-        if time.monotonic() > end:
+        waited = time.monotonic() - asked
+        if waited > seconds:
             pytest.fail(f"still not so after {seconds:g} s: {last!r}")
-        pause.wait(max(_PAUSE, _SHARE * (time.monotonic() - began)))
+        pause.wait(_pause(time.monotonic() - began, waited))
+
+
+def _pause(cost: float, waited: float) -> float:
+    """Seconds until the next look, after one that took `cost`, `waited` seconds after the first."""
+    return max(_PAUSE, _SHARE * cost, _LATENESS * waited)

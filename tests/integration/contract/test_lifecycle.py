@@ -269,8 +269,7 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     assert len(before) == 2
     resource.prlimit(before[0], resource.RLIMIT_CORE, (0, 0))
     os.kill(before[0], signal.SIGABRT)
-    server.until(lambda: server.get("/readyz")[0] == 503, "readiness is that of all workers")
-    assert "worker" in server.get("/readyz")[1]
+    server.until_unready("worker")
     server.until_ready()
     after = workers_of(server)
     assert len(after) == 2
