@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.support.simulated import SimulatedLoop
+
 T = TypeVar("T")
 
 PATIENCE = 240.0
@@ -19,8 +21,9 @@ PATIENCE = 240.0
 _PAUSE = 0.02
 _SHARE = 3
 """A look that costs much, such as a kubectl, is paused after for this many times as long: waiting leaves the CPU to others."""
-_LATENESS = 0.05
-"""What has taken long may be seen late by this share of it. Each turn of a simulated clock costs some real milliseconds."""
+_LATENESS, _LATEST = 0.05, 1.0
+"""On a simulated clock, each turn of which costs ten real milliseconds, what took long is seen late by this share of it, at
+most by so many seconds."""
 
 
 class Refused(Exception):
@@ -33,7 +36,7 @@ async def eventually(
     """What `look` (a plain or an async function) returns once `accept` takes it; the test fails after `seconds`."""
     found: Any = None
     loop = asyncio.get_running_loop()
-    asked = loop.time()
+    asked, lateness = loop.time(), _LATENESS if isinstance(loop, SimulatedLoop) else 0.0
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -43,14 +46,15 @@ async def eventually(
                     found = await found
                 if accept(found):
                     return found
-                await asyncio.sleep(_pause(time.monotonic() - began, loop.time() - asked))
+                late = min(_LATEST, lateness * (loop.time() - asked))
+                await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began), late))
     except TimeoutError:
         pytest.fail(f"still not so after {seconds:g} s: {found!r}")
 
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> Any:
     """What `condition` returns once it is true; fails after `seconds`. Errors of the API count as "not yet"."""
-    asked = time.monotonic()
+    end = time.monotonic() + seconds
     pause = threading.Event()
     while True:
         last: object = None
@@ -61,12 +65,6 @@ def wait_until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> An
                 return last
         except Refused as error:
             last = error
-        waited = time.monotonic() - asked
-        if waited > seconds:
+        if time.monotonic() > end:
             pytest.fail(f"still not so after {seconds:g} s: {last!r}")
-        pause.wait(_pause(time.monotonic() - began, waited))
-
-
-def _pause(cost: float, waited: float) -> float:
-    """Seconds until the next look, after one that took `cost`, `waited` seconds after the first."""
-    return max(_PAUSE, _SHARE * cost, _LATENESS * waited)
+        pause.wait(max(_PAUSE, _SHARE * (time.monotonic() - began)))

@@ -153,7 +153,7 @@ class Clients:
                     assert answer.status == 200
                     assert (await answer.json())["response"]["allowed"] is True
                 self.answered[server] += 1
-                await asyncio.sleep(0.01)  # more would be load for its own sake
+                await asyncio.sleep(0.03)  # more would be load for its own sake
 
     async def until(self, true, what: str) -> None:
         await asyncio.to_thread(self.servers[-1].until, true, what)
