@@ -18,7 +18,7 @@ from app.devtools.claims.multus import MultusStandIn
 from app.kube.transport import connect
 from tests.e2e.reader import Reader
 from tests.e2e.users import Kubectl
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.e2e
@@ -54,7 +54,7 @@ def devices(kubeconfig: Path, nodes: list[str]) -> Iterator[None]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
     thread.start()
     try:
-        assert ready.wait(120)
+        assert ready.wait(PATIENCE)
         yield
     finally:
         loop.call_soon_threadsafe(over.set)

@@ -20,7 +20,7 @@ from tests.e2e.pages import commands_of, headings_of
 from tests.e2e.reader import PAGE, Reader
 from tests.e2e.users import PythonClient
 from tests.support.paths import ROOT
-from tests.support.waiting import Refused, wait_until
+from tests.support.waiting import PATIENCE, Refused, wait_until
 
 pytestmark = pytest.mark.e2e
 UPGRADE = "docs/upgrade.md"
@@ -54,11 +54,11 @@ class Creating:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
 
     def _run(self) -> None:
         body = pod("load", annotations={"k8s.v1.cni.cncf.io/networks": "foo-network"})
-        while not self._ended.wait(0.01):
+        while not self._ended.wait(0.04):  # more would be load for its own sake
             try:
                 found = self._python.create(body, dry_run=True)
             except Refused as error:

@@ -28,7 +28,8 @@ from tests.support.webhook_process import Pki, Webhook, _flags
 JSON = dict[str, Any]
 _CLUSTER = Path(__file__).with_name("cluster.yaml")
 _ALL = ("--claims", "--appwrappers", "--appwrapper-strict", "--confine-tenants", "--namespace=berth-system")
-_ALL += ("--tenant-allow=deviceClass=vf.example.com", "--deadline-seconds=30")  # steps are counted, not seconds
+# Steps count here, however long they take.
+_ALL += ("--tenant-allow=deviceClass=vf.example.com", "--deadline-seconds=30")
 SETTINGS: dict[str, tuple[str, ...]] = {
     "daemons": (*_ALL, "--rmd-backend=daemon", "--appwrapper-controller=berth-system/berth-controller"),
     "classes": (

@@ -77,12 +77,24 @@ def render(chart: helm_python.Chart) -> Render:
     return rendering(chart)
 
 
+@functools.cache
+def texts_of(chart: helm_python.Chart, values: str, name: str, namespace: str) -> dict[str, str]:
+    """The rendered files by their paths; `values` is JSON, so that the same ones are rendered once."""
+    found: dict[str, str] = chart.render(json.loads(values), name=name, namespace=namespace)
+    return found
+
+
+def notes_of(chart: helm_python.Chart, values: JSON) -> str:
+    """What `helm install` prints at its end."""
+    return texts_of(chart, json.dumps(values), "berth", NAMESPACE)["berth/templates/NOTES.txt"]
+
+
 def rendering(chart: helm_python.Chart) -> Render:
     """Renders values into objects, as `helm template` does."""
 
     @functools.cache
     def objects_of(values: str, name: str, namespace: str) -> str:
-        texts = chart.render(json.loads(values), name=name, namespace=namespace)
+        texts = texts_of(chart, values, name, namespace)
         manifests = [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
         return json.dumps([obj for text in manifests for obj in yaml.load_all(text, Loader=_LOADER) if obj])
 

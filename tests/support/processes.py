@@ -56,7 +56,7 @@ class Background:
     def stop(self, *, seconds: float = PATIENCE) -> int:
         self.process.terminate()
         status = self.process.wait(seconds)
-        self._reader.join(5)
+        self._reader.join(60)  # what it has started may hold its output open
         assert self.process.stdout is not None
         self.process.stdout.close()
         return status

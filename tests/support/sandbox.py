@@ -168,7 +168,7 @@ class Sandboxed(Served):
         async def call() -> Any:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(PATIENCE)
 
 
 class Real(Served):
@@ -207,15 +207,15 @@ def sandbox(folder: Path) -> Iterator[Sandboxed]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     cluster = Cluster("test", bookmark_interval=0.2, window=500)
-    asyncio.run_coroutine_threadsafe(cluster.start(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(cluster.start(), loop).result(PATIENCE)
     server = Sandboxed(cluster, loop, folder)
     try:
         yield server
     finally:
         server.close()
-        asyncio.run_coroutine_threadsafe(cluster.stop(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(cluster.stop(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE)
         loop.close()
 
 

@@ -11,15 +11,19 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.support.simulated import SimulatedLoop
+
 T = TypeVar("T")
 
 PATIENCE = 240.0
 """Seconds. It ends a test that hangs and says nothing about how fast anything is: a busy machine takes its time."""
 
-
 _PAUSE = 0.02
 _SHARE = 3
 """A look that costs much, such as a kubectl, is paused after for this many times as long: waiting leaves the CPU to others."""
+_LATENESS, _LATEST = 0.05, 1.0
+"""On a simulated clock, each turn of which costs ten real milliseconds, what took long is seen late by this share of it, at
+most by so many seconds."""
 
 
 class Refused(Exception):
@@ -31,6 +35,8 @@ async def eventually(
 ) -> T:
     """What `look` (a plain or an async function) returns once `accept` takes it; the test fails after `seconds`."""
     found: Any = None
+    loop = asyncio.get_running_loop()
+    asked, lateness = loop.time(), _LATENESS if isinstance(loop, SimulatedLoop) else 0.0
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -40,7 +46,8 @@ async def eventually(
                     found = await found
                 if accept(found):
                     return found
-                await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
+                late = min(_LATEST, lateness * (loop.time() - asked))
+                await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began), late))
     except TimeoutError:
         pytest.fail(f"still not so after {seconds:g} s: {found!r}")
 

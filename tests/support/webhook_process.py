@@ -295,5 +295,5 @@ def launch(running: list[Webhook], manifests: Path) -> Callable[..., Webhook]:
 @pytest.fixture(scope="module")
 def server(launch: Callable[..., Webhook], pki: Pki) -> Webhook:
     """One webhook for the tests of a module that only ask."""
-    webhook: Webhook = launch(pki, "--insecure", "--deadline-seconds=2")
+    webhook: Webhook = launch(pki, "--insecure")
     return webhook.until_ready()

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from app.pace import STEPS, Ended, Pace, _Work, step
+from tests.support.waiting import PATIENCE
 
 
 def counted(slices: int, turns: list[str], name: str = "work") -> str:
@@ -76,7 +77,7 @@ async def test_canceled_work_ends_at_its_next_step_and_leaves_no_thread() -> Non
     assert ended == [None]
     for thread in threading.enumerate():
         if thread.name == "slices":
-            thread.join(10)
+            thread.join(PATIENCE)
     assert threading.active_count() == before
 
 

@@ -86,7 +86,7 @@ class Load:
             except ApiError as error:
                 self.counted["failed"] += 1
                 self.failures.append(str(error))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
     async def more(self, count: int) -> None:
         goal = self.counted.total() + count

@@ -62,7 +62,7 @@ async def webhook(launch, pki, api: ApiServer, tmp_path: Path) -> AsyncIterator[
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", api.url)
     switches = json.dumps({"features": {"enableHugePageDownApi": True}})
     api.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": switches}))
-    started = launch(pki, "--insecure", "--deadline-seconds=1", f"--kubeconfig={kubeconfig}", source=None)
+    started = launch(pki, "--insecure", f"--kubeconfig={kubeconfig}", source=None)
     yield await asyncio.to_thread(started.until_ready)
     await asyncio.to_thread(started.stop)
 
@@ -76,17 +76,21 @@ async def test_a_miss_asks_once_and_only_not_found_is_a_denial(webhook, api: Api
     asked = selecting(review("webhook-demo"), "foo-network, foo-network")
     path = f"GET /apis/k8s.cni.cncf.io/v1/namespaces/default/{PLURAL}/foo-network"
 
-    async def answer() -> tuple[int, dict[str, Any]]:
-        code, body = await asyncio.to_thread(webhook.post, asked)
+    async def answer(path: str = "/mutate") -> tuple[int, dict[str, Any]]:
+        code, body = await asyncio.to_thread(webhook.post, asked, path)
         return code, body["response"]
 
     code, response = await answer()
     assert (code, response["allowed"]) == (200, False)
     assert response["status"]["message"].startswith("could not find network attachment definition 'default/foo-")
     assert api.requests.count(path) == 1
-    for fault, reason in ((unavailable, "Unavailable"), (forbidden, "Unavailable"), (silence, "DeadlineExceeded")):
+    for fault, path, reason in (
+        (unavailable, "/mutate", "Unavailable"),
+        (forbidden, "/mutate", "Unavailable"),
+        (silence, "/mutate?timeout=1s", "DeadlineExceeded"),
+    ):
         api.fault = broken_attachments(fault)
-        code, response = await answer()
+        code, response = await answer(path)
         assert (code, response["allowed"], response["status"]["reason"]) == (500, False, reason)
     api.fault = rights_of_the_peer
     metadata = {"name": "foo-network", "namespace": "default"}

@@ -83,7 +83,9 @@ def test_an_endless_body_is_cut_off(raw) -> None:
 
 
 def test_a_body_shorter_than_its_length_meets_the_deadline(server, raw) -> None:
-    answer = raw(HEAD + b'Content-Length: 500\r\n\r\n{"kind":"AdmissionReview"')
+    answer = raw(
+        HEAD.replace(b"/mutate", b"/mutate?timeout=1s") + b'Content-Length: 500\r\n\r\n{"kind":"AdmissionReview"'
+    )
     assert status_of(answer) == 500
     assert b"DeadlineExceeded" in answer
     assert b"connection: close" in answer

@@ -28,7 +28,8 @@ KNOWN = (
 """What cost more once: kind, operation, what grows, KiB."""
 BROKEN = [(7, number) for number in (680, 1599, 1692, 2698, 3946, 16564, 17896, 19738, 20454, 68077, 84234)]
 """Random reviews that cost too much once, or that were answered with a fault: seed and number."""
-INPUTS = 600
+INPUTS = 200
+"""`make fuzz` goes on from here."""
 SIZE = 128 * 1024
 KINDS = kinds()
 

@@ -22,7 +22,7 @@ from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS
-from tests.integration.contract.test_lifecycle import workers_of
+from tests.integration.contract.test_lifecycle import alive, workers_of
 from tests.integration.resilience.balancer import DELAY, Balancer
 from tests.integration.resilience.load import Load
 from tests.integration.resilience.stage import PATIENCE, Stage, busy, fill, staged
@@ -162,6 +162,7 @@ async def test_a_killed_worker_fails_no_more_than_what_it_had_under_way(
         await load.more(200)
         workers = workers_of(replica)
         os.kill(workers[0], signal.SIGKILL)
+        await eventually(lambda: not alive(workers[0]))  # until then connections still go to it
         killed = time.monotonic()
         await asyncio.to_thread(replica.until, lambda: set(workers_of(replica)) - set(workers), "another worker")
         await eventually(lambda: _ready(replica), seconds=PATIENCE)

@@ -17,7 +17,7 @@ from tests.support.rmd_cluster import RmdCluster, StandIn, held, sent
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.asyncio
-NODES, EACH = 50, 10
+NODES, EACH = 25, 10
 """As many RmdWorkloads are for every node as for each node alone."""
 RESERVATIONS = 2 * NODES * EACH
 OBJECTS = EACH + NODES * EACH

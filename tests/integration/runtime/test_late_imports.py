@@ -93,7 +93,7 @@ def test_a_signal_while_the_client_loads_is_not_lost(monkeypatch: pytest.MonkeyP
         yield SimpleNamespace()
 
     async def work(_client: KubeClient) -> None:
-        await asyncio.wait_for(stop.wait(), 5)
+        await asyncio.wait_for(stop.wait(), PATIENCE)
 
     stop = asyncio.Event()
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)

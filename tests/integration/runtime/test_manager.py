@@ -288,6 +288,7 @@ async def test_of_two_replicas_one_works_and_the_other_is_ready_to(cluster: Kube
     await eventually(lambda: first.leading and replicas.parts["first"])
     two = asyncio.create_task(second.run())
     assert first.waiting() == ["first: caches"]
+    await eventually(lambda: second.waiting() == [])
     await asyncio.sleep(0.5)
     assert second.waiting() == []
     assert not second.leading

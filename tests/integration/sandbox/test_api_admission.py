@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from app.devtools.sandbox.pki import Authority, server_context
+from tests.support.waiting import PATIENCE
 
 PODS = "/api/v1/namespaces/{}/pods"
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "b"}]}}
@@ -65,13 +66,13 @@ def hook(served: Any) -> Iterator[Hook]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    runner = asyncio.run_coroutine_threadsafe(hook.start(), loop).result(10)
+    runner = asyncio.run_coroutine_threadsafe(hook.start(), loop).result(PATIENCE)
     yield hook
     for kind in ("mutating", "validating"):
         served.request("DELETE", f"{BASE}/{kind}webhookconfigurations")
-    asyncio.run_coroutine_threadsafe(ended(runner), loop).result(10)
+    asyncio.run_coroutine_threadsafe(ended(runner), loop).result(PATIENCE)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(PATIENCE)
     loop.close()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.sandbox.test_crd_rules import GROUP, MERGE, definition, fields
+from tests.support.waiting import PATIENCE
 
 BOXES = f"/apis/{GROUP}/v1/boxes"
 
@@ -55,7 +56,7 @@ def test_a_label_selector_spans_namespaces(served: Any, defined: None) -> None:
     put(served, one, "e", app="x")
     served.request("PATCH", path(two, "b"), {"metadata": {"labels": {"app": None}}}, content_type=MERGE)
     served.request("DELETE", path(one, "e"))
-    watching.join(20)
+    watching.join(PATIENCE)
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in seen] == [
         ("ADDED", "e"),
         ("DELETED", "b"),

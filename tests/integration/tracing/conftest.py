@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.otlp_receiver import Receiver
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def receiver() -> Iterator[Receiver]:
         made.answer()
         # What the library still tries to send ends here: its pauses draw from `random`, which property tests watch.
         for thread in set(threading.enumerate()) - before:
-            thread.join(30)
+            thread.join(PATIENCE)
 
 
 @pytest.fixture(autouse=True)

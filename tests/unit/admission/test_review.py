@@ -113,7 +113,7 @@ REVIEWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.one_of(st.binary(max_size=64), JSON_VALUES.map(lambda v: json.dumps(v).encode()), st.text().map(str.encode)))
 def test_whatever_comes_only_a_bad_review_escapes(body: bytes) -> None:
     with pytest.raises(BadReview):
@@ -122,7 +122,7 @@ def test_whatever_comes_only_a_bad_review_escapes(body: bytes) -> None:
     json.loads(encode(Decision(allowed=False, reason="BadReview", message="m"), api_version=version, uid=uid))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(REVIEWS)
 def test_almost_reviews_decode_or_are_bad(document: object) -> None:
     body = json.dumps(document).encode()
@@ -177,7 +177,7 @@ def shown(pod: object) -> object:
     return re.sub("<msgspec.Raw[^>]*>", "", repr(pod)), raw
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(obj=OBJECTS, name=st.sampled_from(["", "web"]))
 def test_an_object_that_was_taken_apart_reads_as_the_whole_does(obj: object, name: str) -> None:
     """Odd objects take another road to the same result."""

@@ -13,7 +13,7 @@ from app.registry import ROLES
 from app.registry import settings_of as role_settings
 from app.settings.source import RoleSettings
 from docs.generate.chart import camel
-from tests.support.chart import JSON, NAMESPACE, Render
+from tests.support.chart import JSON, Render, notes_of
 from tests.support.chart_arguments import parsed, settings_of
 from tests.support.chart_combinations import ALL, ARGS, COMBINATIONS
 
@@ -79,7 +79,7 @@ def test_a_flag_of_ones_own_beats_the_charts(render: Render) -> None:
 
 @each_combination
 def test_the_commands_that_the_notes_name_can_be_typed(chart: helm_python.Chart, values: JSON) -> None:
-    notes = chart.render(values, name="berth", namespace=NAMESPACE)["berth/templates/NOTES.txt"]
+    notes = notes_of(chart, values)
     for line in notes.splitlines():
         if line.startswith("  berth "):
             assert parsed(shlex.split(line, comments=True)[1:])

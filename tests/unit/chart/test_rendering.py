@@ -12,7 +12,7 @@ import pytest
 from app.registry import ROLES
 from app.runtime.composing import FLUSH_SECONDS
 from app.tracing.spans import CLOSE_SECONDS
-from tests.support.chart import CHART, JSON, NAMESPACE, Render
+from tests.support.chart import CHART, JSON, NAMESPACE, Render, notes_of
 from tests.support.chart_combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
 
 DEPLOYED = [role.name for role in ROLES if role.chart.kind == "Deployment"]
@@ -266,7 +266,7 @@ def test_the_collector_is_told_to_every_role(render: Render) -> None:
 
 @each_combination
 def test_notes_name_the_next_commands_of_each_role_that_is_enabled(chart: helm_python.Chart, values: JSON) -> None:
-    notes = chart.render(values, name="berth", namespace=NAMESPACE)["berth/templates/NOTES.txt"]
+    notes = notes_of(chart, values)
     merged = chart.merge_values(values)
     roles = [role for role in ("webhook", "controller", "gateway", "agent") if merged[role]["enabled"]]
     commands = [line for line in notes.splitlines() if line.startswith(("  kubectl ", "  berth "))]

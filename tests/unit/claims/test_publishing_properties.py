@@ -21,7 +21,7 @@ from app.claims.stored.slices import stored_slice
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import encode_json
 
-FEW = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 RESOURCES = ["example.com/foo", "example.com/bar"]
 DRIVERS = ["vf.example.com", "dra.net", "gpu.example.com"]
 NAMES = ["red", "blue", "green"]

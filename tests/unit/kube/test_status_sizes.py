@@ -96,7 +96,7 @@ def test_an_rmd_workload_names_no_more_nodes_than_have_room() -> None:
 
 
 async def test_a_daemon_that_holds_very_much() -> None:
-    reservations = [read_reservation(reservation(number)) for number in range(5000)]
+    reservations = [read_reservation(reservation(number)) for number in range(2000)]
     sent = Sent()
     state = stored_node_state({"metadata": METADATA, "spec": {"node": "n"}})
     await Showing(sent.client, lambda: NOW).connected(state, reservations, [])

@@ -74,7 +74,7 @@ def test_metadata_carry_it_as_text() -> None:
     assert of_metadata([]) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(max_size=80), st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}.{0,3}")))
 def test_no_text_raises_and_only_sound_ones_count(text: str) -> None:
     found = parse(text)
@@ -86,7 +86,7 @@ def test_no_text_raises_and_only_sound_ones_count(text: str) -> None:
         assert 0 <= found.flags < 256
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(

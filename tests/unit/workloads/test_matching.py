@@ -210,7 +210,7 @@ def plainly(rules: dict[ObjectKey, Rule], found: Workload) -> list[Rule]:
     return sorted(filter(matches, rules.values()), key=lambda item: (item.kind, item.id))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(events=EVENTS)
 def test_after_any_events_the_matcher_knows_what_plain_evaluation_finds(
     events: list[tuple[str, Workload | Rule]],
