@@ -7,10 +7,9 @@ Facts: seen on kube-apiserver 1.37. It refuses `resourceVersion`, and takes `uid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
-from app.appwrappers.podsets.paths import found_at
 from app.kinds.name_syntax import check_metadata
 from app.kinds.shapes import ShapeError, decode_metadata
 from app.numbers import shown
@@ -45,33 +44,6 @@ _PATH_NAMES = "rbac.authorization.k8s.io"
 _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
-class _Stop(NamedTuple):
-    """A value that keeps the controller of a kind from making Pods, by its path in the object."""
-
-    path: str
-    then: str = "is suspended"
-
-
-_SUSPEND, _RUN_POLICY = _Stop("template.spec.suspend"), _Stop("template.spec.runPolicy.suspend")
-_STOPS: dict[tuple[str, str], _Stop] = {
-    ("batch", "Job"): _SUSPEND,
-    ("batch", "CronJob"): _SUSPEND,
-    ("jobset.x-k8s.io", "JobSet"): _SUSPEND,
-    ("trainer.kubeflow.org", "TrainJob"): _SUSPEND,
-    ("ray.io", "RayCluster"): _SUSPEND,
-    ("ray.io", "RayJob"): _SUSPEND,
-    ("ray.io", "RayCronJob"): _SUSPEND,
-    ("ray.io", "RayService"): _Stop("template.spec.rayClusterConfig.suspend"),
-    ("apps", "Deployment"): _Stop("template.spec.paused", "is paused"),
-    ("argoproj.io", "Workflow"): _SUSPEND,
-    ("sparkoperator.k8s.io", "SparkApplication"): _SUSPEND,
-    **{
-        ("kubeflow.org", kind): _RUN_POLICY
-        for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
-    },
-}
-
-
 def identity_of(template: JSON) -> tuple[str, str, str] | None:
     """Group, kind and name, which one object of a namespace has; None where the name is given later."""
     name = (template.get("metadata") or {}).get("name")
@@ -104,13 +76,7 @@ def no_namespace(kind: str, path: str) -> str:
 
 def creation_warnings(component: JSON, path: str) -> Iterator[str]:
     """What would keep the object from making its Pods, and what is not used."""
-    template = component["template"]
-    stop = _STOPS.get((_group(template), template["kind"]))
-    if stop is not None and found_at(template, stop.path) is True:
-        yield (
-            f"{path}.{stop.path}: the {template['kind']} {stop.then} and makes no Pods until this is false, and "
-            "neither Berth nor Kueue changes it: leave it out (the AppWrapper has spec.suspend)"
-        )
+    yield from stop_warnings(component["template"], f"{path}.template")
     yield from _surplus_infos(component, path)
 
 

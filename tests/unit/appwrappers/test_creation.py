@@ -132,6 +132,98 @@ def test_an_object_that_makes_no_pods_is_warned_of(template: JSON, path: str) ->
     assert "leave it out" in warning
 
 
+OTHER = "another.example.com/controller"
+HELD = {"spec": pod_spec() | {"schedulingGates": [{"name": "example.com/held"}, {"name": "example.com/more"}]}}
+NEVER = {"spec": pod_spec()}
+QUEUE = "kueue.x-k8s.io/multikueue"
+
+
+def cron_job(**spec: Any) -> JSON:
+    return other("batch/v1", "CronJob", schedule="@daily", jobTemplate={"spec": {"template": NEVER} | spec})
+
+
+def job_set(**spec: Any) -> JSON:
+    jobs = [{"name": name, "template": {"spec": {"template": NEVER} | more}} for name, more in (("a", {}), ("b", spec))]
+    return other("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=jobs)
+
+
+def ray_job(**cluster: Any) -> JSON:
+    group = {"headGroupSpec": {"template": NEVER}}
+    return other("ray.io/v1", "RayJob", entrypoint="true", submissionMode="HTTPMode", rayClusterSpec=group | cluster)
+
+
+@pytest.mark.parametrize(
+    ("template", "warning"),
+    [
+        (ray_job(suspend=True), "spec.rayClusterSpec.suspend: the RayCluster of the RayJob is suspended"),
+        (ray_job(managedBy=QUEUE), f"spec.rayClusterSpec.managedBy: the controller '{QUEUE}' has it, so ray.io/"),
+        (
+            other("ray.io/v1", "RayCronJob", jobTemplate={"rayClusterSpec": {"suspend": True}}),
+            "spec.jobTemplate.rayClusterSpec.suspend: the RayCluster of each run is suspended",
+        ),
+        (cron_job(suspend=True), "spec.jobTemplate.spec.suspend: the Job of each run is suspended"),
+        (cron_job(parallelism=0), "spec.jobTemplate.spec.parallelism: the Job makes no Pods and does not end"),
+        (job("j", parallelism=0), "spec.parallelism: the Job makes no Pods and does not end"),
+        (job_set(parallelism=0), "spec.replicatedJobs[1].template.spec.parallelism: the Job makes no Pods"),
+        (job("j", managedBy=OTHER), f"spec.managedBy: the controller '{OTHER}' has it, so kubernetes.io/job-"),
+        (job_set(managedBy=OTHER), f"spec.replicatedJobs[1].template.spec.managedBy: the controller '{OTHER}'"),
+        (
+            other("jobset.x-k8s.io/v1alpha2", "JobSet", managedBy=QUEUE),
+            f"spec.managedBy: the controller '{QUEUE}' has it, so jobset.sigs.k8s.io/jobset-controller makes no Pods",
+        ),
+        (
+            other("ray.io/v1", "RayCluster", headGroupSpec={"template": NEVER}, managedBy=QUEUE),
+            "spec.managedBy: the controller",
+        ),
+        (other("kubeflow.org/v1", "TFJob", runPolicy={"managedBy": QUEUE}), "spec.runPolicy.managedBy: the controller"),
+        (other("trainer.kubeflow.org/v1alpha1", "TrainJob", managedBy=QUEUE), "spec.managedBy: the controller"),
+        (deployment(replicas=0), "spec.replicas: the Deployment makes no Pods until it is scaled"),
+        (other("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", replicas=0), "spec.replicas: the LeaderWorkerSet"),
+        (other("argoproj.io/v1alpha1", "Workflow", suspend=True), "spec.suspend: the Workflow is suspended"),
+        (other("kubevirt.io/v1", "VirtualMachine", running=False), "spec.running: the VirtualMachine does not start"),
+        (
+            other("kubevirt.io/v1", "VirtualMachine", runStrategy="Halted"),
+            "spec.runStrategy: the VirtualMachine does not start by itself",
+        ),
+        (
+            job("j", template=HELD),
+            "spec.template.spec.schedulingGates: the Pods are not scheduled while they have 'example.com/held' and 1 "
+            "more gate, and neither Berth nor Kueue removes a gate",
+        ),
+        (pod("p") | {"spec": HELD["spec"]}, "spec.schedulingGates: the Pods are not scheduled while they have"),
+        (job_set(template=HELD), "spec.replicatedJobs[1].template.spec.template.spec.schedulingGates: the Pods"),
+        (cron_job(template=HELD), "spec.jobTemplate.spec.template.spec.schedulingGates: the Pods"),
+        (other("example.com/v1", "Thing", worker=HELD), "spec.worker.spec.schedulingGates: the Pods are not"),
+    ],
+)
+def test_what_stops_an_object_or_its_pods_is_warned_of(template: JSON, warning: str) -> None:
+    problems, warnings = read(template, pod("first-pod"))
+    assert problems == []
+    (found,) = warnings
+    assert found.startswith(f"{AT}.{warning}")
+    assert "leave it out" in found or ": want " in found
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        job("j", suspend=False),
+        job("j", managedBy="kubernetes.io/job-controller"),
+        job("j", parallelism=0, completions=0),
+        job("j", template={"spec": pod_spec() | {"schedulerName": "example.com-scheduler", "schedulingGates": []}}),
+        job_set(suspend=True),  # JobSet resumes the Jobs that it makes
+        job_set(managedBy="kubernetes.io/job-controller"),
+        ray_job(suspend=False, managedBy="ray.io/kuberay-operator"),
+        other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"managedBy": "kubeflow.org/mpi-operator"}),
+        other("kubevirt.io/v1", "VirtualMachine", runStrategy="Always"),
+        other("example.com/v1", "Job", suspend=True, parallelism=0),
+        deployment(replicas=1),
+    ],
+)
+def test_what_runs_is_not_warned_of(template: JSON) -> None:
+    assert read(template, pod("first-pod")) == ([], [])
+
+
 def test_an_object_that_is_resumed_is_not_warned_of() -> None:
     assert read(job("j", suspend=False)) == ([], [])
     assert read(other("kubeflow.org/v1", "TFJob", runPolicy=None), pod("p")) == ([], [])
