@@ -1,7 +1,8 @@
 """What keeps the controller of a wrapped object from making its Pods, and Pods from being scheduled. Pure.
 
-Facts: of Kubernetes 1.37, JobSet 0.12 (which resumes the Jobs that it makes), Kubeflow's training operator 1.9.3, trainer
-2.2.1 and MPI operator 0.8.2, KubeRay 1.6.2 (a RayJob copies `rayClusterSpec`), Argo Workflows, Spark operator, KubeVirt.
+Facts: of Kubernetes 1.37, JobSet 0.12 (which resumes the Jobs that it makes), Kubeflow's training operator 1.9.3,
+trainer 2.2.1 and MPI operator 0.8.2, KubeRay 1.6.2 (a RayJob copies `rayClusterSpec`), and of the API pages of Argo
+Workflows, Spark operator, LeaderWorkerSet and KubeVirt.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def _none(
 
 def _managed(path: str, own: str) -> _Stop:
     then = (
-        f"the controller {{value}} has it, so {own} makes no Pods of it, and Kueue hands over no part of an AppWrapper: "
-        f"leave it out, or want {quoted(own)}"
+        f"the controller {{value}} has it, so {own} makes no Pods of it, and Kueue hands over no part of an "
+        f"AppWrapper: leave it out, or want {quoted(own)}"
     )
     return _Stop(path, lambda value: isinstance(value, str) and value not in ("", own), then)
 

@@ -187,8 +187,7 @@ def ray_job(**cluster: Any) -> JSON:
         ),
         (
             job("j", template=HELD),
-            "spec.template.spec.schedulingGates: the Pods are not scheduled while they have 'example.com/held' and 1 "
-            "more gate, and neither Berth nor Kueue removes a gate",
+            "spec.template.spec.schedulingGates: the Pods are not scheduled while they have 'example.com/held' and 1 more",
         ),
         (pod("p") | {"spec": HELD["spec"]}, "spec.schedulingGates: the Pods are not scheduled while they have"),
         (job_set(template=HELD), "spec.replicatedJobs[1].template.spec.template.spec.schedulingGates: the Pods"),
