@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.appwrappers.admission.creation import creation_problems, creation_warnings, identity_of
+from app.appwrappers.admission.creation import (
+    creation_problems,
+    creation_warnings,
+    identity_of,
+    object_problems,
+)
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set, with_submitter
@@ -56,8 +61,10 @@ def component_problems(
             unknown: list[str] = []
             found = list(_pod_set_problems(component, path, name, pod_sets, unknown))
             found += _doubled(component["template"], index, identities)
+            found += object_problems(component["template"], f"{path}.template", unknown, readable=not found)
             warnings += creation_warnings(component, path) if not found else ()
-            warnings += [f"{path}.{field}: unknown to Berth; the API server decides about it" for field in unknown]
+            decides = "unknown to Berth; the API server decides about it"
+            warnings += [f"{path}.{field}: {decides}" for field in dict.fromkeys(unknown)]
             total += len(pod_sets)
             pods += sum(max(one.replicas, 0) for one in pod_sets)
         problems += found

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.kinds.name_syntax import check_metadata
+from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
 from app.numbers import shown
 from app.text import quoted, several
@@ -39,9 +40,8 @@ _CLUSTER_SCOPED = {
     ),
 }
 """Built-in kinds without a namespace, and Kueue's; None for all of a group. Discovery says it of the others."""
-_LABEL_NAMES = (("", "Service"), ("", "Namespace"), ("apps", "StatefulSet"))
-_PATH_NAMES = "rbac.authorization.k8s.io"
-_JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_NOT_WRITTEN = ("uid", "resourceVersion", "selfLink")
+"""Metadata of an exported object that is not used, or has a problem of its own."""
 
 
 def identity_of(template: JSON) -> tuple[str, str, str] | None:
@@ -63,10 +63,40 @@ def creation_problems(template: JSON, path: str) -> Iterator[str]:
             f"got {quoted(str(version))}"
         )
     yield from _metadata_problems(group, kind, metadata, path)
-    if (group, kind) == ("batch", "Job"):
-        yield from _job_problems(template, path)
-    elif group == "apps":
-        yield from _selector_problems(template, path)
+
+
+def object_problems(template: JSON, path: str, unknown: list[str], *, readable: bool) -> Iterator[str]:
+    """Why the API server would refuse an object of a kind whose fields are known: the built-in ones.
+
+    Fields that it has and that are not known go to `unknown`. Where its Pod templates are not `readable`, a field of a
+    wrong type has been named.
+    """
+    if (template["apiVersion"], template["kind"]) not in NAMESPACED:
+        return
+    try:
+        errors, fields = check_new(template["kind"], template["apiVersion"].rpartition("/")[2], _written(template))
+    except ShapeError as error:
+        if readable:
+            yield f"{path}.{error.field}: {error.fault}"
+        return
+    unknown += [f"template.{field}" for field in fields]
+    yield from (f"{path}.{error}" for error in errors)
+
+
+def _written(template: JSON) -> JSON:
+    """The object as it is created."""
+    metadata = _named(template["metadata"])
+    return {**template, "metadata": {key: value for key, value in metadata.items() if key not in _NOT_WRITTEN}}
+
+
+def _named(metadata: JSON) -> JSON:
+    """Metadata with the name that it gets, and numbers among its labels as the texts that are written."""
+    named = metadata if metadata.get("name") else {**metadata, "name": "given"}
+    labels = named.get("labels")
+    if isinstance(labels, dict):
+        texts = {key: value if isinstance(value, str) else shown(value) for key, value in labels.items()}
+        named = {**named, "labels": texts}
+    return named
 
 
 def no_namespace(kind: str, path: str) -> str:
@@ -94,55 +124,13 @@ def _group(template: JSON) -> str:
 
 
 def _metadata_problems(group: str, kind: str, metadata: JSON, path: str) -> Iterator[str]:
-    rule = "label" if (group, kind) in _LABEL_NAMES else "path" if group == _PATH_NAMES else "subdomain"
-    named = metadata if metadata.get("name") else {**metadata, "name": "given"}
-    labels = named.get("labels")
-    if isinstance(labels, dict):  # numbers are written as texts
-        named = {**named, "labels": {key: one if isinstance(one, str) else shown(one) for key, one in labels.items()}}
     try:
-        decoded, _ = decode_metadata(kind, "v1", named)
+        decoded, _ = decode_metadata(kind, "v1", _named(metadata))
     except ShapeError as error:
         field = error.field.removeprefix("metadata").removeprefix(".")
         yield f"{path}.metadata{'.' if field else ''}{field}: {error.fault}"
         return
-    for problem in check_metadata(decoded, namespaced=True, name_rule=rule, free_finalizers=not _is_built_in(group)):
+    custom = "." in group and not group.endswith(".k8s.io")
+    rule = "subdomain" if custom else name_rule(kind)
+    for problem in check_metadata(decoded, namespaced=True, name_rule=rule, free_finalizers=custom):
         yield f"{path}.{problem}"
-
-
-def _is_built_in(group: str) -> bool:
-    return "." not in group or group.endswith(".k8s.io")
-
-
-def _job_problems(template: JSON, path: str) -> Iterator[str]:
-    """What an exported Job has, and what a template of Pods leaves to its default."""
-    spec = template.get("spec")
-    pods = spec.get("template") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(pods, dict):
-        return
-    if not spec.get("manualSelector"):
-        if spec.get("selector"):
-            yield f"{path}.spec.selector: a Job gets it when it is created: leave it out, or set manualSelector"
-        labels = (pods.get("metadata") or {}).get("labels") if isinstance(pods.get("metadata"), dict) else None
-        for label in _JOB_LABELS:
-            if isinstance(labels, dict) and label in labels:
-                yield f"{path}.spec.template.metadata.labels[{label}]: a Job writes it: leave it out"
-    policy = pods["spec"].get("restartPolicy") if isinstance(pods.get("spec"), dict) else "Never"
-    if policy not in ("Never", "OnFailure"):
-        yield f"{path}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got {quoted(shown(policy))}"
-
-
-def _selector_problems(template: JSON, path: str) -> Iterator[str]:
-    """A Deployment, StatefulSet, ReplicaSet or DaemonSet whose selector does not match its own Pods."""
-    spec = template.get("spec")
-    if not isinstance(spec, dict) or "template" not in spec:
-        return
-    selector, pods = spec.get("selector"), spec["template"]
-    wanted = selector.get("matchLabels") if isinstance(selector, dict) else None
-    metadata = pods.get("metadata") if isinstance(pods, dict) else None
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    for key, value in (wanted or {}).items() if isinstance(wanted, dict) else ():
-        if not isinstance(labels, dict) or labels.get(key) != value:
-            yield (
-                f"{path}.spec.selector.matchLabels[{key}]: the Pod template has not this label: want "
-                f"{quoted(shown(value))} in spec.template.metadata.labels"
-            )

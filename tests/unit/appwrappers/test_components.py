@@ -35,7 +35,8 @@ def other(**spec: Any) -> JSON:
 
 def deployment(**spec: Any) -> JSON:
     template = {"metadata": {"labels": {"app": "d"}}, "spec": CONTAINERS}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": {"template": template, **spec}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": spec}
 
 
 def job_set() -> JSON:

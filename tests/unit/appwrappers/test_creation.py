@@ -14,6 +14,7 @@ from app.appwrappers.admission.names import annotation_warnings
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import QUEUE_NAME, queue_of
 from tests.support.appwrappers import job, pod, pod_spec, service
+from tests.support.object_cases import CASES, NO_FIELD, refused_fields
 
 JSON = dict[str, Any]
 AT = "spec.components[0].template"
@@ -33,6 +34,15 @@ def other(api_version: str, kind: str, **spec: Any) -> JSON:
 
 def deployment(**spec: Any) -> JSON:
     return other("apps/v1", "Deployment", template=PODS, selector={"matchLabels": {"app": "d"}}, **spec)
+
+
+HELD = {"spec": pod_spec() | {"schedulingGates": [{"name": "example.com/held"}, {"name": "example.com/more"}]}}
+NEVER = {"spec": pod_spec()}
+QUEUE = "kueue.x-k8s.io/multikueue"
+
+
+def cron_job(**spec: Any) -> JSON:
+    return other("batch/v1", "CronJob", schedule="@daily", jobTemplate={"spec": {"template": NEVER} | spec})
 
 
 @pytest.mark.parametrize(
@@ -56,18 +66,18 @@ def deployment(**spec: Any) -> JSON:
         (other("storage.k8s.io/v1", "StorageClass"), f"{AT}.kind: want a kind whose objects"),
         (other("apiextensions.k8s.io/v1", "CustomResourceDefinition"), f"{AT}.kind: want a kind whose objects"),
         (other("kueue.x-k8s.io/v1beta1", "ClusterQueue"), f"{AT}.kind: want a kind whose objects"),
-        (job("j", selector={"matchLabels": {"controller-uid": "u"}}), f"{AT}.spec.selector: a Job gets it when"),
+        (job("j", selector={"matchLabels": {"controller-uid": "u"}}), f"{AT}.spec.selector: Invalid value: "),
         (
             job("j", template={"metadata": {"labels": {"controller-uid": "u"}}, "spec": pod_spec()}),
-            f"{AT}.spec.template.metadata.labels[controller-uid]: a Job writes it: leave it out",
+            f'{AT}.spec.template.metadata.labels[controller-uid]: Invalid value: "u": a Job writes it: leave it out',
         ),
         (
             job("j", template={"spec": PODS["spec"]}),
-            f"{AT}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got 'None'",
+            f'{AT}.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
         ),
         (
             deployment() | {"spec": {"template": PODS, "selector": {"matchLabels": {"app": "other"}}}},
-            f"{AT}.spec.selector.matchLabels[app]: the Pod template has not this label: want \"'other'\"",
+            f'{AT}.spec.template.metadata.labels: Invalid value: {{"app":"d"}}: `selector` does not match template',
         ),
     ],
 )
@@ -88,14 +98,24 @@ def test_what_creation_refuses_is_refused_with_its_field(template: JSON, problem
         service("s") | {"metadata": {"name": "s", "labels": {"a": 1}}},
         pod("p" * 253),
         deployment() | {"metadata": {"name": "a.b"}},
-        other("rbac.authorization.k8s.io/v1", "Role") | {"metadata": {"name": "system:reader"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "system:reader"}},
         other("example.com/v1", "Thing", suspend=True),
-        job("j", manualSelector=True, selector={"matchLabels": {"a": "b"}}),
+        job("j", manualSelector=True, selector={"matchLabels": {"app": "d"}}, template=PODS | {"spec": pod_spec()}),
         pod(),
     ],
 )
 def test_what_creation_takes_is_let_through(template: JSON) -> None:
     assert read(pod("first-pod"), template) == ([], [])
+
+
+@pytest.mark.parametrize("kind", sorted({obj["kind"] for obj, _ in CASES}))
+def test_what_an_api_server_refuses_is_refused_and_nothing_else(kind: str) -> None:
+    """With one of the fields that the API server names."""
+    for obj, fields in CASES:
+        if obj["kind"] == kind:
+            refused = refused_fields(obj)
+            assert bool(refused) == bool(fields), (obj, refused, fields)
+            assert fields in ("", NO_FIELD) or refused & set(fields.split()), (obj, refused, fields)
 
 
 def test_one_object_twice() -> None:
@@ -113,7 +133,7 @@ def test_one_object_twice() -> None:
     ("template", "path"),
     [
         (job("j", suspend=True), "spec.suspend"),
-        (other("batch/v1", "CronJob", suspend=True), "spec.suspend"),
+        (cron_job() | {"spec": cron_job()["spec"] | {"suspend": True}}, "spec.suspend"),
         (other("jobset.x-k8s.io/v1alpha2", "JobSet", suspend=True), "spec.suspend"),
         (other("trainer.kubeflow.org/v1alpha1", "TrainJob", suspend=True), "spec.suspend"),
         (other("ray.io/v1alpha1", "RayCluster", suspend=True), "spec.suspend"),
@@ -133,13 +153,6 @@ def test_an_object_that_makes_no_pods_is_warned_of(template: JSON, path: str) ->
 
 
 OTHER = "another.example.com/controller"
-HELD = {"spec": pod_spec() | {"schedulingGates": [{"name": "example.com/held"}, {"name": "example.com/more"}]}}
-NEVER = {"spec": pod_spec()}
-QUEUE = "kueue.x-k8s.io/multikueue"
-
-
-def cron_job(**spec: Any) -> JSON:
-    return other("batch/v1", "CronJob", schedule="@daily", jobTemplate={"spec": {"template": NEVER} | spec})
 
 
 def job_set(**spec: Any) -> JSON:

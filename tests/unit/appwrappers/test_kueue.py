@@ -27,7 +27,12 @@ MADE: dict[str, JSON] = {name: said for name, said in KUEUE["objects"].items() i
 REFUSED: dict[str, str] = {name: said["error"] for name, said in KUEUE["objects"].items() if "error" in said}
 OVERHEADS: dict[str, JSON] = {"kata": {"cpu": "250m", "memory": "64Mi"}, "plain": {}}
 """Of the RuntimeClasses that the program of `tests/peers` has."""
-ELSEWHERE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+ELSEWHERE = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
 
 
 def test_each_case_has_an_answer_of_the_versions_that_are_named() -> None:
