@@ -22,7 +22,7 @@ def check_schedule(spec: Field) -> None:
     """The schedule and the time zone of a CronJob's spec."""
     if spec.required("schedule"):
         schedule = spec.text("schedule")
-        for fault in _schedule_faults(schedule):
+        for fault in schedule_faults(schedule):
             spec.fault("schedule", "Invalid", fault)
         if "TZ" in schedule:
             spec.fault("schedule", "Invalid", "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
@@ -30,7 +30,7 @@ def check_schedule(spec: Field) -> None:
         _check_zone(spec)
 
 
-def _schedule_faults(schedule: str) -> list[str]:
+def schedule_faults(schedule: str) -> list[str]:
     """What is wrong with a schedule in the form of cron, with five parts."""
     if schedule.startswith("@"):
         fits = schedule in _DESCRIPTORS or _EVERY.fullmatch(schedule)

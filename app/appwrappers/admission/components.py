@@ -15,7 +15,7 @@ from app.appwrappers.admission.creation import (
     identity_of,
     object_problems,
 )
-from app.appwrappers.admission.templates import template_problems
+from app.appwrappers.admission.templates import missing_pod_sets, template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set, with_submitter
 from app.appwrappers.podsets.shapes import is_text_map, metadata_problem
@@ -77,7 +77,7 @@ def _sum_problems(components: list[JSON], *, total: int, pods: int, most: int, r
     if total > most:
         yield _too_many(total, most)
     if readable and not total:
-        yield f"{PATH}: components contains no podspecs: want at least one podSet"
+        yield f"{PATH}: components contains no podspecs: want at least one podSet{missing_pod_sets(components)}"
     elif readable and not pods:
         yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
     elif pods > MOST_PODS:

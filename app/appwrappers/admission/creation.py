@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.appwrappers.admission.ray import ray_problems
 from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.kinds.name_syntax import check_metadata
@@ -66,11 +67,12 @@ def creation_problems(template: JSON, path: str) -> Iterator[str]:
 
 
 def object_problems(template: JSON, path: str, unknown: list[str], *, readable: bool) -> Iterator[str]:
-    """Why the API server would refuse an object of a kind whose fields are known: the built-in ones.
+    """Why an object would be refused by the API server, if its kind is built in, or by KubeRay, if it is one of Ray's.
 
     Fields that it has and that are not known go to `unknown`. Where its Pod templates are not `readable`, a field of a
     wrong type has been named.
     """
+    yield from ray_problems(template, path)
     if (template["apiVersion"], template["kind"]) not in NAMESPACED:
         return
     try:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from app.appwrappers.admission.templates import templates_in
 from app.appwrappers.podsets.paths import elements_at, found_at
+from app.appwrappers.podsets.ray import runs_elsewhere
 from app.numbers import shown
 from app.pace import step
 from app.text import quoted, several
@@ -152,6 +153,8 @@ def stop_warnings(template: JSON, path: str) -> Iterator[str]:
             if stop.stops(value) and not _ends_at_once(template, where):
                 then = stop.then.replace("{kind}", kind).replace("{value}", quoted(str(value)))
                 yield f"{path}.{where.removeprefix('template.')}: {then}"
+    if runs_elsewhere(template) and found_at(template, "template.spec.rayClusterSpec") is not None:
+        yield f"{path}.spec.rayClusterSpec: not used, as the job runs in the cluster of clusterSelector: leave one out"
     yield from _gates(template, path)
 
 

@@ -9,7 +9,7 @@ from app.appwrappers.kueue.topology import topology_request
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.appwrappers.podsets.inference import is_known, pod_sets_of, template_of
 from app.appwrappers.podsets.paths import PathError
-from app.appwrappers.podsets.ray import submits_elsewhere
+from app.appwrappers.podsets.ray import runs_elsewhere, submits_elsewhere
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.networks.places import misplaced
 from app.pace import step
@@ -51,6 +51,16 @@ def makes_pods(component: JSON) -> bool:
     template = component.get("template")
     seen = bool(component.get("podSets")) or any(templates_in(template, "template"))
     return seen or (isinstance(template, dict) and submits_elsewhere(template))
+
+
+def missing_pod_sets(components: list[JSON]) -> str:
+    """What can be done where no component has a podSet, after a colon; "" for what needs no hint."""
+    if not any(runs_elsewhere(component["template"]) for component in components):
+        return ""
+    return (
+        ": the job of a RayJob with clusterSelector runs in another cluster: take the RayCluster into the same "
+        "AppWrapper, or a rayClusterSpec in place of clusterSelector, or declare podSets for its submitterPodTemplate"
+    )
 
 
 def uncounted(spec: JSON) -> Iterator[str]:
