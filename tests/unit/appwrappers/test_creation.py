@@ -137,7 +137,10 @@ def test_one_object_twice() -> None:
         (other("jobset.x-k8s.io/v1alpha2", "JobSet", suspend=True), "spec.suspend"),
         (other("trainer.kubeflow.org/v1alpha1", "TrainJob", suspend=True), "spec.suspend"),
         (other("ray.io/v1alpha1", "RayCluster", suspend=True), "spec.suspend"),
-        (other("ray.io/v1alpha1", "RayJob", suspend=True), "spec.suspend"),
+        (
+            other("ray.io/v1alpha1", "RayJob", suspend=True, shutdownAfterJobFinishes=True, rayClusterSpec={}),
+            "spec.suspend",
+        ),
         (other("ray.io/v1", "RayService", rayClusterConfig={"suspend": True}), "spec.rayClusterConfig.suspend"),
         (other("kubeflow.org/v1", "PyTorchJob", runPolicy={"suspend": True}), "spec.runPolicy.suspend"),
         (other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"suspend": True}), "spec.runPolicy.suspend"),
@@ -171,7 +174,7 @@ def ray_job(**cluster: Any) -> JSON:
         (ray_job(suspend=True), "spec.rayClusterSpec.suspend: the RayCluster of the RayJob is suspended"),
         (ray_job(managedBy=QUEUE), f"spec.rayClusterSpec.managedBy: the controller '{QUEUE}' has it, so ray.io/"),
         (
-            other("ray.io/v1", "RayCronJob", jobTemplate={"rayClusterSpec": {"suspend": True}}),
+            other("ray.io/v1", "RayCronJob", schedule="@daily", jobTemplate={"rayClusterSpec": {"suspend": True}}),
             "spec.jobTemplate.rayClusterSpec.suspend: the RayCluster of each run is suspended",
         ),
         (cron_job(suspend=True), "spec.jobTemplate.spec.suspend: the Job of each run is suspended"),

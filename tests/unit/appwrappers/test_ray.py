@@ -121,10 +121,10 @@ def test_a_cluster_that_is_not_used_is_warned_of() -> None:
     warnings: list[str] = []
     spec = {"components": [{"template": ray_cluster()}, {"template": both}]}
     assert list(component_problems(spec, name="w", namespace="n", most=18, warnings=warnings)) == []
-    assert warnings == [
-        "spec.components[1].template.spec.rayClusterSpec: not used, as the job runs in the cluster of clusterSelector: "
-        "leave one out"
-    ]
+    (warning,) = warnings
+    assert warning.startswith(
+        "spec.components[1].template.spec.rayClusterSpec: not used, as the job runs in the cluster"
+    )
 
 
 def problems(component: JSON) -> list[str]:
