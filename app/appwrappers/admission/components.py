@@ -15,6 +15,7 @@ from app.appwrappers.admission.creation import (
     identity_of,
     object_problems,
 )
+from app.appwrappers.admission.scopes import kind_problem
 from app.appwrappers.admission.templates import missing_pod_sets, template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set, with_submitter
@@ -106,6 +107,9 @@ def _too_many(pod_sets: int, most: int) -> str:
 def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
     if not isinstance(template, dict) or not all(_text(template.get(field)) for field in ("apiVersion", "kind")):
         yield f"{path}: failed to decode as JSON: want an object with apiVersion and kind"
+        return
+    if problem := kind_problem(template):
+        yield f"{path}.kind: {problem}"
         return
     group = template["apiVersion"].rpartition("/")[0]
     if (group, template["kind"]) == (APP_WRAPPERS.group, APP_WRAPPERS.kind):

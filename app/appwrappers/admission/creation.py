@@ -18,29 +18,6 @@ from app.numbers import shown
 from app.text import quoted, several
 from app.wire import JSON
 
-_CLUSTER_SCOPED = {
-    "": ("Namespace", "Node", "PersistentVolume", "ComponentStatus"),
-    "admissionregistration.k8s.io": None,
-    "apiextensions.k8s.io": None,
-    "apiregistration.k8s.io": None,
-    "certificates.k8s.io": ("CertificateSigningRequest", "ClusterTrustBundle"),
-    "flowcontrol.apiserver.k8s.io": None,
-    "networking.k8s.io": ("IngressClass", "IPAddress", "ServiceCIDR"),
-    "node.k8s.io": None,
-    "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding"),
-    "resource.k8s.io": ("DeviceClass", "ResourceSlice", "DeviceTaintRule"),
-    "scheduling.k8s.io": ("PriorityClass",),
-    "storage.k8s.io": ("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"),
-    "kueue.x-k8s.io": (
-        "ClusterQueue",
-        "ResourceFlavor",
-        "AdmissionCheck",
-        "WorkloadPriorityClass",
-        "Cohort",
-        "Topology",
-    ),
-}
-"""Built-in kinds without a namespace, and Kueue's; None for all of a group. Discovery says it of the others."""
 _NOT_WRITTEN = ("uid", "resourceVersion", "selfLink")
 """Metadata of an exported object that is not used, or has a problem of its own."""
 
@@ -54,9 +31,6 @@ def identity_of(template: JSON) -> tuple[str, str, str] | None:
 def creation_problems(template: JSON, path: str) -> Iterator[str]:
     """Why the object cannot be created, each with the field. The metadata has been checked for its shape."""
     group, kind, metadata = _group(template), template["kind"], template["metadata"]
-    kinds = _CLUSTER_SCOPED.get(group, ())
-    if kinds is None or kind in kinds:
-        yield no_namespace(kind, path)
     version = metadata.get("resourceVersion")
     if version not in (None, "", "0"):
         yield (
@@ -99,11 +73,6 @@ def _named(metadata: JSON) -> JSON:
         texts = {key: value if isinstance(value, str) else shown(value) for key, value in labels.items()}
         named = {**named, "labels": texts}
     return named
-
-
-def no_namespace(kind: str, path: str) -> str:
-    """The problem of a kind without namespaces."""
-    return f"{path}.kind: want a kind whose objects are in namespaces, got {quoted(kind)}: create it by itself"
 
 
 def creation_warnings(component: JSON, path: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.appwrappers.admission.scopes import kind_problem
 from app.wire import JSON
 from tests.support.object_cases import CASES, NO_FIELD, refused_fields
 from tests.support.sandbox import Served
@@ -30,6 +31,21 @@ def test_admission_refuses_what_an_api_server_refuses(served: Served, namespace:
         theirs, ours = answered(served, namespace, obj), refused_fields(obj)
         if bool(theirs) != bool(ours) or (theirs not in ("", NO_FIELD) and not ours & set(theirs.split())):
             differences.append((obj, theirs, ours))
+    assert not differences
+
+
+def test_each_kind_without_a_namespace_is_known(served: Served) -> None:
+    """Of all kinds that discovery has, those can be components that are kept in a namespace."""
+    groups = served.request("GET", "/apis").body["groups"]
+    versions = ["v1", *(version["groupVersion"] for group in groups for version in group["versions"])]
+    differences = []
+    for version in versions:
+        found = served.request("GET", f"/{'api' if version == 'v1' else 'apis'}/{version}").body["resources"]
+        for resource in (resource for resource in found if "/" not in resource["name"]):
+            problem = kind_problem({"apiVersion": version, "kind": resource["kind"]})
+            if bool(problem) != (not resource["namespaced"] or "get" not in resource["verbs"]):
+                differences.append((version, resource["kind"], problem))
+    assert len(versions) > 10
     assert not differences
 
 

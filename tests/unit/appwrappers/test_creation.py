@@ -11,8 +11,10 @@ import pytest
 
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.names import annotation_warnings
+from app.appwrappers.admission.scopes import kind_problem
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import QUEUE_NAME, queue_of
+from app.definitions import ALL, read_definitions
 from tests.support.appwrappers import job, pod, pod_spec, service
 from tests.support.object_cases import CASES, NO_FIELD, refused_fields
 
@@ -116,6 +118,71 @@ def test_what_an_api_server_refuses_is_refused_and_nothing_else(kind: str) -> No
             refused = refused_fields(obj)
             assert bool(refused) == bool(fields), (obj, refused, fields)
             assert fields in ("", NO_FIELD) or refused & set(fields.split()), (obj, refused, fields)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("kueue.x-k8s.io/v1beta2", "MultiKueueCluster"),
+        ("kueue.x-k8s.io/v1beta1", "MultiKueueConfig"),
+        ("kueue.x-k8s.io/v1beta2", "ProvisioningRequestConfig"),
+        ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"),
+        ("gateway.networking.k8s.io/v1", "GatewayClass"),
+        ("cert-manager.io/v1", "ClusterIssuer"),
+        ("mellanox.com/v1alpha1", "NicClusterPolicy"),
+        ("internal.apiserver.k8s.io/v1alpha1", "StorageVersion"),
+        ("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"),
+    ],
+)
+def test_a_kind_without_a_namespace(api_version: str, kind: str) -> None:
+    problems, _ = read(other(api_version, kind), pod("p"))
+    assert problems == [f"{AT}.kind: want a kind whose objects are in namespaces, got '{kind}': create it by itself"]
+
+
+def test_the_scope_of_our_own_kinds() -> None:
+    for definition in read_definitions(ALL):
+        spec = definition["spec"]
+        kind = {"apiVersion": f"{spec['group']}/v1", "kind": spec["names"]["kind"]}
+        assert bool(kind_problem(kind)) == (spec["scope"] == "Cluster"), kind
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("authentication.k8s.io/v1", "TokenReview"),
+        ("authorization.k8s.io/v1", "SubjectAccessReview"),
+        ("authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+        ("v1", "Binding"),
+        ("policy/v1", "Eviction"),
+    ],
+)
+def test_a_kind_of_which_nothing_is_kept(api_version: str, kind: str) -> None:
+    (problem,) = read(other(api_version, kind), pod("p"))[0]
+    assert problem.startswith(f"{AT}.kind: want a kind whose objects are kept, got '{kind}'")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("v1", "List"),
+        ("v1", "PodList"),
+        ("apps/v1", "DeploymentList"),
+        ("batch/v1", "JobList"),
+        ("rbac.authorization.k8s.io/v1", "RoleList"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSetList"),
+        ("ray.io/v1", "RayJobList"),
+        ("example.com/v1", "ThingList"),
+    ],
+)
+def test_a_list_of_objects(api_version: str, kind: str) -> None:
+    """With metadata or without, as kubectl and Helm write it."""
+    for fields in ({}, {"metadata": {"name": "x"}}, {"metadata": {"resourceVersion": ""}}):
+        (problem,) = read({"apiVersion": api_version, "kind": kind, "items": [pod("a")], **fields}, pod("p"))[0]
+        assert problem == f"{AT}.kind: want one object, got the list '{kind}': make each of its items a component"
+
+
+def test_a_kind_that_is_called_a_list() -> None:
+    assert read(other("example.com/v1", "AllowList", items=["a"]), pod("p")) == ([], [])
 
 
 def test_one_object_twice() -> None:
