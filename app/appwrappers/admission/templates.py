@@ -11,7 +11,7 @@ from app.appwrappers.podsets.inference import is_known, pod_sets_of, template_of
 from app.appwrappers.podsets.paths import PathError
 from app.appwrappers.podsets.ray import runs_elsewhere, submits_elsewhere
 from app.kinds.shapes import ShapeError, decode_builtin
-from app.networks.places import misplaced
+from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import step
 from app.wire import JSON
 
@@ -84,7 +84,8 @@ def misplaced_keys(obj: JSON) -> Iterator[str]:
         where, template = f"spec.components[{index}]", component["template"]
         homes = tuple(f"{where}.{one.path}" for one in pod_sets_of(component))
         found = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
-        yield from (one.text for one in found)
+        for one in found:
+            yield one.text + (": take it to the AppWrapper" if one.key == INJECT_TEMPLATE else "")
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:
