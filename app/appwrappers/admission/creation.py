@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.appwrappers.admission.jobsets import job_set_problems
 from app.appwrappers.admission.ray import ray_problems
 from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
@@ -18,6 +19,7 @@ from app.numbers import shown
 from app.text import quoted, several
 from app.wire import JSON
 
+_JOB_SET = ("jobset.x-k8s.io", "JobSet")
 _NOT_WRITTEN = ("uid", "resourceVersion", "selfLink")
 """Metadata of an exported object that is not used, or has a problem of its own."""
 
@@ -41,12 +43,14 @@ def creation_problems(template: JSON, path: str) -> Iterator[str]:
 
 
 def object_problems(template: JSON, path: str, unknown: list[str], *, readable: bool) -> Iterator[str]:
-    """Why an object would be refused by the API server, if its kind is built in, or by KubeRay, if it is one of Ray's.
+    """Why the API server would refuse an object of a built-in kind, KubeRay one of Ray's, or both a Job of a JobSet.
 
     Fields that it has and that are not known go to `unknown`. Where its Pod templates are not `readable`, a field of a
     wrong type has been named.
     """
     yield from ray_problems(template, path)
+    if (_group(template), template["kind"]) == _JOB_SET:
+        yield from job_set_problems(template, path, readable=readable)
     if (template["apiVersion"], template["kind"]) not in NAMESPACED:
         return
     try:

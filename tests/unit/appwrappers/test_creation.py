@@ -47,6 +47,11 @@ def cron_job(**spec: Any) -> JSON:
     return other("batch/v1", "CronJob", schedule="@daily", jobTemplate={"spec": {"template": NEVER} | spec})
 
 
+def job_set(**spec: Any) -> JSON:
+    jobs = [{"name": name, "template": {"spec": {"template": NEVER} | more}} for name, more in (("a", {}), ("b", spec))]
+    return other("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=jobs)
+
+
 @pytest.mark.parametrize(
     ("template", "problem"),
     [
@@ -118,6 +123,55 @@ def test_what_an_api_server_refuses_is_refused_and_nothing_else(kind: str) -> No
             refused = refused_fields(obj)
             assert bool(refused) == bool(fields), (obj, refused, fields)
             assert fields in ("", NO_FIELD) or refused & set(fields.split()), (obj, refused, fields)
+
+
+BESIDE = pod_spec()["containers"][0]
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        (job_set(parallelism="2"), "template.spec.parallelism: want an integer"),
+        (job_set(backoffLimit=-1), "template.spec.backoffLimit: Invalid value: -1"),
+        (job_set(parallelism=4), "template.spec.completions: Required value: when completion mode is Indexed"),
+        (job_set(selector={"matchLabels": {"a": "b"}}), "template.spec.selector: Invalid value"),
+        (job_set(managedBy="x"), "template.spec.managedBy: Invalid value"),
+        (job_set(completionMode="NonIndexed", backoffLimitPerIndex=1), "template.spec.backoffLimitPerIndex: Invalid"),
+        (
+            job_set(template={"spec": pod_spec() | {"restartPolicy": "Always"}}),
+            'template.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+        ),
+        (
+            job_set(template={"spec": pod_spec() | {"containers": [BESIDE, BESIDE]}}),
+            "template.spec.template.spec.containers[1].name: Duplicate value",
+        ),
+        (
+            job_set(template={"spec": {"containers": [{"name": "c"}]}}),
+            "template.spec.template.spec.containers[0].image",
+        ),
+        (job_set() | {"metadata": {"name": "x" * 60}}, "name: a Job would be called xxx"),
+        (job_set() | {"metadata": {"name": "1x"}}, "name: a Job would be called 1x-b-0"),
+        (job_set(completions=1) | {"metadata": {"name": "x" * 54}}, "name: a Pod would be called xxx"),
+    ],
+)
+def test_jobs_of_a_job_set_that_would_be_refused(template: JSON, problem: str) -> None:
+    problems, _ = read(template, pod("first-pod"))
+    assert any("replicatedJobs[1]" in found and problem.removeprefix("template.") in found for found in problems)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        job_set(template={"spec": {"containers": [BESIDE]}}),
+        job_set(parallelism=4, completions=4),
+        job_set(completionMode="NonIndexed", parallelism=4),
+        job_set(completions=2, backoffLimitPerIndex=1),
+        job_set(template={"spec": {"containers": [BESIDE | {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}),
+        job_set() | {"metadata": {"name": "x" * 55}},
+    ],
+)
+def test_jobs_of_a_job_set_that_are_created(template: JSON) -> None:
+    assert read(template, pod("first-pod")) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -225,11 +279,6 @@ def test_an_object_that_makes_no_pods_is_warned_of(template: JSON, path: str) ->
 OTHER = "another.example.com/controller"
 
 
-def job_set(**spec: Any) -> JSON:
-    jobs = [{"name": name, "template": {"spec": {"template": NEVER} | more}} for name, more in (("a", {}), ("b", spec))]
-    return other("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=jobs)
-
-
 def ray_job(**cluster: Any) -> JSON:
     group = {"headGroupSpec": {"template": NEVER}}
     return other("ray.io/v1", "RayJob", entrypoint="true", submissionMode="HTTPMode", rayClusterSpec=group | cluster)
@@ -247,7 +296,10 @@ def ray_job(**cluster: Any) -> JSON:
         (cron_job(suspend=True), "spec.jobTemplate.spec.suspend: the Job of each run is suspended"),
         (cron_job(parallelism=0), "spec.jobTemplate.spec.parallelism: the Job makes no Pods and does not end"),
         (job("j", parallelism=0), "spec.parallelism: the Job makes no Pods and does not end"),
-        (job_set(parallelism=0), "spec.replicatedJobs[1].template.spec.parallelism: the Job makes no Pods"),
+        (
+            job_set(parallelism=0, completions=1),
+            "spec.replicatedJobs[1].template.spec.parallelism: the Job makes no Pods",
+        ),
         (job("j", managedBy=OTHER), f"spec.managedBy: the controller '{OTHER}' has it, so kubernetes.io/job-"),
         (job_set(managedBy=OTHER), f"spec.replicatedJobs[1].template.spec.managedBy: the controller '{OTHER}'"),
         (
