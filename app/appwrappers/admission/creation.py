@@ -7,6 +7,7 @@ Facts: seen on kube-apiserver 1.37. It refuses `resourceVersion`, and takes `uid
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from app.appwrappers.admission.jobsets import job_set_problems
 from app.appwrappers.admission.ray import ray_problems
@@ -16,10 +17,13 @@ from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
 from app.numbers import shown
+from app.pace import step
 from app.text import quoted, several
 from app.wire import JSON
 
 _JOB_SET = ("jobset.x-k8s.io", "JobSet")
+MOST_VALUES = 4096
+"""Fields and items of an object whose fields are checked. A Pod with ten containers has some hundreds."""
 _NOT_WRITTEN = ("uid", "resourceVersion", "selfLink")
 """Metadata of an exported object that is not used, or has a problem of its own."""
 
@@ -46,9 +50,11 @@ def object_problems(template: JSON, path: str, unknown: list[str], *, readable: 
     """Why the API server would refuse an object of a built-in kind, KubeRay one of Ray's, or both a Job of a JobSet.
 
     Fields that it has and that are not known go to `unknown`. Where its Pod templates are not `readable`, a field of a
-    wrong type has been named.
+    wrong type has been named. An object with more than `MOST_VALUES` is left to the API server.
     """
     yield from ray_problems(template, path)
+    if not _has_at_most(template, MOST_VALUES):
+        return
     if (_group(template), template["kind"]) == _JOB_SET:
         yield from job_set_problems(template, path, readable=readable)
     if (template["apiVersion"], template["kind"]) not in NAMESPACED:
@@ -61,6 +67,20 @@ def object_problems(template: JSON, path: str, unknown: list[str], *, readable: 
         return
     unknown += [f"template.{field}" for field in fields]
     yield from (f"{path}.{error}" for error in errors)
+
+
+def _has_at_most(template: JSON, most: int) -> bool:
+    """Whether an object has so many fields and items at all levels, or fewer. Nothing more is looked at."""
+    waiting: list[Any] = [template]
+    count = 0
+    while waiting and count <= most:
+        value = waiting.pop()
+        step()
+        count += len(value)
+        if count <= most:
+            inner = value.values() if isinstance(value, dict) else value
+            waiting += [below for below in inner if below and isinstance(below, dict | list)]
+    return count <= most
 
 
 def _written(template: JSON) -> JSON:

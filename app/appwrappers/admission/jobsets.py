@@ -16,6 +16,8 @@ from app.kinds.shapes import ShapeError
 from app.pace import step
 from app.wire import JSON
 
+_MOST_JOBS = 64
+"""Entries that are looked at; a Workload of Kueue has fewer podSets."""
 _POD_SUFFIX = "-abcde"
 """What a Pod's name has at its end."""
 
@@ -23,7 +25,7 @@ _POD_SUFFIX = "-abcde"
 def job_set_problems(template: JSON, path: str, *, readable: bool) -> Iterator[str]:
     """Why the Jobs of a JobSet would be refused; wrong types in templates that are not `readable` are named."""
     jobs = found_at(template, "template.spec.replicatedJobs")
-    for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
+    for index, job in enumerate(jobs[:_MOST_JOBS] if isinstance(jobs, list) else ()):
         step()
         where = f"{path}.spec.replicatedJobs[{index}]"
         if not isinstance(job, dict):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from app.appwrappers.podsets.paths import elements_at, found_at
-from app.kinds.name_syntax import MOST_FAULTS, dns1035_faults, label_value_faults, qualified_faults
+from app.kinds.fielderrors import MOST_FAULTS
+from app.kinds.name_syntax import dns1035_faults, label_value_faults, qualified_faults
 from app.kinds.schedules import schedule_faults
 from app.numbers import shown
 from app.pace import step
@@ -71,16 +73,21 @@ def ray_problems(template: JSON, path: str) -> Iterator[str]:
         return
     annotations = template["metadata"].get("annotations")
     cluster = _Cluster(template, _CLUSTERS[kind], annotations if isinstance(annotations, dict) else {})
+    yield from islice(_problems(template, path, cluster), MOST_FAULTS)
+
+
+def _problems(template: JSON, path: str, cluster: _Cluster) -> Iterator[str]:
+    kind = template["kind"]
     yield from (f"{path}.{problem}" for problem in _name(kind, template["metadata"]))
-    found = [*_job(template, _JOBS[kind]), *_deletion(template, _JOBS[kind])] if kind in _JOBS else []
+    found = [_job(template, _JOBS[kind]), _deletion(template, _JOBS[kind])] if kind in _JOBS else []
     if isinstance(_found(template, cluster.path), dict):
-        found += [*_groups(cluster), *_redis(cluster), *_scaling(cluster), *_access(cluster, kind)]
+        found += [_groups(cluster), _redis(cluster), _scaling(cluster), _access(cluster, kind)]
     if kind == "RayService":
-        found += _service(template)
+        found.append(_service(template))
     elif kind == "RayCronJob":
         schedule = _found(template, "spec.schedule")
-        found += [f"spec.schedule: {fault}" for fault in schedule_faults(schedule if _text(schedule) else "")]
-    yield from (f"{path}.{problem}" for problem in found)
+        found.append(f"spec.schedule: {fault}" for fault in schedule_faults(schedule if _text(schedule) else ""))
+    yield from (f"{path}.{problem}" for problems in found for problem in problems)
 
 
 def _name(kind: str, metadata: JSON) -> Iterator[str]:

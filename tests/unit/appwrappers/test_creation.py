@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
+from app.appwrappers.admission.creation import MOST_VALUES
 from app.appwrappers.admission.names import annotation_warnings
 from app.appwrappers.admission.scopes import kind_problem
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import QUEUE_NAME, queue_of
 from app.definitions import ALL, read_definitions
+from app.kinds.fielderrors import MOST_FAULTS
 from tests.support.appwrappers import job, pod, pod_spec, service
 from tests.support.object_cases import CASES, NO_FIELD, refused_fields
 
@@ -123,6 +125,19 @@ def test_what_an_api_server_refuses_is_refused_and_nothing_else(kind: str) -> No
             refused = refused_fields(obj)
             assert bool(refused) == bool(fields), (obj, refused, fields)
             assert fields in ("", NO_FIELD) or refused & set(fields.split()), (obj, refused, fields)
+
+
+def test_faults_and_values_of_an_object_are_bounded() -> None:
+    """No more faults are looked for than a message shows, and an object with very many values is left to the server."""
+    containers = [{"name": "c"}] * 2000
+    problems, _ = read(job("j", template={"spec": pod_spec() | {"containers": containers}}), pod("first-pod"))
+    assert MOST_FAULTS <= len(problems) < MOST_FAULTS + 10
+    arguments = BESIDE | {"args": ["a"] * MOST_VALUES}
+    many = job("j", template={"spec": pod_spec() | {"containers": [arguments]}}, backoffLimit=-1)
+    assert read(many, pod("first-pod"))[0] == []
+    arguments["args"] = ["a"] * (MOST_VALUES // 2)
+    (problem,) = read(many, pod("first-pod"))[0]
+    assert problem.startswith(f"{AT}.spec.backoffLimit: ")
 
 
 BESIDE = pod_spec()["containers"][0]
