@@ -10,7 +10,6 @@ from typing import Any
 from app.admission.pods import INJECT
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.options import KNOWN as OPTIONS
-from app.claims.injection.templates import INJECT_TEMPLATE, INJECTED_KINDS
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
 from app.claims.services.model import ASKING, NETWORK, SELECTOR
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests
@@ -20,7 +19,7 @@ from app.explain.templates import pod_templates
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES, SERVICES
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER
-from app.networks.places import EITHER, PLACES, Place, misplaced
+from app.networks.places import EITHER, INJECT_TEMPLATE, PLACES, Place, misplaced
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.rmd.model import TEMPLATE_HASH
 from app.rmd.pods import SETTINGS
@@ -50,7 +49,6 @@ for _domain, _, _name in (one.partition("/") for one in _KNOWN):
 _PLACES = {
     **PLACES,
     DPU_OF_HOST: Place((PODS.kind,)),
-    INJECT_TEMPLATE: Place(INJECTED_KINDS, EITHER),
     CLAIM_TEMPLATE_MARK: Place((DEVICE_CLASSES.kind, RESOURCE_CLAIM_TEMPLATES.kind), EITHER),
     **dict.fromkeys((*ASKING, SELECTOR), Place((SERVICES.kind,))),
     **dict.fromkeys(OPTIONS, Place((APP_WRAPPERS.kind,))),

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from app.kinds.fielderrors import Field, invalid, supported
-from app.kinds.name_syntax import MOST_FAULTS, check_element_name, inner_path_faults, qualified_faults
+from app.kinds.fielderrors import MOST_FAULTS, Field, invalid, supported
+from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
 from app.kinds.resource_claims import check_container_claims, claim_names
 from app.kinds.security import check_container_security
 from app.kinds.sources import PULL_POLICIES, check_environment

@@ -96,8 +96,8 @@ _BY_TYPE: dict[str, JSON] = {
         "template": {},
         "completionMode": "NonIndexed",
         "suspend": False,
-        "podReplacementPolicy": "TerminatingOrFailed",
     },
+    "PodFailurePolicyOnPodConditionsPattern": {"status": "True"},
     "CronJobSpec": {
         "concurrencyPolicy": "Allow",
         "suspend": False,
@@ -177,7 +177,8 @@ def _service_addresses(spec: JSON) -> JSON:
 def _counts(job: JSON) -> JSON:
     limit = 6 if job.get("backoffLimitPerIndex") is None else 2**31 - 1
     completions = {} if job.keys() & {"completions", "parallelism"} else {"completions": 1}
-    return {**completions, "parallelism": 1, "backoffLimit": limit}
+    replaced = "Failed" if "podFailurePolicy" in job else "TerminatingOrFailed"
+    return {**completions, "parallelism": 1, "backoffLimit": limit, "podReplacementPolicy": replaced}
 
 
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {

@@ -24,6 +24,8 @@ _WORDS = {
     "TooLong": "Too long",
     "TooMany": "Too many",
 }
+MOST_FAULTS = 256
+"""Of one object, or of one map of labels; more than a message shows."""
 _WITHOUT_VALUE = frozenset({"Required", "Forbidden", "TooLong"})
 
 
@@ -79,8 +81,10 @@ class Field:
         return (self.below(name) for name in names if name in self.value)
 
     def entries(self, name: str) -> Iterator[tuple[str, Any]]:
-        """The entries of a list, each with its name here: `name[0]`."""
+        """The entries of a list, each with its name here: `name[0]`; no more of them after `MOST_FAULTS` faults."""
         for index, entry in enumerate(self.value.get(name) or []):
+            if len(self.errors) >= MOST_FAULTS:
+                return
             step(4)
             yield f"{name}[{index}]", entry
 

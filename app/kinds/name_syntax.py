@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from app.kinds.fielderrors import Field, FieldError, invalid
+from app.kinds.fielderrors import MOST_FAULTS, Field, FieldError, invalid
 from app.pace import step
 from app.wire import JSON
 
@@ -123,10 +123,6 @@ def key_faults(key: str) -> list[str]:
     elif key.startswith(".."):
         faults.append("must not start with '..'")
     return faults
-
-
-MOST_FAULTS = 256
-"""Of one map of labels; more than a message shows."""
 
 
 def check_labels(labels: Any, path: str) -> list[FieldError]:

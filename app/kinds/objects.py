@@ -9,112 +9,74 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from app.kinds import defaults, shapes, tables
 from app.kinds.fielderrors import Field, FieldError, invalid
-from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, check_metadata, key_faults
-from app.kinds.validation import check_pod, check_pod_spec
-from app.kube.selectors import label_selector_from_json
+from app.kinds.jobs import check_cron_job, check_job
+from app.kinds.name_syntax import check_metadata, key_faults
+from app.kinds.validation import check_pod
+from app.kinds.workloads import check_daemon_set, check_deployment, check_replica_set, check_stateful_set
 from app.wire import JSON, decode_json
 
-_PERCENT = re.compile(r"[0-9]+%", re.ASCII)
-_PERCENT_TEXT = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
-    "validation is '[0-9]+%')"
-)
-_NOT_NEGATIVE = "must be greater than or equal to 0"
 _DATA_LIMIT = 1024 * 1024
 _DATA_TEXT = f"may not be more than {_DATA_LIMIT} bytes"
 _ACCOUNT = "kubernetes.io/service-account.name"
 
 
+_ENDS = re.compile(r"[.\[]")
+"""What follows the path of a field in those of the fields below it."""
+_LABEL_NAMES = frozenset({"Namespace", "Service", "StatefulSet"})
+_PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "PodDisruptionBudget"})
+
+
 def check_written(
     kind: str, version: str, written: JSON, *, kept: tuple[str, ...]
 ) -> tuple[list[FieldError], list[str]]:
-    """All faults of an object as its author writes it, and the paths of unknown fields.
+    """As `check_new`, for an object of whose metadata only the fields `kept` will be used.
 
-    Of its metadata only the fields `kept` will be used; without `name` among them it gets one. Raises ShapeError.
+    Without `name` among them it gets one.
     """
     metadata = written.get("metadata")
     if metadata is None or isinstance(metadata, dict):
         unused = tables.fields_of("ObjectMeta").keys() - set(kept)
         given = {} if "name" in kept else {"name": "template"}
         metadata = {field: value for field, value in (metadata or {}).items() if field not in unused} | given
-    decoded, unknown = shapes.decode_builtin(kind, version, {**written, "metadata": metadata})
+    return check_new(kind, version, {**written, "metadata": metadata})
+
+
+def check_new(kind: str, version: str, written: JSON) -> tuple[list[FieldError], list[str]]:
+    """All faults of an object that is to be created in a namespace, and the paths of unknown fields.
+
+    It has no `metadata.uid` yet. What is wrong only where a field is unknown is left out: a value may be valid because
+    of what a newer API server knows. Raises ShapeError.
+    """
+    decoded, unknown = shapes.decode_builtin(kind, version, written)
     defaults.apply_builtin_defaults(kind, decoded)
-    errors = check_metadata(decoded["metadata"], namespaced=True, name_rule="subdomain", free_finalizers=False)
-    return errors + check_object(kind, decoded), unknown
+    metadata = check_metadata(decoded["metadata"], namespaced=True, name_rule=name_rule(kind), free_finalizers=False)
+    above = {field[: end.start()] for field in unknown for end in _ENDS.finditer(field)}
+    return [error for error in metadata + check_object(kind, decoded) if error.field not in above], unknown
+
+
+def name_rule(kind: str) -> str:
+    """The rule for names of a built-in kind, as `check_metadata` calls it."""
+    return "label" if kind in _LABEL_NAMES else "path" if kind in _PATH_NAMES else "subdomain"
 
 
 def check_object(kind: str, obj: JSON) -> list[FieldError]:
-    """All faults of a Pod, DaemonSet, Secret or ConfigMap that is to be created; none of other kinds."""
-    if kind == "Pod":
-        errors = check_pod(obj)
-        if obj["spec"].get("ephemeralContainers"):
-            errors.append(FieldError("spec.ephemeralContainers", "Forbidden", "cannot be set on create"))
-        return errors
+    """All faults of an object that is to be created, but for those of its metadata; none of a kind not in `CHECKS`."""
     whole = Field(obj)
-    if check := {"DaemonSet": _check_daemon_set, "Secret": _check_secret, "ConfigMap": _check_config_map}.get(kind):
+    if check := CHECKS.get(kind):
         check(whole)
     return whole.errors
 
 
-def _check_daemon_set(daemon_set: Field) -> None:
-    """Its selector, the template, how it is rolled out."""
-    spec = daemon_set.below("spec")
-    template = spec.below("template")
-    metadata, pod = template.below("metadata").value, template.below("spec")
-    _check_selector(spec, metadata.get("labels"))
-    for field in ("minReadySeconds", "revisionHistoryLimit"):
-        spec.number(field, 0, _NOT_NEGATIVE)
-    # The server leaves `metadata` out of these paths.
-    template.errors += check_labels(metadata.get("labels"), template.at("labels"))
-    template.errors += check_annotations(metadata.get("annotations") or {}, template.at("annotations"))
-    template.errors += check_pod_spec(pod.value, pod.path)
-    pod.one_of("restartPolicy", ("Always",))
-    if "activeDeadlineSeconds" in pod.value:
-        pod.fault("activeDeadlineSeconds", "Forbidden", "activeDeadlineSeconds in DaemonSet is not Supported")
-    _check_strategy(spec.below("updateStrategy"))
-
-
-def _check_selector(spec: Field, labels: JSON | None) -> None:
-    selector = spec.value.get("selector")
-    faults = check_label_selector(selector or {}, "spec.selector")
-    spec.errors += faults
-    if not faults and not label_selector_from_json(selector).matches(labels):
-        text = "`selector` does not match template `labels`"
-        spec.errors.append(FieldError("spec.template.metadata.labels", "Invalid", text, labels))
-    if selector is not None and not any(selector.values()):
-        spec.fault("selector", "Invalid", "empty selector is invalid for daemonset", {})
-
-
-def _check_strategy(strategy: Field) -> None:
-    strategy.one_of("type", ("RollingUpdate", "OnDelete"))
-    if strategy.text("type") != "RollingUpdate" or "rollingUpdate" not in strategy.value:
-        return
-    rolling = strategy.below("rollingUpdate")
-    down, up = (_check_share(rolling, field) for field in ("maxUnavailable", "maxSurge"))
-    if not down and not up:
-        rolling.fault("maxUnavailable", "Required", "cannot be 0 when maxSurge is 0")
-    elif down and up:
-        rolling.fault("maxSurge", "Invalid", "may not be set when maxUnavailable is non-zero")
-
-
-def _check_share(rolling: Field, field: str) -> bool:
-    """A number of Pods, or a percentage of them: whether it counts as more than 0."""
-    share = rolling.value.get(field, 0)
-    if isinstance(share, int):
-        rolling.number(field, 0, _NOT_NEGATIVE)
-        return bool(share)
-    if not _PERCENT.fullmatch(share):
-        rolling.fault(field, "Invalid", _PERCENT_TEXT)
-        return False
-    digits = share[:-1].lstrip("0")
-    if len(digits) > 3 or int(digits or "0") > 100:
-        rolling.fault(field, "Invalid", "must not be greater than 100%")
-    return bool(digits)
+def _check_pod(whole: Field) -> None:
+    whole.errors += check_pod(whole.value)
+    if whole.below("spec").value.get("ephemeralContainers"):
+        whole.fault("spec.ephemeralContainers", "Forbidden", "cannot be set on create")
 
 
 def _check_config_map(whole: Field) -> None:
@@ -170,3 +132,34 @@ def _check_key(whole: Field, field: str, key: str) -> None:
 def _length(data: JSON) -> int:
     """Bytes behind the values, which are canonical base64."""
     return sum(len(encoded) // 4 * 3 - encoded[-2:].count("=") for encoded in data.values())
+
+
+CHECKS: Mapping[str, Callable[[Field], None]] = {
+    "Pod": _check_pod,
+    "Deployment": check_deployment,
+    "ReplicaSet": check_replica_set,
+    "StatefulSet": check_stateful_set,
+    "DaemonSet": check_daemon_set,
+    "Job": check_job,
+    "CronJob": check_cron_job,
+    "Secret": _check_secret,
+    "ConfigMap": _check_config_map,
+}
+"""What is checked of each kind beside its metadata."""
+
+_NAMESPACED = {
+    "v1": (
+        "ConfigMap", "Endpoints", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service",
+        "ServiceAccount",
+    ),
+    "apps/v1": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "batch/v1": ("CronJob", "Job"),
+    "coordination.k8s.io/v1": ("Lease",),
+    "discovery.k8s.io/v1": ("EndpointSlice",),
+    "networking.k8s.io/v1": ("NetworkPolicy",),
+    "policy/v1": ("PodDisruptionBudget",),
+    "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
+    "resource.k8s.io/v1": ("ResourceClaim", "ResourceClaimTemplate"),
+}  # fmt: skip
+NAMESPACED = frozenset((version, kind) for version, kinds in _NAMESPACED.items() for kind in kinds)
+"""API version and kind of the objects in namespaces whose fields `tables` has."""

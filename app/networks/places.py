@@ -14,6 +14,11 @@ from app.text import cut
 ANNOTATIONS = ("annotations",)
 EITHER = ("annotations", "labels")
 
+INJECT_TEMPLATE = "berth.dev/inject-template"
+"""Label or annotation on a Job or an AppWrapper, by its author: "true" has its Pod templates injected into when it is
+created, as Pods are. With `--claims`.
+"""
+
 
 class Place(NamedTuple):
     """The kinds on which a key is read, and as what: members of their metadata."""
@@ -26,6 +31,7 @@ PLACES: Mapping[str, Place] = {
     **dict.fromkeys((NETWORKS, DEFAULT_NETWORK, RESOURCES_CONTAINER), Place((PODS.kind,))),
     **dict.fromkeys((RESOURCE_NAME, NODE_SELECTOR, CLAIM_TEMPLATE, DEVICE_CLASS), Place((NETWORK_ATTACHMENTS.kind,))),
     INJECT: Place((PODS.kind, NETWORK_ATTACHMENTS.kind), EITHER),
+    INJECT_TEMPLATE: Place(("Job", "AppWrapper"), EITHER),
 }
 
 

@@ -19,13 +19,16 @@ from app.wire import JSON
 from tests.peers import ANSWERS, FOLDER
 from tests.support.kueue_cases import OBJECTS, PAIRS, pod_sets_of_object
 from tests.support.multus_inputs import cases
+from tests.support.ray_cases import RAY
 
 _VERSION = re.compile(r"^\t(\S*(?:kueue|jobset|kuberay\S*|training-operator|k8s\.io/api)) (v\S+)$", re.MULTILINE)
 
 
 def _kueue() -> str:
     pairs = {name: [pod_sets_of_object(obj)[0] for obj in pair] for name, pair in PAIRS.items()}
-    answers: JSON = json.loads(_go("kueue", "run", ".", given=json.dumps({"objects": OBJECTS, "pairs": pairs})))
+    answers: JSON = json.loads(
+        _go("kueue", "run", ".", given=json.dumps({"objects": OBJECTS, "pairs": pairs, "ray": RAY}))
+    )
     versions = dict(_VERSION.findall((FOLDER / "kueue" / "go.mod").read_text()))
     return json.dumps({"versions": versions, **answers}, indent=1, sort_keys=True) + "\n"
 

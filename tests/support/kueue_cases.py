@@ -237,7 +237,7 @@ KINDS: dict[str, JSON] = {
     "JobSet": job_set({"template": {"spec": _ONE}}, {"replicas": 2, "template": {"spec": _ONE}}),
     "JobSet: replicas by parallelism": job_set(
         {"replicas": 2, "template": {"spec": {**_ONE, "parallelism": 3, "completions": 2}}},
-        {"replicas": 3, "template": {"spec": {**_ONE, "parallelism": 4}}},
+        {"replicas": 3, "template": {"spec": {**_ONE, "parallelism": 4, "completions": 4}}},
     ),
     "PyTorchJob": py_torch_job({"Worker": {"replicas": 3, **_ONE}, "Master": {**_ONE}}),
     "PyTorchJob: names in lower case": py_torch_job({"worker": {"replicas": 2, **_ONE}, "master": {**_ONE}}),

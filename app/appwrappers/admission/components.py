@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.appwrappers.admission.creation import creation_problems, creation_warnings, identity_of
-from app.appwrappers.admission.templates import template_problems
+from app.appwrappers.admission.creation import (
+    creation_problems,
+    creation_warnings,
+    identity_of,
+    object_problems,
+)
+from app.appwrappers.admission.scopes import kind_problem
+from app.appwrappers.admission.templates import missing_pod_sets, template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_pod_set, with_submitter
 from app.appwrappers.podsets.shapes import is_text_map, metadata_problem
@@ -56,8 +62,10 @@ def component_problems(
             unknown: list[str] = []
             found = list(_pod_set_problems(component, path, name, pod_sets, unknown))
             found += _doubled(component["template"], index, identities)
+            found += object_problems(component["template"], f"{path}.template", unknown, readable=not found)
             warnings += creation_warnings(component, path) if not found else ()
-            warnings += [f"{path}.{field}: unknown to Berth; the API server decides about it" for field in unknown]
+            decides = "unknown to Berth; the API server decides about it"
+            warnings += [f"{path}.{field}: {decides}" for field in dict.fromkeys(unknown)]
             total += len(pod_sets)
             pods += sum(max(one.replicas, 0) for one in pod_sets)
         problems += found
@@ -70,7 +78,7 @@ def _sum_problems(components: list[JSON], *, total: int, pods: int, most: int, r
     if total > most:
         yield _too_many(total, most)
     if readable and not total:
-        yield f"{PATH}: components contains no podspecs: want at least one podSet"
+        yield f"{PATH}: components contains no podspecs: want at least one podSet{missing_pod_sets(components)}"
     elif readable and not pods:
         yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
     elif pods > MOST_PODS:
@@ -99,6 +107,9 @@ def _too_many(pod_sets: int, most: int) -> str:
 def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
     if not isinstance(template, dict) or not all(_text(template.get(field)) for field in ("apiVersion", "kind")):
         yield f"{path}: failed to decode as JSON: want an object with apiVersion and kind"
+        return
+    if problem := kind_problem(template):
+        yield f"{path}.kind: {problem}"
         return
     group = template["apiVersion"].rpartition("/")[0]
     if (group, template["kind"]) == (APP_WRAPPERS.group, APP_WRAPPERS.kind):

@@ -7,69 +7,25 @@ Facts: seen on kube-apiserver 1.37. It refuses `resourceVersion`, and takes `uid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 
+from app.appwrappers.admission.jobsets import job_set_problems
+from app.appwrappers.admission.ray import ray_problems
+from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
-from app.appwrappers.podsets.paths import found_at
 from app.kinds.name_syntax import check_metadata
+from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
 from app.numbers import shown
+from app.pace import step
 from app.text import quoted, several
 from app.wire import JSON
 
-_CLUSTER_SCOPED = {
-    "": ("Namespace", "Node", "PersistentVolume", "ComponentStatus"),
-    "admissionregistration.k8s.io": None,
-    "apiextensions.k8s.io": None,
-    "apiregistration.k8s.io": None,
-    "certificates.k8s.io": ("CertificateSigningRequest", "ClusterTrustBundle"),
-    "flowcontrol.apiserver.k8s.io": None,
-    "networking.k8s.io": ("IngressClass", "IPAddress", "ServiceCIDR"),
-    "node.k8s.io": None,
-    "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding"),
-    "resource.k8s.io": ("DeviceClass", "ResourceSlice", "DeviceTaintRule"),
-    "scheduling.k8s.io": ("PriorityClass",),
-    "storage.k8s.io": ("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"),
-    "kueue.x-k8s.io": (
-        "ClusterQueue",
-        "ResourceFlavor",
-        "AdmissionCheck",
-        "WorkloadPriorityClass",
-        "Cohort",
-        "Topology",
-    ),
-}
-"""Built-in kinds without a namespace, and Kueue's; None for all of a group. Discovery says it of the others."""
-_LABEL_NAMES = (("", "Service"), ("", "Namespace"), ("apps", "StatefulSet"))
-_PATH_NAMES = "rbac.authorization.k8s.io"
-_JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
-
-
-class _Stop(NamedTuple):
-    """A value that keeps the controller of a kind from making Pods, by its path in the object."""
-
-    path: str
-    then: str = "is suspended"
-
-
-_SUSPEND, _RUN_POLICY = _Stop("template.spec.suspend"), _Stop("template.spec.runPolicy.suspend")
-_STOPS: dict[tuple[str, str], _Stop] = {
-    ("batch", "Job"): _SUSPEND,
-    ("batch", "CronJob"): _SUSPEND,
-    ("jobset.x-k8s.io", "JobSet"): _SUSPEND,
-    ("trainer.kubeflow.org", "TrainJob"): _SUSPEND,
-    ("ray.io", "RayCluster"): _SUSPEND,
-    ("ray.io", "RayJob"): _SUSPEND,
-    ("ray.io", "RayCronJob"): _SUSPEND,
-    ("ray.io", "RayService"): _Stop("template.spec.rayClusterConfig.suspend"),
-    ("apps", "Deployment"): _Stop("template.spec.paused", "is paused"),
-    ("argoproj.io", "Workflow"): _SUSPEND,
-    ("sparkoperator.k8s.io", "SparkApplication"): _SUSPEND,
-    **{
-        ("kubeflow.org", kind): _RUN_POLICY
-        for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
-    },
-}
+_JOB_SET = ("jobset.x-k8s.io", "JobSet")
+MOST_VALUES = 4096
+"""Fields and items of an object whose fields are checked. A Pod with ten containers has some hundreds."""
+_NOT_WRITTEN = ("uid", "resourceVersion", "selfLink")
+"""Metadata of an exported object that is not used, or has a problem of its own."""
 
 
 def identity_of(template: JSON) -> tuple[str, str, str] | None:
@@ -81,9 +37,6 @@ def identity_of(template: JSON) -> tuple[str, str, str] | None:
 def creation_problems(template: JSON, path: str) -> Iterator[str]:
     """Why the object cannot be created, each with the field. The metadata has been checked for its shape."""
     group, kind, metadata = _group(template), template["kind"], template["metadata"]
-    kinds = _CLUSTER_SCOPED.get(group, ())
-    if kinds is None or kind in kinds:
-        yield no_namespace(kind, path)
     version = metadata.get("resourceVersion")
     if version not in (None, "", "0"):
         yield (
@@ -91,26 +44,64 @@ def creation_problems(template: JSON, path: str) -> Iterator[str]:
             f"got {quoted(str(version))}"
         )
     yield from _metadata_problems(group, kind, metadata, path)
-    if (group, kind) == ("batch", "Job"):
-        yield from _job_problems(template, path)
-    elif group == "apps":
-        yield from _selector_problems(template, path)
 
 
-def no_namespace(kind: str, path: str) -> str:
-    """The problem of a kind without namespaces."""
-    return f"{path}.kind: want a kind whose objects are in namespaces, got {quoted(kind)}: create it by itself"
+def object_problems(template: JSON, path: str, unknown: list[str], *, readable: bool) -> Iterator[str]:
+    """Why the API server would refuse an object of a built-in kind, KubeRay one of Ray's, or both a Job of a JobSet.
+
+    Fields that it has and that are not known go to `unknown`. Where its Pod templates are not `readable`, a field of a
+    wrong type has been named. An object with more than `MOST_VALUES` is left to the API server.
+    """
+    yield from ray_problems(template, path)
+    if not _has_at_most(template, MOST_VALUES):
+        return
+    if (_group(template), template["kind"]) == _JOB_SET:
+        yield from job_set_problems(template, path, readable=readable)
+    if (template["apiVersion"], template["kind"]) not in NAMESPACED:
+        return
+    try:
+        errors, fields = check_new(template["kind"], template["apiVersion"].rpartition("/")[2], _written(template))
+    except ShapeError as error:
+        if readable:
+            yield f"{path}.{error.field}: {error.fault}"
+        return
+    unknown += [f"template.{field}" for field in fields]
+    yield from (f"{path}.{error}" for error in errors)
+
+
+def _has_at_most(template: JSON, most: int) -> bool:
+    """Whether an object has so many fields and items at all levels, or fewer. Nothing more is looked at."""
+    waiting: list[Any] = [template]
+    count = 0
+    while waiting and count <= most:
+        value = waiting.pop()
+        step()
+        count += len(value)
+        if count <= most:
+            inner = value.values() if isinstance(value, dict) else value
+            waiting += [below for below in inner if below and isinstance(below, dict | list)]
+    return count <= most
+
+
+def _written(template: JSON) -> JSON:
+    """The object as it is created."""
+    metadata = _named(template["metadata"])
+    return {**template, "metadata": {key: value for key, value in metadata.items() if key not in _NOT_WRITTEN}}
+
+
+def _named(metadata: JSON) -> JSON:
+    """Metadata with the name that it gets, and numbers among its labels as the texts that are written."""
+    named = metadata if metadata.get("name") else {**metadata, "name": "given"}
+    labels = named.get("labels")
+    if isinstance(labels, dict):
+        texts = {key: value if isinstance(value, str) else shown(value) for key, value in labels.items()}
+        named = {**named, "labels": texts}
+    return named
 
 
 def creation_warnings(component: JSON, path: str) -> Iterator[str]:
     """What would keep the object from making its Pods, and what is not used."""
-    template = component["template"]
-    stop = _STOPS.get((_group(template), template["kind"]))
-    if stop is not None and found_at(template, stop.path) is True:
-        yield (
-            f"{path}.{stop.path}: the {template['kind']} {stop.then} and makes no Pods until this is false, and "
-            "neither Berth nor Kueue changes it: leave it out (the AppWrapper has spec.suspend)"
-        )
+    yield from stop_warnings(component["template"], f"{path}.template")
     yield from _surplus_infos(component, path)
 
 
@@ -128,55 +119,13 @@ def _group(template: JSON) -> str:
 
 
 def _metadata_problems(group: str, kind: str, metadata: JSON, path: str) -> Iterator[str]:
-    rule = "label" if (group, kind) in _LABEL_NAMES else "path" if group == _PATH_NAMES else "subdomain"
-    named = metadata if metadata.get("name") else {**metadata, "name": "given"}
-    labels = named.get("labels")
-    if isinstance(labels, dict):  # numbers are written as texts
-        named = {**named, "labels": {key: one if isinstance(one, str) else shown(one) for key, one in labels.items()}}
     try:
-        decoded, _ = decode_metadata(kind, "v1", named)
+        decoded, _ = decode_metadata(kind, "v1", _named(metadata))
     except ShapeError as error:
         field = error.field.removeprefix("metadata").removeprefix(".")
         yield f"{path}.metadata{'.' if field else ''}{field}: {error.fault}"
         return
-    for problem in check_metadata(decoded, namespaced=True, name_rule=rule, free_finalizers=not _is_built_in(group)):
+    custom = "." in group and not group.endswith(".k8s.io")
+    rule = "subdomain" if custom else name_rule(kind)
+    for problem in check_metadata(decoded, namespaced=True, name_rule=rule, free_finalizers=custom):
         yield f"{path}.{problem}"
-
-
-def _is_built_in(group: str) -> bool:
-    return "." not in group or group.endswith(".k8s.io")
-
-
-def _job_problems(template: JSON, path: str) -> Iterator[str]:
-    """What an exported Job has, and what a template of Pods leaves to its default."""
-    spec = template.get("spec")
-    pods = spec.get("template") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(pods, dict):
-        return
-    if not spec.get("manualSelector"):
-        if spec.get("selector"):
-            yield f"{path}.spec.selector: a Job gets it when it is created: leave it out, or set manualSelector"
-        labels = (pods.get("metadata") or {}).get("labels") if isinstance(pods.get("metadata"), dict) else None
-        for label in _JOB_LABELS:
-            if isinstance(labels, dict) and label in labels:
-                yield f"{path}.spec.template.metadata.labels[{label}]: a Job writes it: leave it out"
-    policy = pods["spec"].get("restartPolicy") if isinstance(pods.get("spec"), dict) else "Never"
-    if policy not in ("Never", "OnFailure"):
-        yield f"{path}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got {quoted(shown(policy))}"
-
-
-def _selector_problems(template: JSON, path: str) -> Iterator[str]:
-    """A Deployment, StatefulSet, ReplicaSet or DaemonSet whose selector does not match its own Pods."""
-    spec = template.get("spec")
-    if not isinstance(spec, dict) or "template" not in spec:
-        return
-    selector, pods = spec.get("selector"), spec["template"]
-    wanted = selector.get("matchLabels") if isinstance(selector, dict) else None
-    metadata = pods.get("metadata") if isinstance(pods, dict) else None
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    for key, value in (wanted or {}).items() if isinstance(wanted, dict) else ():
-        if not isinstance(labels, dict) or labels.get(key) != value:
-            yield (
-                f"{path}.spec.selector.matchLabels[{key}]: the Pod template has not this label: want "
-                f"{quoted(shown(value))} in spec.template.metadata.labels"
-            )

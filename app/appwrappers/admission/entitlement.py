@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from app.admission.review import UserInfo
 from app.appwrappers.admission import rights
 from app.appwrappers.admission.access import Access
-from app.appwrappers.admission.creation import no_namespace
 from app.appwrappers.admission.creators import service_account
 from app.appwrappers.admission.rights import Kind, Resources, Right
+from app.appwrappers.admission.scopes import no_namespace
 from app.wire import JSON
 
 MOST_KINDS = 64
@@ -89,7 +89,7 @@ def _without_namespace(components: Sequence[JSON], resources: Resources) -> Iter
         kind = rights.kind_of(component)
         found = resources.get(kind) if kind is not None else None
         if found is not None and not found.namespaced:
-            yield no_namespace(found.kind, f"spec.components[{index}].template")
+            yield f"spec.components[{index}].template.kind: {no_namespace(found.kind)}"
 
 
 def _missing(controller: str, kind: Kind, resources: Resources, missing: Sequence[Right]) -> str:

@@ -9,9 +9,9 @@ from app.appwrappers.kueue.topology import topology_request
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.appwrappers.podsets.inference import is_known, pod_sets_of, template_of
 from app.appwrappers.podsets.paths import PathError
-from app.appwrappers.podsets.ray import submits_elsewhere
+from app.appwrappers.podsets.ray import runs_elsewhere, submits_elsewhere
 from app.kinds.shapes import ShapeError, decode_builtin
-from app.networks.places import misplaced
+from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import step
 from app.wire import JSON
 
@@ -53,6 +53,16 @@ def makes_pods(component: JSON) -> bool:
     return seen or (isinstance(template, dict) and submits_elsewhere(template))
 
 
+def missing_pod_sets(components: list[JSON]) -> str:
+    """What can be done where no component has a podSet, after a colon; "" for what needs no hint."""
+    if not any(runs_elsewhere(component["template"]) for component in components):
+        return ""
+    return (
+        ": the job of a RayJob with clusterSelector runs in another cluster: take the RayCluster into the same "
+        "AppWrapper, or a rayClusterSpec in place of clusterSelector, or declare podSets for its submitterPodTemplate"
+    )
+
+
 def uncounted(spec: JSON) -> Iterator[str]:
     """A warning for each component that makes Pods and has no podSets: Kueue counts none of its Pods."""
     for index, component in enumerate(spec["components"]):
@@ -74,7 +84,8 @@ def misplaced_keys(obj: JSON) -> Iterator[str]:
         where, template = f"spec.components[{index}]", component["template"]
         homes = tuple(f"{where}.{one.path}" for one in pod_sets_of(component))
         found = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
-        yield from (one.text for one in found)
+        for one in found:
+            yield one.text + (": take it to the AppWrapper" if one.key == INJECT_TEMPLATE else "")
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:

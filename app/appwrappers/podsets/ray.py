@@ -30,7 +30,7 @@ def counts_of(template: JSON) -> Iterator[tuple[str, int]]:
 
     A RayJob with `clusterSelector` has none: its job runs in the Pods of another cluster, and Kueue leaves it alone.
     """
-    if _has_selector(template):
+    if runs_elsewhere(template):
         return
     prefix = _PREFIX[_kind(template)]
     yield f"{prefix}.headGroupSpec.template", 1
@@ -44,15 +44,16 @@ def counts_of(template: JSON) -> Iterator[tuple[str, int]]:
 
 def submitter_path(template: JSON) -> str:
     """Where a RayJob has the template of the Pod that submits the job to its cluster; "" where there is no such Pod."""
-    return _SUBMITTER_PATH if _submission(template) == _AS_POD and not _has_selector(template) else ""
+    return _SUBMITTER_PATH if _submission(template) == _AS_POD and not runs_elsewhere(template) else ""
 
 
 def submits_elsewhere(template: JSON) -> bool:
     """Whether it is a RayJob with a Pod that submits the job to the cluster of another object."""
-    return _has_selector(template) and _submission(template) == _AS_POD
+    return runs_elsewhere(template) and _submission(template) == _AS_POD
 
 
-def _has_selector(template: JSON) -> bool:
+def runs_elsewhere(template: JSON) -> bool:
+    """Whether it is a RayJob for the cluster of another object."""
     return _kind(template) == JOB and bool(found_at(template, "template.spec.clusterSelector"))
 
 

@@ -19,19 +19,14 @@ from app.appwrappers.podsets.inference import counted, written_templates
 from app.appwrappers.podsets.paths import steps
 from app.errors import Denied
 from app.kube.resources import JOBS
-from app.networks.places import misplaced
+from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.wire import JSON
 
-INJECT_TEMPLATE = "berth.dev/inject-template"
-"""Label or annotation on a Job or an AppWrapper, by its author: "true" has its Pod templates injected into when it is
-created, as Pods are. With `--claims`.
-"""
 MOST_TEMPLATES = 64
 """Of one AppWrapper; a Workload of Kueue has fewer podSets."""
 _READ = ("metadata", "spec")
 _REASON = "UnreadablePodTemplate"
 _KINDS = {(one.group, one.kind): one for one in (JOBS, APP_WRAPPERS)}
-INJECTED_KINDS = tuple(one.kind for one in _KINDS.values())
 
 
 class TemplateInjector:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.definitions import CLASS_DEFINITION
 from app.claims.injection.pairs import PREFIX
-from app.claims.injection.templates import INJECT_TEMPLATE
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, JOBS
+from app.networks.places import INJECT_TEMPLATE
 from app.wiring import EXEMPT, NAMESPACE_NAME, Condition, Requirement, ReviewRule, Term, Webhook
 
 SERVED = "webhook.args.claims"

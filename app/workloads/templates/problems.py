@@ -7,7 +7,6 @@ the field's path. Never changes its input, never raises, looks nothing up.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -32,8 +31,6 @@ MOST_OBJECTS = 3000
 """In the lists of a Pod's spec, at all levels together: containers, variables, volumes, their sources and items."""
 MOST_VALUES = 20_000
 """Fields and items of one manifest, at all levels together. A Pod with ten containers has some hundreds."""
-_ENDS = re.compile(r"[.\[]")
-"""What follows the path of a field in those of the fields below it."""
 _TEMPLATE_METADATA = ("labels", "annotations")
 _MANIFEST_METADATA = ("name", *_TEMPLATE_METADATA)
 """What becomes of an object's metadata; namespace and all that the server writes are not the author's."""
@@ -155,13 +152,10 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     rest = {field: value for field, value in manifest.items() if field != "status"}
     whole = {**rest, "apiVersion": version, "kind": kind}
     try:
-        errors, unknown = check_written(kind, version.rpartition("/")[2], whole, kept=kept)
+        errors, _ = check_written(kind, version.rpartition("/")[2], whole, kept=kept)
     except ShapeError as error:
         return [*problems, f"{path}.{error.field}: {error.fault}"]
-    # A value may be valid because of what Berth does not know in it: a new kind of probe, or of source.
-    above = {field[: end.start()] for field in unknown for end in _ENDS.finditer(field)}
-    sure = [error for error in errors if error.field not in above]
-    return [*problems, *(f"{path}.{error}" for error in sure)]
+    return [*problems, *(f"{path}.{error}" for error in errors)]
 
 
 def _plain(manifest: Any) -> JSON | None:

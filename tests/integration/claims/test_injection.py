@@ -16,7 +16,6 @@ from app.admission.server import make_server, review_app
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.build import review as claims
 from app.claims.definitions import CLASS_DEFINITION
-from app.claims.injection.templates import INJECT_TEMPLATE
 from app.claims.injection.webhooks import ASKS
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.errors import ApiError
@@ -32,6 +31,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.networks.build import review as networks
+from app.networks.places import INJECT_TEMPLATE
 from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
 from app.registry import settings_of
 from app.runtime.serving import Sources

@@ -1,15 +1,18 @@
 // Command kueue says what Kueue and the controllers of jobs make of objects: the podSets, and what one Pod requests.
 //
-// It reads {"objects": {NAME: OBJECT}, "pairs": {NAME: [PODSET, PODSET]}} from standard input, and writes
-// {"objects": {NAME: {"podSets": [...], "requests": [...]} or {"error": TEXT}}, "pairs": {NAME: {...}}}. Counts of Ray's
-// kinds are those of KubeRay, since Kueue's own differ from the Pods that it makes.
+// It reads {"objects": {NAME: OBJECT}, "pairs": {NAME: [PODSET, PODSET]}, "ray": {NAME: OBJECT}} from standard input, and
+// writes {"objects": {NAME: {"podSets": [...], "requests": [...]} or {"error": TEXT}}, "pairs": {NAME: {...}}, "ray":
+// {NAME: TEXT}}, where the text is why KubeRay refuses an object. Counts of Ray's kinds are those of KubeRay, since
+// Kueue's own differ from the Pods that it makes.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
 
 	kftraining "github.com/kubeflow/training-operator/pkg/apis/kubeflow.org/v1"
@@ -57,6 +60,7 @@ func main() {
 	var input struct {
 		Objects map[string]json.RawMessage `json:"objects"`
 		Pairs   map[string][2]kueue.PodSet `json:"pairs"`
+		Ray     map[string]json.RawMessage `json:"ray"`
 	}
 	if err := json.NewDecoder(os.Stdin).Decode(&input); err != nil {
 		log.Fatal(err)
@@ -78,10 +82,68 @@ func main() {
 			Admitted: equality.ComparePodSetSlices(left, right, equality.WithIgnoreTolerations()),
 		}
 	}
+	refusals := map[string]string{}
+	for name, raw := range input.Ray {
+		refusals[name] = refusalOf(raw)
+	}
 	writer := json.NewEncoder(os.Stdout)
 	writer.SetIndent("", " ")
-	if err := writer.Encode(map[string]any{"objects": objects, "pairs": pairs}); err != nil {
+	if err := writer.Encode(map[string]any{"objects": objects, "pairs": pairs, "ray": refusals}); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// refusalOf is why KubeRay does nothing for an object, "" where it does.
+func refusalOf(raw json.RawMessage) string {
+	var kind metav1.TypeMeta
+	must(json.Unmarshal(raw, &kind))
+	var errs []error
+	switch kind.Kind {
+	case "RayCluster":
+		var cluster rayv1.RayCluster
+		must(json.Unmarshal(raw, &cluster))
+		bounded(&cluster.Spec)
+		errs = append(errs, rayutils.ValidateRayClusterMetadata(cluster.ObjectMeta),
+			rayutils.ValidateRayClusterSpec(&cluster.Spec, cluster.Annotations),
+			rayutils.ValidateRayClusterUpgradeOptions(&cluster))
+	case "RayJob":
+		var job rayv1.RayJob
+		must(json.Unmarshal(raw, &job))
+		if job.Spec.SubmissionMode == "" {
+			job.Spec.SubmissionMode = rayv1.K8sJobMode
+		}
+		bounded(job.Spec.RayClusterSpec)
+		errs = append(errs, rayutils.ValidateRayJobMetadata(job.ObjectMeta), rayutils.ValidateRayJobSpec(&job))
+	case "RayService":
+		var service rayv1.RayService
+		must(json.Unmarshal(raw, &service))
+		bounded(&service.Spec.RayClusterSpec)
+		errs = append(errs, rayutils.ValidateRayServiceMetadata(service.ObjectMeta), rayutils.ValidateRayServiceSpec(&service))
+	case "RayCronJob":
+		var job rayv1.RayCronJob
+		must(json.Unmarshal(raw, &job))
+		bounded(job.Spec.JobTemplate.RayClusterSpec)
+		errs = append(errs, rayutils.ValidateRayCronJobSpec(&job))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// bounded gives worker groups the defaults of KubeRay's definitions.
+func bounded(spec *rayv1.RayClusterSpec) {
+	if spec == nil {
+		return
+	}
+	for index := range spec.WorkerGroupSpecs {
+		group := &spec.WorkerGroupSpecs[index]
+		if group.MinReplicas == nil {
+			group.MinReplicas = new(int32)
+		}
+		if group.MaxReplicas == nil {
+			group.MaxReplicas = new(int32(math.MaxInt32))
+		}
 	}
 }
 
@@ -132,8 +194,8 @@ func madeOf(cluster client.Client, raw json.RawMessage) (made, error) {
 		podSets[1+index].Count = count
 	}
 	wl := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: podSets}}
-	if errors := webhooks.ValidateWorkload(wl, nil); len(errors) > 0 {
-		return made{}, errors.ToAggregate()
+	if faults := webhooks.ValidateWorkload(wl, nil); len(faults) > 0 {
+		return made{}, faults.ToAggregate()
 	}
 	counted := wl.DeepCopy()
 	workload.AdjustResources(ctx, cluster, counted)

@@ -35,7 +35,8 @@ def other(**spec: Any) -> JSON:
 
 def deployment(**spec: Any) -> JSON:
     template = {"metadata": {"labels": {"app": "d"}}, "spec": CONTAINERS}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": {"template": template, **spec}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": spec}
 
 
 def job_set() -> JSON:
@@ -318,6 +319,17 @@ def test_keys_about_networks_that_no_pod_gets_are_named() -> None:
     ]
     right = {"components": [wrapped({**deployment(), "spec": given_to})]}
     assert list(misplaced_keys({"metadata": {"labels": {"berth.dev/inject-template": "true"}}, "spec": right})) == []
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_templates_are_injected_into_where_the_label_stands_on_a_job_or_an_app_wrapper(part: str) -> None:
+    asked = {part: {"berth.dev/inject-template": "true"}}
+    spec = {"components": [wrapped({**obj, "metadata": asked}) for obj in (job_set(), deployment(), job("j"))]}
+    assert list(misplaced_keys({"metadata": {}, "spec": spec})) == [
+        f"spec.components[{index}].template.metadata.{part}[berth.dev/inject-template]: read on Jobs and AppWrappers "
+        "alone: take it to the AppWrapper"
+        for index in (0, 1)
+    ]
 
 
 @pytest.mark.parametrize(

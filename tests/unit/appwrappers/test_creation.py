@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
+from app.appwrappers.admission.creation import MOST_VALUES
 from app.appwrappers.admission.names import annotation_warnings
+from app.appwrappers.admission.scopes import kind_problem
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import QUEUE_NAME, queue_of
+from app.definitions import ALL, read_definitions
+from app.kinds.fielderrors import MOST_FAULTS
 from tests.support.appwrappers import job, pod, pod_spec, service
+from tests.support.object_cases import CASES, NO_FIELD, refused_fields
 
 JSON = dict[str, Any]
 AT = "spec.components[0].template"
@@ -33,6 +38,20 @@ def other(api_version: str, kind: str, **spec: Any) -> JSON:
 
 def deployment(**spec: Any) -> JSON:
     return other("apps/v1", "Deployment", template=PODS, selector={"matchLabels": {"app": "d"}}, **spec)
+
+
+HELD = {"spec": pod_spec() | {"schedulingGates": [{"name": "example.com/held"}, {"name": "example.com/more"}]}}
+NEVER = {"spec": pod_spec()}
+QUEUE = "kueue.x-k8s.io/multikueue"
+
+
+def cron_job(**spec: Any) -> JSON:
+    return other("batch/v1", "CronJob", schedule="@daily", jobTemplate={"spec": {"template": NEVER} | spec})
+
+
+def job_set(**spec: Any) -> JSON:
+    jobs = [{"name": name, "template": {"spec": {"template": NEVER} | more}} for name, more in (("a", {}), ("b", spec))]
+    return other("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=jobs)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +75,18 @@ def deployment(**spec: Any) -> JSON:
         (other("storage.k8s.io/v1", "StorageClass"), f"{AT}.kind: want a kind whose objects"),
         (other("apiextensions.k8s.io/v1", "CustomResourceDefinition"), f"{AT}.kind: want a kind whose objects"),
         (other("kueue.x-k8s.io/v1beta1", "ClusterQueue"), f"{AT}.kind: want a kind whose objects"),
-        (job("j", selector={"matchLabels": {"controller-uid": "u"}}), f"{AT}.spec.selector: a Job gets it when"),
+        (job("j", selector={"matchLabels": {"controller-uid": "u"}}), f"{AT}.spec.selector: Invalid value: "),
         (
             job("j", template={"metadata": {"labels": {"controller-uid": "u"}}, "spec": pod_spec()}),
-            f"{AT}.spec.template.metadata.labels[controller-uid]: a Job writes it: leave it out",
+            f'{AT}.spec.template.metadata.labels[controller-uid]: Invalid value: "u": a Job writes it: leave it out',
         ),
         (
             job("j", template={"spec": PODS["spec"]}),
-            f"{AT}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got 'None'",
+            f'{AT}.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
         ),
         (
             deployment() | {"spec": {"template": PODS, "selector": {"matchLabels": {"app": "other"}}}},
-            f"{AT}.spec.selector.matchLabels[app]: the Pod template has not this label: want \"'other'\"",
+            f'{AT}.spec.template.metadata.labels: Invalid value: {{"app":"d"}}: `selector` does not match template',
         ),
     ],
 )
@@ -88,14 +107,151 @@ def test_what_creation_refuses_is_refused_with_its_field(template: JSON, problem
         service("s") | {"metadata": {"name": "s", "labels": {"a": 1}}},
         pod("p" * 253),
         deployment() | {"metadata": {"name": "a.b"}},
-        other("rbac.authorization.k8s.io/v1", "Role") | {"metadata": {"name": "system:reader"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "system:reader"}},
         other("example.com/v1", "Thing", suspend=True),
-        job("j", manualSelector=True, selector={"matchLabels": {"a": "b"}}),
+        job("j", manualSelector=True, selector={"matchLabels": {"app": "d"}}, template=PODS | {"spec": pod_spec()}),
         pod(),
     ],
 )
 def test_what_creation_takes_is_let_through(template: JSON) -> None:
     assert read(pod("first-pod"), template) == ([], [])
+
+
+@pytest.mark.parametrize("kind", sorted({obj["kind"] for obj, _ in CASES}))
+def test_what_an_api_server_refuses_is_refused_and_nothing_else(kind: str) -> None:
+    """With one of the fields that the API server names."""
+    for obj, fields in CASES:
+        if obj["kind"] == kind:
+            refused = refused_fields(obj)
+            assert bool(refused) == bool(fields), (obj, refused, fields)
+            assert fields in ("", NO_FIELD) or refused & set(fields.split()), (obj, refused, fields)
+
+
+def test_faults_and_values_of_an_object_are_bounded() -> None:
+    """No more faults are looked for than a message shows, and an object with very many values is left to the server."""
+    containers = [{"name": "c"}] * 2000
+    problems, _ = read(job("j", template={"spec": pod_spec() | {"containers": containers}}), pod("first-pod"))
+    assert MOST_FAULTS <= len(problems) < MOST_FAULTS + 10
+    arguments = BESIDE | {"args": ["a"] * MOST_VALUES}
+    many = job("j", template={"spec": pod_spec() | {"containers": [arguments]}}, backoffLimit=-1)
+    assert read(many, pod("first-pod"))[0] == []
+    arguments["args"] = ["a"] * (MOST_VALUES // 2)
+    (problem,) = read(many, pod("first-pod"))[0]
+    assert problem.startswith(f"{AT}.spec.backoffLimit: ")
+
+
+BESIDE = pod_spec()["containers"][0]
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        (job_set(parallelism="2"), "template.spec.parallelism: want an integer"),
+        (job_set(backoffLimit=-1), "template.spec.backoffLimit: Invalid value: -1"),
+        (job_set(parallelism=4), "template.spec.completions: Required value: when completion mode is Indexed"),
+        (job_set(selector={"matchLabels": {"a": "b"}}), "template.spec.selector: Invalid value"),
+        (job_set(managedBy="x"), "template.spec.managedBy: Invalid value"),
+        (job_set(completionMode="NonIndexed", backoffLimitPerIndex=1), "template.spec.backoffLimitPerIndex: Invalid"),
+        (
+            job_set(template={"spec": pod_spec() | {"restartPolicy": "Always"}}),
+            'template.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+        ),
+        (
+            job_set(template={"spec": pod_spec() | {"containers": [BESIDE, BESIDE]}}),
+            "template.spec.template.spec.containers[1].name: Duplicate value",
+        ),
+        (
+            job_set(template={"spec": {"containers": [{"name": "c"}]}}),
+            "template.spec.template.spec.containers[0].image",
+        ),
+        (job_set() | {"metadata": {"name": "x" * 60}}, "name: a Job would be called xxx"),
+        (job_set() | {"metadata": {"name": "1x"}}, "name: a Job would be called 1x-b-0"),
+        (job_set(completions=1) | {"metadata": {"name": "x" * 54}}, "name: a Pod would be called xxx"),
+    ],
+)
+def test_jobs_of_a_job_set_that_would_be_refused(template: JSON, problem: str) -> None:
+    problems, _ = read(template, pod("first-pod"))
+    assert any("replicatedJobs[1]" in found and problem.removeprefix("template.") in found for found in problems)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        job_set(template={"spec": {"containers": [BESIDE]}}),
+        job_set(parallelism=4, completions=4),
+        job_set(completionMode="NonIndexed", parallelism=4),
+        job_set(completions=2, backoffLimitPerIndex=1),
+        job_set(template={"spec": {"containers": [BESIDE | {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}),
+        job_set() | {"metadata": {"name": "x" * 55}},
+    ],
+)
+def test_jobs_of_a_job_set_that_are_created(template: JSON) -> None:
+    assert read(template, pod("first-pod")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("kueue.x-k8s.io/v1beta2", "MultiKueueCluster"),
+        ("kueue.x-k8s.io/v1beta1", "MultiKueueConfig"),
+        ("kueue.x-k8s.io/v1beta2", "ProvisioningRequestConfig"),
+        ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"),
+        ("gateway.networking.k8s.io/v1", "GatewayClass"),
+        ("cert-manager.io/v1", "ClusterIssuer"),
+        ("mellanox.com/v1alpha1", "NicClusterPolicy"),
+        ("internal.apiserver.k8s.io/v1alpha1", "StorageVersion"),
+        ("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"),
+    ],
+)
+def test_a_kind_without_a_namespace(api_version: str, kind: str) -> None:
+    problems, _ = read(other(api_version, kind), pod("p"))
+    assert problems == [f"{AT}.kind: want a kind whose objects are in namespaces, got '{kind}': create it by itself"]
+
+
+def test_the_scope_of_our_own_kinds() -> None:
+    for definition in read_definitions(ALL):
+        spec = definition["spec"]
+        kind = {"apiVersion": f"{spec['group']}/v1", "kind": spec["names"]["kind"]}
+        assert bool(kind_problem(kind)) == (spec["scope"] == "Cluster"), kind
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("authentication.k8s.io/v1", "TokenReview"),
+        ("authorization.k8s.io/v1", "SubjectAccessReview"),
+        ("authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+        ("v1", "Binding"),
+        ("policy/v1", "Eviction"),
+    ],
+)
+def test_a_kind_of_which_nothing_is_kept(api_version: str, kind: str) -> None:
+    (problem,) = read(other(api_version, kind), pod("p"))[0]
+    assert problem.startswith(f"{AT}.kind: want a kind whose objects are kept, got '{kind}'")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("v1", "List"),
+        ("v1", "PodList"),
+        ("apps/v1", "DeploymentList"),
+        ("batch/v1", "JobList"),
+        ("rbac.authorization.k8s.io/v1", "RoleList"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSetList"),
+        ("ray.io/v1", "RayJobList"),
+        ("example.com/v1", "ThingList"),
+    ],
+)
+def test_a_list_of_objects(api_version: str, kind: str) -> None:
+    """With metadata or without, as kubectl and Helm write it."""
+    for fields in ({}, {"metadata": {"name": "x"}}, {"metadata": {"resourceVersion": ""}}):
+        (problem,) = read({"apiVersion": api_version, "kind": kind, "items": [pod("a")], **fields}, pod("p"))[0]
+        assert problem == f"{AT}.kind: want one object, got the list '{kind}': make each of its items a component"
+
+
+def test_a_kind_that_is_called_a_list() -> None:
+    assert read(other("example.com/v1", "AllowList", items=["a"]), pod("p")) == ([], [])
 
 
 def test_one_object_twice() -> None:
@@ -113,11 +269,14 @@ def test_one_object_twice() -> None:
     ("template", "path"),
     [
         (job("j", suspend=True), "spec.suspend"),
-        (other("batch/v1", "CronJob", suspend=True), "spec.suspend"),
+        (cron_job() | {"spec": cron_job()["spec"] | {"suspend": True}}, "spec.suspend"),
         (other("jobset.x-k8s.io/v1alpha2", "JobSet", suspend=True), "spec.suspend"),
         (other("trainer.kubeflow.org/v1alpha1", "TrainJob", suspend=True), "spec.suspend"),
         (other("ray.io/v1alpha1", "RayCluster", suspend=True), "spec.suspend"),
-        (other("ray.io/v1alpha1", "RayJob", suspend=True), "spec.suspend"),
+        (
+            other("ray.io/v1alpha1", "RayJob", suspend=True, shutdownAfterJobFinishes=True, rayClusterSpec={}),
+            "spec.suspend",
+        ),
         (other("ray.io/v1", "RayService", rayClusterConfig={"suspend": True}), "spec.rayClusterConfig.suspend"),
         (other("kubeflow.org/v1", "PyTorchJob", runPolicy={"suspend": True}), "spec.runPolicy.suspend"),
         (other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"suspend": True}), "spec.runPolicy.suspend"),
@@ -130,6 +289,88 @@ def test_an_object_that_makes_no_pods_is_warned_of(template: JSON, path: str) ->
     (warning,) = warnings
     assert warning.startswith(f"{AT}.{path}: the {template['kind']} is ")
     assert "leave it out" in warning
+
+
+OTHER = "another.example.com/controller"
+
+
+def ray_job(**cluster: Any) -> JSON:
+    group = {"headGroupSpec": {"template": NEVER}}
+    return other("ray.io/v1", "RayJob", entrypoint="true", submissionMode="HTTPMode", rayClusterSpec=group | cluster)
+
+
+@pytest.mark.parametrize(
+    ("template", "warning"),
+    [
+        (ray_job(suspend=True), "spec.rayClusterSpec.suspend: the RayCluster of the RayJob is suspended"),
+        (ray_job(managedBy=QUEUE), f"spec.rayClusterSpec.managedBy: the controller '{QUEUE}' has it, so ray.io/"),
+        (
+            other("ray.io/v1", "RayCronJob", schedule="@daily", jobTemplate={"rayClusterSpec": {"suspend": True}}),
+            "spec.jobTemplate.rayClusterSpec.suspend: the RayCluster of each run is suspended",
+        ),
+        (cron_job(suspend=True), "spec.jobTemplate.spec.suspend: the Job of each run is suspended"),
+        (cron_job(parallelism=0), "spec.jobTemplate.spec.parallelism: the Job makes no Pods and does not end"),
+        (job("j", parallelism=0), "spec.parallelism: the Job makes no Pods and does not end"),
+        (
+            job_set(parallelism=0, completions=1),
+            "spec.replicatedJobs[1].template.spec.parallelism: the Job makes no Pods",
+        ),
+        (job("j", managedBy=OTHER), f"spec.managedBy: the controller '{OTHER}' has it, so kubernetes.io/job-"),
+        (job_set(managedBy=OTHER), f"spec.replicatedJobs[1].template.spec.managedBy: the controller '{OTHER}'"),
+        (
+            other("jobset.x-k8s.io/v1alpha2", "JobSet", managedBy=QUEUE),
+            f"spec.managedBy: the controller '{QUEUE}' has it, so jobset.sigs.k8s.io/jobset-controller makes no Pods",
+        ),
+        (
+            other("ray.io/v1", "RayCluster", headGroupSpec={"template": NEVER}, managedBy=QUEUE),
+            "spec.managedBy: the controller",
+        ),
+        (other("kubeflow.org/v1", "TFJob", runPolicy={"managedBy": QUEUE}), "spec.runPolicy.managedBy: the controller"),
+        (other("trainer.kubeflow.org/v1alpha1", "TrainJob", managedBy=QUEUE), "spec.managedBy: the controller"),
+        (deployment(replicas=0), "spec.replicas: the Deployment makes no Pods until it is scaled"),
+        (other("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", replicas=0), "spec.replicas: the LeaderWorkerSet"),
+        (other("argoproj.io/v1alpha1", "Workflow", suspend=True), "spec.suspend: the Workflow is suspended"),
+        (other("kubevirt.io/v1", "VirtualMachine", running=False), "spec.running: the VirtualMachine does not start"),
+        (
+            other("kubevirt.io/v1", "VirtualMachine", runStrategy="Halted"),
+            "spec.runStrategy: the VirtualMachine does not start by itself",
+        ),
+        (
+            job("j", template=HELD),
+            "spec.template.spec.schedulingGates: the Pods are not scheduled while they have 'example.com/held' and 1 more",
+        ),
+        (pod("p") | {"spec": HELD["spec"]}, "spec.schedulingGates: the Pods are not scheduled while they have"),
+        (job_set(template=HELD), "spec.replicatedJobs[1].template.spec.template.spec.schedulingGates: the Pods"),
+        (cron_job(template=HELD), "spec.jobTemplate.spec.template.spec.schedulingGates: the Pods"),
+        (other("example.com/v1", "Thing", worker=HELD), "spec.worker.spec.schedulingGates: the Pods are not"),
+    ],
+)
+def test_what_stops_an_object_or_its_pods_is_warned_of(template: JSON, warning: str) -> None:
+    problems, warnings = read(template, pod("first-pod"))
+    assert problems == []
+    (found,) = warnings
+    assert found.startswith(f"{AT}.{warning}")
+    assert "leave it out" in found or ": want " in found
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        job("j", suspend=False),
+        job("j", managedBy="kubernetes.io/job-controller"),
+        job("j", parallelism=0, completions=0),
+        job("j", template={"spec": pod_spec() | {"schedulerName": "example.com-scheduler", "schedulingGates": []}}),
+        job_set(suspend=True),  # JobSet resumes the Jobs that it makes
+        job_set(managedBy="kubernetes.io/job-controller"),
+        ray_job(suspend=False, managedBy="ray.io/kuberay-operator"),
+        other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"managedBy": "kubeflow.org/mpi-operator"}),
+        other("kubevirt.io/v1", "VirtualMachine", runStrategy="Always"),
+        other("example.com/v1", "Job", suspend=True, parallelism=0),
+        deployment(replicas=1),
+    ],
+)
+def test_what_runs_is_not_warned_of(template: JSON) -> None:
+    assert read(template, pod("first-pod")) == ([], [])
 
 
 def test_an_object_that_is_resumed_is_not_warned_of() -> None:

@@ -21,18 +21,25 @@ from app.kube.quantity import canonical
 from app.wire import JSON
 from tests.peers import ANSWERS, FOLDER
 from tests.support.kueue_cases import OBJECTS, PAIRS, TEMPLATES, pod_sets_of_object
+from tests.support.ray_cases import RAY
 
 KUEUE: JSON = json.loads(ANSWERS["kueue"].read_text())
 MADE: dict[str, JSON] = {name: said for name, said in KUEUE["objects"].items() if "error" not in said}
 REFUSED: dict[str, str] = {name: said["error"] for name, said in KUEUE["objects"].items() if "error" in said}
 OVERHEADS: dict[str, JSON] = {"kata": {"cpu": "250m", "memory": "64Mi"}, "plain": {}}
 """Of the RuntimeClasses that the program of `tests/peers` has."""
-ELSEWHERE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+ELSEWHERE = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
 
 
 def test_each_case_has_an_answer_of_the_versions_that_are_named() -> None:
     assert KUEUE["objects"].keys() == OBJECTS.keys()
     assert KUEUE["pairs"].keys() == PAIRS.keys()
+    assert KUEUE["ray"].keys() == RAY.keys()
     modules = (FOLDER / "kueue" / "go.mod").read_text()
     assert all(f"\t{module} {version}\n" in modules for module, version in KUEUE["versions"].items())
     assert "sigs.k8s.io/kueue" in KUEUE["versions"]
@@ -44,6 +51,15 @@ def test_a_pod_set_has_the_template_the_count_and_the_topology_that_kueue_gives_
     assert [one["count"] for one in made] == [one["count"] for one in MADE[name]["podSets"]]
     assert [one.get("topologyRequest") for one in made] == [one.get("topologyRequest") for one in MADE[name]["podSets"]]
     assert [one["template"] for one in made] == [as_stored(one["template"]) for one in MADE[name]["podSets"]]
+
+
+@pytest.mark.parametrize("name", RAY)
+def test_admission_refuses_what_kuberay_refuses(name: str) -> None:
+    """And nothing else. Each problem names a field and what would be right."""
+    components = [{"template": RAY[name]}, {"template": ELSEWHERE}]
+    problems = list(component_problems({"components": components}, name="w", namespace="ns", most=18))
+    assert bool(problems) == bool(KUEUE["ray"][name]), (problems, KUEUE["ray"][name])
+    assert all(problem.startswith("spec.components[0].") for problem in problems)
 
 
 def as_stored(template: JSON) -> JSON:

@@ -96,11 +96,35 @@ def test_a_job_for_the_cluster_of_another_object_counts_no_pods_and_says_so() ->
         ({"numOfHosts": True}, "workerGroupSpecs[0].numOfHosts: want an integer, got True"),
         ({"minReplicas": 1.5}, "workerGroupSpecs[0].minReplicas: want an integer, got 1.5"),
         ({"replicas": 1, "numOfHosts": -1}, "workerGroupSpecs[0].template: want 0 replicas or more, got -1"),
+        ({"replicas": 1, "numOfHosts": -1}, "workerGroupSpecs[0].numOfHosts: want 0 or more, got -1"),
+        ({"replicas": 0, "numOfHosts": -1}, "workerGroupSpecs[0].numOfHosts: want 0 or more, got -1"),
+        ({"replicas": -2}, "workerGroupSpecs[0].replicas: want 0 or more, got -2"),
+        ({"replicas": -2, "minReplicas": -3, "numOfHosts": -2}, "workerGroupSpecs[0].replicas: want 0 or more, got -2"),
+        ({"minReplicas": -3, "numOfHosts": -2}, "workerGroupSpecs[0].minReplicas: want 0 or more, got -3"),
+        ({"suspend": True, "numOfHosts": -2}, "workerGroupSpecs[0].numOfHosts: want 0 or more, got -2"),
     ],
 )
 def test_a_count_of_no_number_is_refused_with_its_field(group: JSON, problem: str) -> None:
-    (found,) = problems({"template": ray_cluster(group)})
-    assert problem in found
+    assert any(problem in found for found in problems({"template": ray_cluster(group)}))
+
+
+def test_a_job_for_another_cluster_alone_has_ways_out() -> None:
+    (found,) = problems({"template": SENT})
+    assert found.startswith("spec.components: components contains no podspecs: want at least one podSet: the job of a")
+    assert "take the RayCluster into the same AppWrapper" in found
+    (found,) = problems({"template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}})
+    assert found.endswith("want at least one podSet")
+
+
+def test_a_cluster_that_is_not_used_is_warned_of() -> None:
+    both = SENT | {"spec": SENT["spec"] | {"rayClusterSpec": cluster_spec()}}
+    warnings: list[str] = []
+    spec = {"components": [{"template": ray_cluster()}, {"template": both}]}
+    assert list(component_problems(spec, name="w", namespace="n", most=18, warnings=warnings)) == []
+    (warning,) = warnings
+    assert warning.startswith(
+        "spec.components[1].template.spec.rayClusterSpec: not used, as the job runs in the cluster"
+    )
 
 
 def problems(component: JSON) -> list[str]:

@@ -14,18 +14,15 @@ from app.devtools.sandbox.kinds.devicechecks import (
 )
 from app.devtools.sandbox.kinds.quotafaults import check_quota
 from app.devtools.sandbox.webhooks.registration import check_configuration
-from app.kinds.fielderrors import Field, FieldError
+from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import check_metadata
-from app.kinds.validation import check_pod, check_pod_spec, check_pod_update
+from app.kinds.objects import check_object, name_rule
+from app.kinds.validation import check_pod, check_pod_update
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.kinds.builtin import ApiResource
     from app.wire import JSON
 
-_PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
-_LABEL_NAMES = frozenset({"Namespace", "Service"})
-_ENDING = frozenset({"Job", "CronJob"})
-_TEMPLATED = _ENDING | {"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"}
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 _FREE_FINALIZERS = frozenset({"apiextensions.k8s.io", "coordination.k8s.io", "admissionregistration.k8s.io"})
 _VERSION_REQUIRED = frozenset({
@@ -92,7 +89,7 @@ def warnings(resource: ApiResource, obj: JSON) -> list[str]:
 
 
 def _check_common(resource: ApiResource, obj: JSON) -> list[FieldError]:
-    rule = "path" if resource.kind in _PATH_NAMES else "label" if resource.kind in _LABEL_NAMES else "subdomain"
+    rule = "subdomain" if resource.custom else name_rule(resource.kind)
     free = resource.custom or resource.group in _FREE_FINALIZERS
     return check_metadata(obj["metadata"], namespaced=resource.namespaced, name_rule=rule, free_finalizers=free)
 
@@ -100,11 +97,15 @@ def _check_common(resource: ApiResource, obj: JSON) -> list[FieldError]:
 def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[FieldError]:
     if resource.custom:
         return check_custom(resource, obj, old)
-    if resource.kind == "Pod":
-        errors = check_pod(obj)
-        return errors + check_pod_update(obj, old) if old is not None else errors
-    if resource.kind in _TEMPLATED:
-        return _check_template(resource, obj)
+    if resource.kind == "Pod" and old is not None:
+        return check_pod(obj) + check_pod_update(obj, old)
+    errors = check_object(resource.kind, obj)
+    if resource.kind in ("ConfigMap", "Secret") and old is not None and old.get("immutable"):
+        return errors + [
+            FieldError(field, "Forbidden", "field is immutable when `immutable` is set")
+            for field in ("data", "binaryData")
+            if obj.get(field) != old.get(field)
+        ]
     if resource.group in DEVICE_GROUPS:
         return check_device_kind(resource, obj, old)
     if resource.kind == "CustomResourceDefinition":
@@ -113,49 +114,4 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
         return check_configuration(obj)
     if resource.kind == "ResourceQuota":
         return check_quota(obj, old)
-    if resource.kind in ("ConfigMap", "Secret") and old is not None and old.get("immutable"):
-        return [
-            FieldError(field, "Forbidden", "field is immutable when `immutable` is set")
-            for field in ("data", "binaryData")
-            if obj.get(field) != old.get(field)
-        ]
-    return []
-
-
-def _check_template(resource: ApiResource, obj: JSON) -> list[FieldError]:
-    """The Pods that a workload makes: their spec, the restart policy of the kind, the selector that finds them."""
-    spec = Field(obj["spec"], "spec")
-    if resource.kind == "CronJob":
-        spec = spec.below("jobTemplate").below("spec")
-    template = spec.below("template")
-    runs_to_its_end = resource.kind in _ENDING
-    if not runs_to_its_end:
-        selector = spec.value.get("selector")
-        labels = template.below("metadata").value.get("labels") or {}
-        if not selector:
-            spec.fault("selector", "Required")
-        elif any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-            text = "`selector` does not match template `labels`"
-            template.below("metadata").fault("labels", "Invalid", text, labels)
-    else:
-        _check_counts(spec)
-    pod = template.below("spec")
-    pod.errors += check_pod_spec(pod.value, pod.path)
-    if not runs_to_its_end:
-        pod.one_of("restartPolicy", ("Always",))
-        if "activeDeadlineSeconds" in pod.value:
-            kind = "ReplicaSet" if resource.kind == "Deployment" else resource.kind
-            pod.fault("activeDeadlineSeconds", "Forbidden", f"activeDeadlineSeconds in {kind} is not Supported")
-    elif pod.text("restartPolicy") in ("", "Always"):
-        pod.fault("restartPolicy", "Required", 'valid values: "OnFailure", "Never"')
-    else:
-        pod.one_of("restartPolicy", ("OnFailure", "Never"))
-    return spec.errors
-
-
-def _check_counts(job: Field) -> None:
-    """The numbers of a Job's spec, and how its Pods are counted."""
-    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
-        job.number(field, 0, "must be greater than or equal to 0")
-    job.one_of("completionMode", ("NonIndexed", "Indexed"), optional=True)
-    job.one_of("podReplacementPolicy", ("Failed", "TerminatingOrFailed"), optional=True)
+    return errors

@@ -16,6 +16,7 @@ from app.devtools.sandbox.kinds.custom import decode_custom, default_custom
 from app.devtools.sandbox.kinds.endpointslices import drop_topology
 from app.devtools.sandbox.kinds.slices import default_times, drop_disabled
 from app.kinds.defaults import apply_builtin_defaults
+from app.kinds.jobs import generate_labels
 from app.kinds.requests import fill_pod_level, quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.text import stamp
@@ -98,25 +99,11 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
 def _allot(obj: JSON) -> None:
     """What the server gives an object that its author has not named."""
     if obj["kind"] == "Job":
-        _label_pods(obj)
+        generate_labels(obj)
     elif obj["kind"] == "Service":
         _allocate_address(obj["spec"])
     else:
         obj["status"] = {"phase": "Pending"}
-
-
-def _label_pods(job: JSON) -> None:
-    """The selector of a Job, and the labels of its Pods, as the server makes them where the author does not."""
-    metadata, spec = job["metadata"], job["spec"]
-    if spec.get("manualSelector"):
-        return
-    names = {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
-    labels = {f"{prefix}{name}": value for prefix in ("batch.kubernetes.io/", "") for name, value in names.items()}
-    template = spec["template"].setdefault("metadata", {})
-    template["labels"] = {**(template.get("labels") or {}), **labels}
-    selector = spec.setdefault("selector", {})
-    uid = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
-    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **uid}
 
 
 def begin_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: str) -> None:

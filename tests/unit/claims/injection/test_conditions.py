@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from app.cel.matchconditions import Attributes, UserInfo, holds
-from app.claims.injection.templates import INJECT_TEMPLATE
 from app.claims.injection.webhooks import ASKS, INJECTION_WEBHOOKS
+from app.networks.places import INJECT_TEMPLATE
 
 JSON = dict[str, Any]
 REQUEST = Attributes(
