@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
+from app.claims.services.model import ASKING, SELECTOR
 from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.reading import Source
 from app.explain.templates import pod_templates
@@ -19,12 +20,14 @@ from app.kube.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    SERVICES,
     Resource,
 )
 from app.networks.model import RESOURCE_NAME
 from app.registry import kinds_of, reviews_of
 from app.text import closest
 from app.wire import JSON
+from app.wiring import ReviewKind
 from app.workloads import tenant_pods
 from app.workloads.model import UVS_RESOURCES, WORKLOADS
 
@@ -34,22 +37,22 @@ _DEVICES = (DEVICE_CLASSES.kind, RESOURCE_SLICES.kind)
 _CLAIMS = (RESOURCE_CLAIMS.kind, RESOURCE_CLAIM_TEMPLATES.kind)
 
 
-def _checked() -> dict[str, Resource]:
-    """The custom kinds that `/validate` judges as a whole."""
-    reviewed = {
-        (rule.group, plural)
-        for rule in reviews_of("attachments", "objects", "rmdworkloads")
-        for plural in rule.resources
-    }
-    kinds = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
+def _reviewed() -> dict[str, Resource]:
+    """The kinds that `/validate` judges as a whole, but for what makes Pods."""
+    reviewed = {(rule.group, plural) for rule in reviews_of(*_OBJECT_REVIEWS) for plural in rule.resources}
+    custom = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
+    kinds = (*custom, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
     return {one.kind: one for one in kinds if (one.group, one.plural) in reviewed}
 
 
-CHECKED = _checked()
+_OBJECT_REVIEWS: tuple[ReviewKind, ...] = ("attachments", "objects", "rmdworkloads", "device-classes", "tenants")
+REVIEWED = _reviewed()
+CHECKED = {kind: one for kind, one in REVIEWED.items() if one.group != DEVICE_CLASSES.group}
+"""The custom kinds among them."""
 _GROUPS: dict[str, tuple[str, ...]] = {
     **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
-    **dict.fromkeys(("ConfigMap", "Namespace", "Node"), ("",)),
+    **dict.fromkeys(("ConfigMap", "Namespace", "Node", SERVICES.kind), ("",)),
     **{one.kind: (one.group,) for one in (NETWORK_ATTACHMENTS, WORKLOADS, APP_WRAPPERS, *CHECKED.values())},
     **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
@@ -90,8 +93,9 @@ class Manifests:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to explain, and nothing to check."""
-        return not (self.pods or self.wrappers or self.findings or any(one.kind in CHECKED for one in self.others))
+        """Whether there is nothing to explain, and nothing to check but for what configures Berth."""
+        checked = {*REVIEWED, SERVICES.kind, WORKLOADS.kind}
+        return not (self.pods or self.wrappers or self.findings or any(one.kind in checked for one in self.others))
 
     def of(self, kind: str) -> list[JSON]:
         """The objects of a kind that makes no Pod."""
@@ -117,7 +121,7 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     found.given.append(given)
     if not foreign and kind in TEMPLATES:
         _add_owner(found, given)
-    elif not foreign and kind in _USED:
+    elif not foreign and (kind in _USED or _asks_for_network(given)):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
         metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
@@ -134,6 +138,11 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
             found.wrappers.append(given)
         if not _add_templates(found, given) and given not in found.wrappers[-1:]:
             found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
+
+
+def _asks_for_network(given: Manifest) -> bool:
+    annotations = _mapping(_mapping(given.obj.get("metadata")).get("annotations"))
+    return given.kind == SERVICES.kind and not {*ASKING, SELECTOR}.isdisjoint(annotations)
 
 
 def _attachment_of(given: Manifest) -> Manifest | None:
