@@ -42,7 +42,7 @@ async def check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer) 
             continue
         decision, _ = await review(rehearsal.chains["validate"], one.obj, namespace=one.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += _findings(tuple(known[one.place]), one, decision)
+        answer.findings += _findings(known[one.place], one, decision)
         if one.kind in _RULES:
             made = refused or _comparison(one, placement)
             if isinstance(made, Comparison):
@@ -58,12 +58,13 @@ async def check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer) 
     await _compare(comparisons, manifests, rehearsal, answer)
 
 
-def _findings(known: tuple[str, ...], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
+def _findings(known: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
     """What the webhook says of an object, but for `known` fields, of which more has been said."""
     if not decision.allowed:
         yield Finding("error", decision.reason, f"would be refused: {decision.message}", manifest)
+    before = f"{manifest.within}." if manifest.within else ""
     for text in decision.warnings:
-        if not text.startswith(known):
+        if not f"{before}{text}".startswith(tuple(known)):
             yield Finding("warning", "Warned", text, manifest)
 
 

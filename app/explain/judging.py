@@ -133,11 +133,8 @@ async def service_findings(
         if isinstance(wish, Problem):
             yield _finding("error", wish, given)
         elif wish.device is None:
-            async for finding in _of_network(given, wish, manifests, rehearsal):
+            async for finding in _of_network(given, wish, manifests, pods, rehearsal):
                 yield finding
-            if names := [pod.manifest.title for pod in pods if _is_elsewhere(pod, given.namespace, wish)]:
-                more = " and others" if len(names) > _NAMED else ""
-                yield _finding("warning", not_attached(wish, ", ".join(names[:_NAMED]) + more), given)
 
 
 def _field(key: str) -> str:
@@ -149,7 +146,7 @@ def _finding(severity: Severity, problem: Problem, given: Manifest) -> Finding:
 
 
 async def _of_network(
-    given: Manifest, wish: Wish, manifests: Manifests, rehearsal: Rehearsal
+    given: Manifest, wish: Wish, manifests: Manifests, pods: Sequence[Explained], rehearsal: Rehearsal
 ) -> AsyncIterator[Finding]:
     namespace, _, name = wish.network.partition("/")
     key = namespace, name
@@ -163,6 +160,9 @@ async def _of_network(
     stored = stored_attachment(attachment, keys)
     if not (stored.subnets or stored.statics):
         yield _finding("warning", subnets_unknown(wish.network), given)
+    if names := [pod.manifest.title for pod in pods if _is_elsewhere(pod, given.namespace, wish)]:
+        more = " and others" if len(names) > _NAMED else ""
+        yield _finding("warning", not_attached(wish, ", ".join(names[:_NAMED]) + more), given)
 
 
 def _key(obj: JSON) -> tuple[Any, Any]:

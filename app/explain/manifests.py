@@ -6,14 +6,14 @@ Objects of kinds that the webhook reads, checks or explains are set aside; of ot
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.services.model import ASKING, SELECTOR
 from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.reading import Source
-from app.explain.templates import pod_templates
+from app.explain.templates import components_of, pod_templates
 from app.kube.resources import (
     DEVICE_CLASSES,
     NETWORK_ATTACHMENTS,
@@ -23,6 +23,7 @@ from app.kube.resources import (
     SERVICES,
     Resource,
 )
+from app.kube.versions import as_read
 from app.networks.model import RESOURCE_NAME
 from app.registry import kinds_of, reviews_of
 from app.text import closest
@@ -115,29 +116,56 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
-    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(kind)
-    foreign = bool(groups and version and version.rpartition("/")[0] not in groups)
+    version, foreign = str(obj.get("apiVersion") or ""), _is_foreign(obj)
     given = Manifest(place, kind, name, home, obj)
     found.given.append(given)
     if not foreign and kind in TEMPLATES:
         _add_owner(found, given)
-    elif not foreign and (kind in _USED or _asks_for_network(given)):
-        # A ConfigMap without a namespace is taken for one of the webhook's.
-        home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
-        metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
-        found.others.append(Manifest(place, kind, name, home, {**obj, "metadata": metadata}))
-    elif (made := _attachment_of(given)) is not None:
-        found.others.append(made)
-        resource = made.obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
-        found.notes.append(
-            f"{given.subject}: taken for {made.title} with resource {resource}, as sriov-network-operator makes it "
-            "unless its RESOURCE_PREFIX is another"
-        )
-    else:
+    elif not _set_aside(found, given, foreign=foreign):
         if kind == APP_WRAPPERS.kind and not foreign:
             found.wrappers.append(given)
+            _add_components(found, given)
         if not _add_templates(found, given) and given not in found.wrappers[-1:]:
             found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
+
+
+def _set_aside(found: Manifests, given: Manifest, *, foreign: bool) -> bool:
+    """Whether the object is used, and makes no Pods."""
+    kind, metadata = given.kind, _mapping(given.obj.get("metadata"))
+    if not foreign and (kind in _USED or _asks_for_network(given)):
+        # A ConfigMap without a namespace is taken for one of the webhook's.
+        home = str(metadata.get("namespace") or "") if kind == "ConfigMap" and not given.within else given.namespace
+        metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
+        found.others.append(replace(given, namespace=home, obj={**given.obj, "metadata": metadata}))
+        return True
+    if (made := _attachment_of(given)) is None:
+        return False
+    found.others.append(made)
+    resource = made.obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
+    found.notes.append(
+        f"{given.subject}: taken for {made.title} with resource {resource}, as sriov-network-operator makes it "
+        "unless its RESOURCE_PREFIX is another"
+    )
+    return True
+
+
+def _add_components(found: Manifests, wrapper: Manifest) -> None:
+    """The objects that an AppWrapper creates beside its Pods, in its namespace."""
+    for path, component in components_of(wrapper.obj):
+        template = _mapping(component.get("template"))
+        kind = template.get("kind")
+        if isinstance(kind, str) and kind not in TEMPLATES:
+            obj = as_read(_versioned(template))
+            name = str(_mapping(obj.get("metadata")).get("name") or "")
+            home = "" if kind in _UNPLACED else wrapper.namespace
+            given = Manifest(wrapper.place, kind, name, home, obj, f"{path}.template")
+            _set_aside(found, given, foreign=_is_foreign(obj))
+
+
+def _is_foreign(obj: JSON) -> bool:
+    """Whether the object is of another API group than the kind of its name that is meant here."""
+    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(str(obj["kind"]))
+    return bool(groups and version and version.rpartition("/")[0] not in groups)
 
 
 def _asks_for_network(given: Manifest) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.claims.services.model import INTERFACE, NETWORK, REQUEST, SELECTOR, Problem, read_wish
+from app.explain.answer import Answer
 from app.explain.explaining import explain
 from app.explain.rehearsal import Rehearsal
 from app.registry import settings_of
@@ -164,3 +165,66 @@ async def test_claims_and_their_templates_are_judged_in_namespaces_of_tenants() 
     assert len(texts) == 2
     assert all("not allowed in the namespace of a tenant" in text for text in texts)
     assert await found(*claims, confine_tenants=True) == []
+
+
+def wrapped(*templates: dict[str, Any]) -> dict[str, Any]:
+    components = [{"template": template} for template in templates]
+    return {
+        "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper",
+        "metadata": {"name": "aw", "namespace": "team"}, "spec": {"components": components},
+    }  # fmt: skip
+
+
+def claim_template(version: str) -> dict[str, Any]:
+    request = {"name": "r", "deviceClassName": "vf.example.com"}
+    if version != "v1beta1":
+        request = {"name": "r", "exactly": {"deviceClassName": "vf.example.com"}}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceClaimTemplate", "metadata": {"name": "two"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }  # fmt: skip
+
+
+async def explained(*objects: dict[str, Any], **settings: Any) -> Answer:
+    chosen = settings_of("webhook").load(settings, environment=False)
+    return await explain(given(*objects), Rehearsal(chosen, SYSTEM))
+
+
+async def test_pods_of_an_app_wrapper_see_the_objects_that_it_creates() -> None:
+    running = pod({"app": "x"}, {"k8s.v1.cni.cncf.io/networks": "net"}, restartPolicy="Never")
+    wish = service({NETWORK: "net", SELECTOR: "app=x"})
+    answer = await explained(wrapped(attachment("net"), wish, running))
+    assert [one.denied for one in answer.pods] == [False]
+    assert (answer.findings, answer.unused) == ([], {})
+    assert (await explained(wrapped(wish, running))).pods[0].denied
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1beta2"])
+async def test_a_wrapped_claim_template_says_which_devices_a_pod_has(version) -> None:
+    classes = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "vf.example.com"}}
+    claims = [{"name": "c", "resourceClaimTemplateName": "two"}]
+    running = pod({}, restartPolicy="Never", resourceClaims=claims)
+    (result,) = (await explained(classes, wrapped(claim_template(version), running))).pods
+    assert [road.partition(":")[0] for road in result.roads] == ["claim c"]
+    assert (await explained(classes, wrapped(running))).pods[0].roads == ()
+
+
+async def test_what_is_wrong_with_a_wrapped_object_is_said_with_its_place_and_once() -> None:
+    broken = {**attachment("net"), "spec": {"config": "{}"}}
+    broken["metadata"] = {"name": "net", "labels": {"k8s.v1.cni.cncf.io/resourceName": "x"}}
+    wish = service({NETWORK: "absent", SELECTOR: "app=x"})
+    answer = await explained(wrapped(broken, wish, pod({}, restartPolicy="Never")))
+    assert [one.text.partition(": ")[2][:80] for one in answer.findings] == [
+        "AppWrapper team/aw (f:1): spec.components[0].template.metadata.labels[k8s.v1.cni",
+        "NetworkAttachmentDefinition team/net (f:1 spec.components[0].template): would be",
+        "Service team/s (f:1 spec.components[1].template): metadata.annotations[berth.dev",
+    ]
+    assert answer.findings[1].members["path"] == "spec.components[0].template"
+
+
+async def test_objects_of_other_kinds_in_an_app_wrapper_are_left_alone() -> None:
+    odd: Any = [None, [], {"template": 3}, {"template": {"kind": 3}}, {"template": {"kind": "Service", "spec": []}}]
+    answer = await explained({**wrapped(), "spec": {"components": odd}})
+    assert answer.pods == []
+    foreign = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"annotations": {NETWORK: "n"}}}
+    assert [one.reason for one in (await explained(wrapped(foreign))).findings] == []
