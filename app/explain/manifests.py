@@ -12,6 +12,7 @@ from typing import Any
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.services.model import ASKING, SELECTOR
 from app.explain.model import Finding, Manifest, PodManifest
+from app.explain.operators import CLUSTER_SCOPED, attachments_of, makes_attachments
 from app.explain.reading import Source
 from app.explain.templates import components_of, pod_templates
 from app.kube.resources import (
@@ -58,12 +59,21 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
-_SRIOV_NETWORKS, _SRIOV_GROUP = ("SriovNetwork", "SriovIBNetwork", "OVSNetwork"), "sriovnetwork.openshift.io/"
-_SRIOV_PREFIX = "openshift.io"
-"""RESOURCE_PREFIX of sriov-network-operator, where it is not set otherwise."""
-_UNPLACED = ("Namespace", "Node", *_DEVICES, *(kind for kind, one in CHECKED.items() if not one.namespaced))
+_UNPLACED = (
+    "Namespace",
+    "Node",
+    *CLUSTER_SCOPED,
+    *_DEVICES,
+    *(kind for kind, one in CHECKED.items() if not one.namespaced),
+)
 _USED = frozenset(
-    {*(one.kind for one in kinds_of("webhook")), *CHECKED, WORKLOADS.kind, "ConfigMap", *_CLAIMS, *_UNPLACED}
+    {
+        *(one.kind for one in kinds_of("webhook")),
+        *CHECKED,
+        *(WORKLOADS.kind, "ConfigMap", "Namespace", "Node"),
+        *_CLAIMS,
+        *_DEVICES,
+    }
 )
 
 
@@ -80,14 +90,16 @@ def meant_kind(api_version: str, kind: str) -> str:
 class Manifests:
     """What a set of objects holds, in their order.
 
-    `given` are all of them, `others` those that are used and make no Pods, `unused` counts the rest by kind. The first
-    `notes` say which files were skipped.
+    `given` are all of them, `others` those that are used and make no Pods, `makers` those of which operators make
+    attachments, which are among `others`; `unused` counts the rest by kind. The first `notes` say which files were
+    skipped.
     """
 
     given: list[Manifest] = field(default_factory=list)
     pods: list[PodManifest] = field(default_factory=list)
     wrappers: list[Manifest] = field(default_factory=list)
     others: list[Manifest] = field(default_factory=list)
+    makers: list[Manifest] = field(default_factory=list)
     unused: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -109,6 +121,7 @@ def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
     found.findings += [Finding("error", "UnreadableFile", fault) for fault in source.faults]
     for place, obj in source.objects:
         _sort(found, place, _versioned(_present(obj)), namespace=namespace or "default")
+    _add_made(found)
     return found
 
 
@@ -138,15 +151,26 @@ def _set_aside(found: Manifests, given: Manifest, *, foreign: bool) -> bool:
         metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
         found.others.append(replace(given, namespace=home, obj={**given.obj, "metadata": metadata}))
         return True
-    if (made := _attachment_of(given)) is None:
-        return False
-    found.others.append(made)
-    resource = made.obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
-    found.notes.append(
-        f"{given.subject}: taken for {made.title} with resource {resource}, as sriov-network-operator makes it "
-        "unless its RESOURCE_PREFIX is another"
-    )
-    return True
+    if makes_attachments(given.obj):
+        found.makers.append(given)
+        return True
+    return False
+
+
+def _add_made(found: Manifests) -> None:
+    """The attachments that operators would make of the objects in their namespaces."""
+    homes: dict[str, JSON | None] = dict.fromkeys(pod.owner.namespace for pod in found.pods)
+    homes |= dict.fromkeys(one.namespace for one in found.others if one.namespace)
+    homes |= {
+        str(obj["metadata"].get("name")): _mapping(obj["metadata"].get("labels")) for obj in found.of("Namespace")
+    }
+    for given in found.makers:
+        for obj, operator in attachments_of(given.obj, given.namespace, homes):
+            made = Manifest(given.place, obj["kind"], given.name, obj["metadata"]["namespace"], obj, given.within)
+            found.others.append(made)
+            resource = obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
+            taken = f"taken for {made.title} with resource {resource}, as {operator} makes it"
+            found.notes.append(f"{given.subject}: {taken}")
 
 
 def _add_components(found: Manifests, wrapper: Manifest) -> None:
@@ -171,21 +195,6 @@ def _is_foreign(obj: JSON) -> bool:
 def _asks_for_network(given: Manifest) -> bool:
     annotations = _mapping(_mapping(given.obj.get("metadata")).get("annotations"))
     return given.kind == SERVICES.kind and not {*ASKING, SELECTOR}.isdisjoint(annotations)
-
-
-def _attachment_of(given: Manifest) -> Manifest | None:
-    """The attachment that sriov-network-operator makes of an object; None for one of another kind."""
-    if given.kind not in _SRIOV_NETWORKS or not str(given.obj.get("apiVersion")).startswith(_SRIOV_GROUP):
-        return None
-    spec = _mapping(given.obj.get("spec"))
-    namespace, resource = str(spec.get("networkNamespace") or given.namespace), spec.get("resourceName")
-    metadata = {
-        "name": given.name,
-        "namespace": namespace,
-        "annotations": {RESOURCE_NAME: f"{_SRIOV_PREFIX}/{resource}"} if resource else {},
-    }
-    body = NETWORK_ATTACHMENTS.body(metadata, spec={"config": '{"cniVersion": "1.0.0", "type": "sriov"}'})
-    return Manifest(given.place, NETWORK_ATTACHMENTS.kind, given.name, namespace, body)
 
 
 def _versioned(obj: JSON) -> JSON:
