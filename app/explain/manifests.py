@@ -129,7 +129,7 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
-    version, foreign = str(obj.get("apiVersion") or ""), _is_foreign(obj)
+    version, foreign = str(obj.get("apiVersion") or ""), is_foreign(obj)
     given = Manifest(place, kind, name, home, obj)
     found.given.append(given)
     if not foreign and kind in TEMPLATES:
@@ -183,12 +183,12 @@ def _add_components(found: Manifests, wrapper: Manifest) -> None:
             name = str(_mapping(obj.get("metadata")).get("name") or "")
             home = "" if kind in _UNPLACED else wrapper.namespace
             given = Manifest(wrapper.place, kind, name, home, obj, f"{path}.template")
-            _set_aside(found, given, foreign=_is_foreign(obj))
+            _set_aside(found, given, foreign=is_foreign(obj))
 
 
-def _is_foreign(obj: JSON) -> bool:
+def is_foreign(obj: JSON) -> bool:
     """Whether the object is of another API group than the kind of its name that is meant here."""
-    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(str(obj["kind"]))
+    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(str(obj.get("kind")))
     return bool(groups and version and version.rpartition("/")[0] not in groups)
 
 

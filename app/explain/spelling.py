@@ -19,6 +19,7 @@ from app.explain.model import Finding, Manifest
 from app.explain.templates import components_of, pod_templates
 from app.kinds.shapes import read_fields
 from app.kube.resources import NETWORK_ATTACHMENTS
+from app.networks.places import EITHER
 from app.text import closest, cut
 from app.wire import JSON
 from app.workloads.templates.marks import at
@@ -148,6 +149,8 @@ def _pruned(schema: JSON, value: Any, path: str) -> Iterator[tuple[str, Collecti
 
 
 def _unknown(given: Manifest, field: str, known: Collection[str]) -> Finding:
-    meant = closest(field.rpartition(".")[2], known)
+    home, dot, name = field.rpartition(".")
+    beside = name in EITHER and "metadata" in known
+    meant = f"{home}{dot}metadata.{name}" if beside else closest(name, known)
     message = "unknown field: the API server refuses or drops it"
     return Finding("error", "UnknownField", message, given, cut(field, _LONGEST), meant)

@@ -227,4 +227,5 @@ async def test_objects_of_other_kinds_in_an_app_wrapper_are_left_alone() -> None
     answer = await explained({**wrapped(), "spec": {"components": odd}})
     assert answer.pods == []
     foreign = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"annotations": {NETWORK: "n"}}}
-    assert [one.reason for one in (await explained(wrapped(foreign))).findings] == []
+    (finding,) = (await explained(wrapped(foreign))).findings
+    assert "read on Services alone, and not on those of serving.knative.dev" in finding.text

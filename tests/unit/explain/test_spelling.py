@@ -263,6 +263,95 @@ def test_a_known_key_in_another_place(obj: dict[str, Any], field: str, message: 
     assert one.message.startswith(message)
 
 
+INTO_RAY = f"{ON_PODS}: put it into spec.headGroupSpec.template.metadata.annotations"
+INTO_JOB = f"{ON_PODS}: put it into spec.replicatedJobs[0].template.spec.template.metadata.annotations"
+ARGO = {"templates": [{"name": "x", "metadata": ON, "container": {"image": "i"}}], "podMetadata": ON}
+
+
+def replicated(**metadata: Any) -> dict[str, Any]:
+    job = {"metadata": metadata, "spec": {"template": template()}}
+    return kind("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [{"name": "w", "template": job}]})
+
+
+def of_ray(**group: Any) -> dict[str, Any]:
+    return kind("ray.io/v1", "RayCluster", {"headGroupSpec": {"rayStartParams": {}, "template": template(), **group}})
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "message"),
+    [
+        (replicated(**ON), f"spec.replicatedJobs[0].template.metadata.{HOME}", INTO_JOB),
+        (replicated(labels={NETWORKS: "a"}), f"spec.replicatedJobs[0].template.metadata.labels[{NETWORKS}]", INTO_JOB),
+        (replicated(**{NETWORKS: "a"}), f"spec.replicatedJobs[0].template.metadata[{NETWORKS}]", INTO_JOB),
+        *(
+            (kind("kubeflow.org/v1", name, {specs: {"Worker": {"metadata": ON, "template": template()}}}),
+             f"spec.{specs}.Worker.metadata.{HOME}",
+             f"{ON_PODS}: put it into spec.{specs}.Worker.template.metadata.annotations")
+            for name, specs in (("PyTorchJob", "pytorchReplicaSpecs"), ("TFJob", "tfReplicaSpecs"),
+                                ("MPIJob", "mpiReplicaSpecs"), ("XGBoostJob", "xgbReplicaSpecs"))
+        ),
+        (of_ray(**ON), f"spec.headGroupSpec.{HOME}", INTO_RAY),
+        (of_ray(metadata=ON), f"spec.headGroupSpec.metadata.{HOME}", INTO_RAY),
+        (kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"leaderWorkerTemplate": {
+            "metadata": ON, "workerTemplate": template()}}), f"spec.leaderWorkerTemplate.metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"),
+        (kind("argoproj.io/v1alpha1", "Rollout", {"template": {**template(), **ON}}), f"spec.template.{HOME}",
+         f"{ON_PODS}: put it into spec.template.metadata.annotations"),
+        (kind("argoproj.io/v1alpha1", "Workflow", ARGO, **ON), f"metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.templates[0].metadata.annotations"),
+        (kind("argoproj.io/v1alpha1", "CronWorkflow", {"workflowSpec": ARGO}, **ON), f"metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.workflowSpec.templates[0].metadata.annotations"),
+        (kind("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"metadata": ON, "template": template()}]}),
+         f"spec.podSets[0].metadata.{HOME}", f"{ON_PODS}: put it into spec.podSets[0].template.metadata.annotations"),
+        ({**kind("apps/v1", "Deployment", {"template": template()}), **ON}, HOME, TO_TEMPLATE),
+        ({**kind("v1", "Pod", POD_SPEC), **ON}, HOME, f"{ON_PODS}: put it into metadata.annotations"),
+        (kind("v1", "Pod", POD_SPEC, **{NETWORKS: "a"}), f"metadata[{NETWORKS}]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (kind("v1", "Pod", POD_SPEC, **{"berth.dev/inject": "false"}), "metadata[berth.dev/inject]",
+         "read among annotations alone"),
+        ({**kind("v1", "Pod", POD_SPEC), NETWORKS: "a"}, f"[{NETWORKS}]", f"{ON_PODS}: put it into metadata.annotations"),
+        (kind("apps/v1", "Deployment", {"template": template(**{NETWORKS: "a"})}), f"spec.template.metadata[{NETWORKS}]",
+         "read among annotations alone: put it into spec.template.metadata.annotations"),
+        (kind("apps/v1", "Deployment", {"template": template(), NETWORKS: "a"}), f"spec[{NETWORKS}]", TO_TEMPLATE),
+        (kind("v1", "Service", {}, **{"berth.dev/network": "a"}), "metadata[berth.dev/network]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (kind("serving.knative.dev/v1", "Service", {"template": template()}, annotations={"berth.dev/network": "a"}),
+         "metadata.annotations[berth.dev/network]", "read on Services alone, and not on those of serving.knative.dev"),
+        (wrapper(replicated(**ON)), f"spec.components[0].template.spec.replicatedJobs[0].template.metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.components[0].template.spec.replicatedJobs[0].template.spec.template.metadata"),
+        (wrapper({**kind("v1", "Pod", POD_SPEC), **ON}), f"spec.components[0].template.{HOME}",
+         f"{ON_PODS}: put it into spec.components[0].template.metadata.annotations"),
+    ],
+)  # fmt: skip
+def test_a_known_key_on_what_stands_around_a_template(obj: dict[str, Any], field: str, message: str) -> None:
+    test_a_known_key_in_another_place(obj, field, message)
+    (one,) = [each for each in found(obj) if each.reason == "MisplacedKey"]
+    assert one.meant == ""
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "meant"),
+    [
+        ({**kind("v1", "Pod", POD_SPEC), "labels": {}}, "labels", "metadata.labels"),
+        ({**kind("v1", "Service", {}), "annotations": {}}, "annotations", "metadata.annotations"),
+        ({**kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}), "annotations": {}}, "annotations",
+         "metadata.annotations"),
+        (kind("apps/v1", "Deployment", {"template": {**template(), "labels": {}}}), "spec.template.labels",
+         "spec.template.metadata.labels"),
+    ],
+)  # fmt: skip
+def test_what_stands_beside_metadata_is_pointed_into_it(obj: dict[str, Any], field: str, meant: str) -> None:
+    assert said(obj) == [("UnknownField", field, meant)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [({"labels": {"app": 5}}, "metadata.labels[app]"), ({"annotations": {"a/b": True}}, "metadata.annotations[a/b]")],
+)
+def test_a_label_that_is_no_text_is_named(metadata: dict[str, Any], field: str) -> None:
+    assert [(reason, at) for reason, at, _ in said(kind("v1", "Pod", POD_SPEC, **metadata))] == [("WrongType", field)]
+
+
 def test_a_service_is_pointed_to_its_own_annotation() -> None:
     """Also from that of multus-service."""
     old = kind("v1", "Service", {}, annotations={"k8s.v1.cni.cncf.io/service-network": "a"})
@@ -279,6 +368,10 @@ def test_a_service_is_pointed_to_its_own_annotation() -> None:
         kind("apps/v1", "Deployment", {"template": template(**ON), "selector": {"matchLabels": {"berth.dev/inject": "x"}}}),
         kind("monitoring.coreos.com/v1", "Prometheus", {"podMetadata": ON}),
         kind("serving.knative.dev/v1", "Service", {"template": template(**ON)}),
+        kind("argoproj.io/v1alpha1", "Workflow", ARGO),
+        replicated(annotations={"berth.dev/inject-template": "true"}),
+        kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"driver": {**ON, "template": template()}}),
+        kind("v1", "Pod", {**POD_SPEC, "nodeSelector": {"berth.dev/dpu-of-host": "h"}}),
         kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}, annotations={"berth.dev/inject": "false"}),
         kind("v1", "Service", {}, annotations={"berth.dev/network": "a", "berth.dev/selector": "a=b"}),
         wrapper(job_of("Job"), labels={"berth.dev/inject-template": "true"}),
