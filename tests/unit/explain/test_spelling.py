@@ -122,11 +122,12 @@ def test_fields_of_templates_and_of_berths_own_kinds(obj: dict[str, Any], field:
 
 
 def test_kinds_of_others_and_other_versions_are_not_judged() -> None:
+    """But for the version itself."""
     assert said(
         {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"tmplate": 1}},
         {"apiVersion": "extensions/v1beta1", "kind": "Deployment", "spec": {"rollbackTo": {}, "template": {"spec": {}}}},
         {"apiVersion": "example.com/v1", "kind": "Thing", "metadta": {}},
-    ) == []  # fmt: skip
+    ) == [("UnknownVersion", "apiVersion", "apps/v1")]  # fmt: skip
 
 
 def test_one_object_has_a_bounded_number_of_findings() -> None:
@@ -433,3 +434,48 @@ def test_a_misspelt_kind(api_version: str, name: str, field: str, meant: str) ->
 )  # fmt: skip
 def test_kinds_of_others_are_not_misspelt(api_version: str, name: str) -> None:
     assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownKind"] == []
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name", "meant"),
+    [
+        ("apps/v1beta1", "Deployment", "apps/v1"), ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("extensions/v1beta1", "Deployment", "apps/v1"), ("extensions/v1beta1", "DaemonSet", "apps/v1"),
+        ("extensions/v1beta1", "Ingress", "networking.k8s.io/v1"), ("apps/v2", "ReplicaSet", "apps/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"), ("batch/v2alpha1", "CronJob", "batch/v1"),
+        ("v1", "Deployment", "apps/v1"), ("v1", "Job", "batch/v1"), ("apps/v1", "CronJob", "batch/v1"),
+        ("batch/v1", "Pod", "v1"), ("v1beta3", "Pod", "v1"), ("v2", "Service", "v1"), ("V1", "ConfigMap", "v1"),
+        ("k8s.cni.cncf.io/v1beta1", "NetworkAttachmentDefinition", "k8s.cni.cncf.io/v1"),
+        ("v1", "NetworkAttachmentDefinition", "k8s.cni.cncf.io/v1"),
+        ("resource.k8s.io/v1alpha3", "ResourceClaimTemplate", "resource.k8s.io/v1"),
+        ("resource.k8s.io/v1alpha2", "ResourceClaim", "resource.k8s.io/v1"),
+        ("resource.k8s.io/v2", "DeviceClass", "resource.k8s.io/v1"), ("v1", "ResourceClaim", "resource.k8s.io/v1"),
+        ("workload.codeflare.dev/v1beta1", "AppWrapper", "workload.codeflare.dev/v1beta2"),
+        ("intel.com/v1", "RmdWorkload", "intel.com/v1alpha1"),
+        ("workload.universe.nvidia.com/v1", "WorkloadRule", "workload.universe.nvidia.com/v1alpha1"),
+        ("policy/v1beta1", "PodDisruptionBudget", "policy/v1"),
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler", "autoscaling/v2"),
+    ],
+)  # fmt: skip
+def test_a_version_that_no_api_server_serves(api_version: str, name: str, meant: str) -> None:
+    """Kubernetes' Deprecated API Migration Guide; of custom kinds their definitions."""
+    assert said(kind(api_version, name)) == [("UnknownVersion", "apiVersion", meant)]
+    assert said(wrapper(kind(api_version, name)))[0] == (
+        "UnknownVersion",
+        "spec.components[0].template.apiVersion",
+        meant,
+    )
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name"),
+    [
+        ("resource.k8s.io/v1beta1", "ResourceClaim"), ("resource.k8s.io/v1beta2", "DeviceClass"), ("apps/v1", "Deployment"),
+        ("autoscaling/v1", "HorizontalPodAutoscaler"), ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
+        ("networking.k8s.io/v1beta1", "IPAddress"), ("scheduling.k8s.io/v1alpha1", "Workload"),
+        ("serving.knative.dev/v1beta1", "Service"), ("mcad.ibm.com/v1beta1", "AppWrapper"), ("kubeflow.org/v2beta1", "MPIJob"),
+        ("events.k8s.io/v1", "Event"), ("extensions.istio.io/v1alpha1", "WasmPlugin"), ("example.com/v1beta1", "Deployment"),
+    ],
+)  # fmt: skip
+def test_a_version_that_is_served_or_of_others(api_version: str, name: str) -> None:
+    assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownVersion"] == []
