@@ -20,12 +20,12 @@ from app.explain.spelling import objects_in
 from app.explain.templates import pod_templates
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES, SERVICES
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER, mapping
 from app.networks.places import BARE, EITHER, PLACES, Place, misplaced
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
-from app.rmd.model import TEMPLATE_HASH
+from app.rmd.model import L3_CACHE_WAYS, TEMPLATE_HASH
 from app.rmd.pods import SETTINGS
-from app.text import closest, cut
+from app.text import closest, cut, quoted
 from app.wire import JSON
 from app.workloads.model import RESOURCE_OWNER, RULE_OWNER
 from app.workloads.templates.marks import at, each
@@ -67,6 +67,15 @@ _SELECTING = frozenset({*EITHER, "matchLabels", "nodeSelector", "data", "stringD
 """Fields whose members are no fields."""
 _RUNS = frozenset({"container", "script", "containerSet", "data", "resource", "http"})
 """Members of a template of an Argo Workflow that makes Pods."""
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_OF_CONTAINER = "container."
+"""How the names of keys begin that are for a container: RDT and block I/O classes, plugins of NRI."""
+_BY_NAME = frozenset(
+    {"container.apparmor.security.beta.kubernetes.io", "container.seccomp.security.alpha.kubernetes.io"}
+)
+"""Domains of keys whose name is that of a container."""
+_OWN_SETTINGS = tuple(one for one in SETTINGS if one != "policy")
+"""Without the one whose word is common in annotations of others."""
 _NOT_READ = "a key that is not read"
 _MOST = 20
 """Findings of one object."""
@@ -106,9 +115,41 @@ def _of_object(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
                 meant = NETWORK if (one.key, kind) == (NETWORKS, SERVICES.kind) else ""
                 yield Finding("warning", "MisplacedKey", one.fault, given, one.field, meant)
             yield from _of_keys(given, holder, f"{path}{where}")
+    for where, template in templates.items():
+        yield from _of_containers(given, template, f"{path}{where}".rstrip("."))
     for where, made in inner.items():
         if isinstance(made, dict):
             yield from _of_object(given, made, f"{path}{where}.")
+
+
+def _of_containers(given: Manifest, template: Any, path: str) -> Iterator[Finding]:
+    """Annotations of a Pod that are for one of its containers, and name one that it has not.
+
+    Of settings of RMD, where a container asks for cache ways, the webhook says so with its backend.
+    """
+    containers = [container for kind in _CONTAINERS for _, container in each(template, f"spec.{kind}", "")]
+    names = [name for container in containers if isinstance(name := container.get("name"), str)]
+    asks = any(L3_CACHE_WAYS in mapping(at(container, "resources.limits")) for container in containers)
+    annotations = at(template, "metadata.annotations")
+    for key, value in annotations.items() if isinstance(annotations, dict) and names else ():
+        name = _container_in(key, value, asks=asks)
+        if name and name not in names:
+            field = f"{path}.metadata.annotations[{cut(key)}]".lstrip(".")
+            message = f"there is no container {quoted(name)}"
+            yield Finding("warning", "UnknownContainer", message, given, field, closest(name, names))
+
+
+def _container_in(key: str, value: Any, *, asks: bool) -> str:
+    """The name of a container in the key, or the value, of an annotation; "" where there is none."""
+    if key == RESOURCES_CONTAINER:
+        return value if isinstance(value, str) else ""
+    domain, _, name = key.partition("/")
+    if domain in _BY_NAME:
+        return name
+    if name.startswith(_OF_CONTAINER):
+        return name.removeprefix(_OF_CONTAINER)
+    setting = next((one for one in _OWN_SETTINGS if key.endswith(f"_{one}")), "")
+    return key.removesuffix(f"_{setting}") if setting and not asks and "/" not in key else ""
 
 
 def _kind_of(obj: JSON) -> str:

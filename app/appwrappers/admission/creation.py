@@ -7,7 +7,7 @@ Facts: seen on kube-apiserver 1.37. It refuses `resourceVersion`, and takes `uid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.appwrappers.podsets.paths import found_at
@@ -127,9 +127,15 @@ def _group(template: JSON) -> str:
     return str(template["apiVersion"]).rpartition("/")[0]
 
 
+def _quoted(value: Any) -> str:
+    return quoted(value if isinstance(value, str) else shown(value))
+
+
 def _metadata_problems(group: str, kind: str, metadata: JSON, path: str) -> Iterator[str]:
     rule = "label" if (group, kind) in _LABEL_NAMES else "path" if group == _PATH_NAMES else "subdomain"
-    named = metadata if metadata.get("name") else {**metadata, "name": "given"}
+    # Of the version all is said.
+    named = {"name": "given", **{field: one for field, one in metadata.items() if field != "resourceVersion"}}
+    named["name"] = named["name"] or "given"
     labels = named.get("labels")
     if isinstance(labels, dict):  # numbers are written as texts
         named = {**named, "labels": {key: one if isinstance(one, str) else shown(one) for key, one in labels.items()}}
@@ -162,7 +168,7 @@ def _job_problems(template: JSON, path: str) -> Iterator[str]:
                 yield f"{path}.spec.template.metadata.labels[{label}]: a Job writes it: leave it out"
     policy = pods["spec"].get("restartPolicy") if isinstance(pods.get("spec"), dict) else "Never"
     if policy not in ("Never", "OnFailure"):
-        yield f"{path}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got {quoted(shown(policy))}"
+        yield f"{path}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got {_quoted(policy)}"
 
 
 def _selector_problems(template: JSON, path: str) -> Iterator[str]:
@@ -178,5 +184,5 @@ def _selector_problems(template: JSON, path: str) -> Iterator[str]:
         if not isinstance(labels, dict) or labels.get(key) != value:
             yield (
                 f"{path}.spec.selector.matchLabels[{key}]: the Pod template has not this label: want "
-                f"{quoted(shown(value))} in spec.template.metadata.labels"
+                f"{_quoted(value)} in spec.template.metadata.labels"
             )

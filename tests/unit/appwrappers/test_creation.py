@@ -39,6 +39,8 @@ def deployment(**spec: Any) -> JSON:
     ("template", "problem"),
     [
         (pod("p", resourceVersion="5"), f"{AT}.metadata.resourceVersion: an API server refuses it"),
+        (pod("p", resourceVersion=5), f"{AT}.metadata.resourceVersion: an API server refuses it"),
+        (service("s") | {"metadata": {"name": "s", "resourceVersion": True}}, f"{AT}.metadata.resourceVersion: an API"),
         (pod("Bad_Name"), f"{AT}.metadata.name: Invalid value: "),
         (pod(generateName="Bad_"), f"{AT}.metadata.generateName: Invalid value: "),
         (pod("x" * 254), f"{AT}.metadata.name: Invalid value: "),
@@ -66,8 +68,12 @@ def deployment(**spec: Any) -> JSON:
             f"{AT}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got 'None'",
         ),
         (
+            job("j", template={"spec": {**PODS["spec"], "restartPolicy": "Always"}}),
+            f"{AT}.spec.template.spec.restartPolicy: want Never or OnFailure in a Job, got 'Always'",
+        ),
+        (
             deployment() | {"spec": {"template": PODS, "selector": {"matchLabels": {"app": "other"}}}},
-            f"{AT}.spec.selector.matchLabels[app]: the Pod template has not this label: want \"'other'\"",
+            f"{AT}.spec.selector.matchLabels[app]: the Pod template has not this label: want 'other' in",
         ),
     ],
 )

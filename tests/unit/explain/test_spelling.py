@@ -479,3 +479,43 @@ def test_a_version_that_no_api_server_serves(api_version: str, name: str, meant:
 )  # fmt: skip
 def test_a_version_that_is_served_or_of_others(api_version: str, name: str) -> None:
     assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownVersion"] == []
+
+
+RDT = "rdt.resources.beta.kubernetes.io"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "meant"),
+    [
+        (f"{RDT}/container.ap", "gold", "app"), (f"{RDT}/container.other", "gold", ""),
+        ("blockio.resources.beta.kubernetes.io/container.other", "fast", ""),
+        ("devices.nri.io/container.other", "[]", ""), ("ulimits.nri.containerd.io/container.other", "[]", ""),
+        ("container.apparmor.security.beta.kubernetes.io/other", "unconfined", ""),
+        ("berth.dev/resources-container", "apps", "app"), ("berth.dev/resources-container", "other", ""),
+        ("other_cache_min", "2", ""), ("other_mba_percentage", "20", ""), ("other_pstate_ratio", "3.0", ""),
+    ],
+)  # fmt: skip
+def test_an_annotation_for_a_container_that_the_pod_lacks(key: str, value: str, meant: str) -> None:
+    spec = {"containers": [{"name": "app"}], "initContainers": [{"name": "first"}]}
+    field = f"metadata.annotations[{key}]"
+    assert said(kind("v1", "Pod", spec, annotations={key: value})) == [("UnknownContainer", field, meant)]
+    of_job = kind("batch/v1", "Job", {"template": {"metadata": {"annotations": {key: value}}, "spec": spec}})
+    assert said(of_job) == [("UnknownContainer", f"spec.template.{field}", meant)]
+    assert said(wrapper(of_job)) == [("UnknownContainer", f"spec.components[0].template.spec.template.{field}", meant)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (f"{RDT}/container.first", "gold"), (f"{RDT}/container.debug", "gold"), (f"{RDT}/pod", "gold"),
+        ("berth.dev/resources-container", "first"), ("app_cache_min", "2"), ("restart_policy", "x"),
+        ("example.com/other_cache_min", "2"), ("kubectl.kubernetes.io/default-container", "other"),
+    ],
+)  # fmt: skip
+def test_an_annotation_for_a_container_of_the_pod_or_for_none(key: str, value: str) -> None:
+    spec = {
+        "containers": [{"name": "app"}],
+        "initContainers": [{"name": "first"}],
+        "ephemeralContainers": [{"name": "debug"}],
+    }
+    assert said(kind("v1", "Pod", spec, annotations={key: value})) == []
