@@ -95,7 +95,7 @@ def explain(
 
     Of an AppWrapper: its podSets, what they request in all, and which rights its user would be asked for. Of a rule:
     which workloads match, what keeps the others out, and their companions. Of a UVS object: what it makes. Attachments,
-    fields and keys of labels and annotations are checked.
+    Services on networks, what configures Berth, API versions, fields and keys of labels and annotations are checked.
 
     Examples:
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -104,12 +104,12 @@ def _of_object(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
     kinds = {"metadata": kind, **dict.fromkeys((f"{one}.metadata" for one in templates if one), PODS.kind)}
     kinds |= {f"{one}.metadata": "Job" for one in _job_templates(obj, templates)}
     settings = (one for template in templates.values() for one in _settings(template))
-    homes = tuple(f"{path}{one}".rstrip(".") for one in templates)
     places = {**_PLACES, **dict.fromkeys(settings, Place((PODS.kind,)))}
     whole = _is_known(obj)
     for where, holder in _holders(obj, "", inner):
         if where in kinds or whole or _is_of_an_owner(where, obj, templates):
             bare = where.rpartition(".")[2] in _WITHOUT_KEYS or where in templates
+            homes = tuple(f"{path}{one}".rstrip(".") for one in _below(where, templates))
             parts, place = (*EITHER, BARE) if bare else EITHER, f"{path}{where}".rstrip(".")
             for one in misplaced(holder, place, kinds.get(where, ""), templates=homes, places=places, parts=parts):
                 meant = NETWORK if (one.key, kind) == (NETWORKS, SERVICES.kind) else ""
@@ -169,6 +169,13 @@ def _job_templates(obj: JSON, templates: JSON) -> Iterator[str]:
     group = str(obj.get("apiVersion") or "").rpartition("/")[0]
     if obj.get("kind") == "CronJob" or (group, obj.get("kind")) == ("jobset.x-k8s.io", "JobSet"):
         yield from (one.removesuffix(".spec.template") for one in templates)
+
+
+def _below(where: str, templates: Iterable[str]) -> list[str]:
+    """The templates of what this is the metadata of; all where there is none."""
+    before = where.removesuffix("metadata").rstrip(".")
+    found = [one for one in templates if one == before or one.startswith((f"{before}.", f"{before}["))]
+    return found or list(templates)
 
 
 def _is_of_an_owner(where: str, obj: JSON, templates: JSON) -> bool:

@@ -169,7 +169,7 @@ def _add_made(found: Manifests) -> None:
             made = Manifest(given.place, obj["kind"], given.name, obj["metadata"]["namespace"], obj, given.within)
             found.others.append(made)
             resource = obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
-            taken = f"taken for {made.title} with resource {resource}, as {operator} makes it"
+            taken = f"taken for {made.title} with resource {resource}, as {operator}"
             found.notes.append(f"{given.subject}: {taken}")
 
 

@@ -82,7 +82,7 @@ def makes_attachments(obj: JSON) -> bool:
 
 
 def attachments_of(obj: JSON, namespace: str, namespaces: Namespaces) -> Iterator[tuple[JSON, str]]:
-    """The attachments that are made of an object in `namespace`, each with who makes it so."""
+    """The attachments that are made of an object in `namespace`, each with who makes it."""
     operator = _operator_of(obj)
     if operator is None:
         return
@@ -96,7 +96,10 @@ def attachments_of(obj: JSON, namespace: str, namespaces: Namespaces) -> Iterato
             # The operator of NVIDIA takes a name that has its prefix already.
             bare = resource.removeprefix(operator.prefix) if operator.name == _NVIDIA else resource
             metadata["annotations"][RESOURCE_NAME] = operator.prefix + bare
-        yield NETWORK_ATTACHMENTS.body(metadata, spec={"config": json.dumps(config)}), operator.name + operator.unless
+        yield (
+            NETWORK_ATTACHMENTS.body(metadata, spec={"config": json.dumps(config)}),
+            f"{operator.name} makes it{operator.unless}",
+        )
 
 
 def _operator_of(obj: JSON) -> _Operator | None:

@@ -293,6 +293,9 @@ def of_ray(**group: Any) -> dict[str, Any]:
         ),
         (of_ray(**ON), f"spec.headGroupSpec.{HOME}", INTO_RAY),
         (of_ray(metadata=ON), f"spec.headGroupSpec.metadata.{HOME}", INTO_RAY),
+        (kind("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": template()}, "workerGroupSpecs": [
+            {"groupName": "w", "metadata": ON, "template": template()}]}), f"spec.workerGroupSpecs[0].metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.workerGroupSpecs[0].template.metadata.annotations"),
         (kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"leaderWorkerTemplate": {
             "metadata": ON, "workerTemplate": template()}}), f"spec.leaderWorkerTemplate.metadata.{HOME}",
          f"{ON_PODS}: put it into spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"),
