@@ -9,6 +9,7 @@ keys are texts, of two equal keys the last counts, and a merge (`<<`) replaces w
 from __future__ import annotations
 
 import base64
+import codecs
 import contextlib
 import json
 import math
@@ -23,6 +24,7 @@ import yaml
 
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 LEVELS = 400
 """Of mappings and lists in each other: what goes through the objects afterwards has one call a level."""
 _SEPARATOR = re.compile(r"^---(.*)\n?", re.MULTILINE)
@@ -67,9 +69,20 @@ class YamlError(ValueError):
         return YamlError(self.problem, line + max(self.line, 1) - 1, self.column)
 
 
+def text_in(content: bytes) -> str:
+    """What a file holds: UTF-8, or what a byte order mark at its start says. Raises UnicodeDecodeError.
+
+    As kubectl reads files (`unicode.BOMOverride` in `pkg/resource/visitor.go` of k8s.io/cli-runtime).
+    """
+    for mark, encoding in _MARKS.items():
+        if content.startswith(mark):
+            return content[len(mark) :].decode(encoding)
+    return content.decode()
+
+
 def load_yaml(text: str | bytes) -> Any:
     """The one document of this text, None where there is none. Raises `YamlError` or UnicodeDecodeError."""
-    document = _Document(text if isinstance(text, str) else text.decode())
+    document = _Document(text if isinstance(text, str) else text_in(text))
     document.read()
     if document.rest:
         raise document.rest

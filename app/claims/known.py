@@ -31,11 +31,12 @@ class KnownDefinitions:
         *,
         name: str,
         changed: Callable[[], object] = lambda: None,
+        logs: bool = True,
     ) -> None:
         self._classes, self._changed = classes, changed
         self._current: Definitions | None = None
         self._configured: Configuration[Definitions] = Configuration(
-            config_maps, name=name, parse=parse_definitions, usual={}, changed=self._renew
+            config_maps, name=name, parse=parse_definitions, usual={}, changed=self._renew, logs=logs
         )
         self.problems = self._configured.problems
         classes.subscribe(lambda *_change: self._renew())

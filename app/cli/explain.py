@@ -95,7 +95,7 @@ def explain(
 
     Of an AppWrapper: its podSets, what they request in all, and which rights its user would be asked for. Of a rule:
     which workloads match, what keeps the others out, and their companions. Of a UVS object: what it makes. Attachments,
-    fields and keys of labels and annotations are checked.
+    Services on networks, what configures Berth, API versions, fields and keys of labels and annotations are checked.
 
     Examples:
 
@@ -150,8 +150,6 @@ def explain(
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
     source = reading.read_all(files or (), kustomizations or (), recursive=recursive)
     found = manifests.sort_objects(source, namespace=namespace)
-    if found.empty:
-        raise UsageError(f"no Pod, nothing that makes Pods and nothing to check in {', '.join(named)}")
     own = settings_as(chosen, WebhookSettings).namespace
     try:
         result = _in_cluster(
@@ -163,6 +161,8 @@ def explain(
     except Transient as error:
         print(f"Error: the cluster could not be asked: {error}; {_WITHOUT}", file=sys.stderr)
         return CLUSTER
+    if found.empty and not (result.findings or result.judged):
+        raise UsageError(f"no Pod, nothing that makes Pods and nothing to check in {', '.join(named)}")
     options.show(answer.lines_aside(result, output), aside=True)
     options.show(answer.lines(result, output))
     return FAILED if result.failed else 0

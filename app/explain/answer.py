@@ -22,6 +22,7 @@ class Answer:
     """`objects` counts all that was read, `unused` what says nothing here, by kind.
 
     `refused` counts what would be refused beside Pods and AppWrappers. `notes` say what was not used, and why.
+    `judged` counts what controllers judge.
     """
 
     objects: int = 0
@@ -33,6 +34,7 @@ class Answer:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: int = 0
+    judged: int = 0
 
     @property
     def summary(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What there is beside Pods: `/validate` judges it, rules are compared with workloads, UVS objects are followed."""
+"""What there is beside Pods: webhook and controllers judge it, rules meet workloads, UVS objects are followed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from app.admission.review import Decision
 from app.explain.answer import Answer
-from app.explain.manifests import CHECKED, Manifests
+from app.explain.judging import readers_of
+from app.explain.manifests import REVIEWED, Manifests
 from app.explain.model import Finding, Manifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.requested import requested
@@ -33,10 +34,15 @@ async def check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer) 
     for finding in answer.findings:
         if finding.manifest is not None:
             known[finding.manifest.place].append(f"{finding.field}: ")
-    for one in (one for one in manifests.others if one.kind in CHECKED):
+    for one in manifests.others:
+        for reader in readers_of(one, rehearsal):
+            answer.judged += 1
+            answer.findings += reader.findings(one)
+        if one.kind not in REVIEWED:
+            continue
         decision, _ = await review(rehearsal.chains["validate"], one.obj, namespace=one.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += _findings(tuple(known[one.place]), one, decision)
+        answer.findings += _findings(known[one.place], one, decision)
         if one.kind in _RULES:
             made = refused or _comparison(one, placement)
             if isinstance(made, Comparison):
@@ -52,12 +58,13 @@ async def check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer) 
     await _compare(comparisons, manifests, rehearsal, answer)
 
 
-def _findings(known: tuple[str, ...], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
+def _findings(known: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
     """What the webhook says of an object, but for `known` fields, of which more has been said."""
     if not decision.allowed:
         yield Finding("error", decision.reason, f"would be refused: {decision.message}", manifest)
+    before = f"{manifest.within}." if manifest.within else ""
     for text in decision.warnings:
-        if not text.startswith(known):
+        if not f"{before}{text}".startswith(tuple(known)):
             yield Finding("warning", "Warned", text, manifest)
 
 
@@ -73,7 +80,7 @@ async def _compare(comparisons: list[Comparison], manifests: Manifests, rehearsa
     """WorkloadRules see the Pods of their own cluster, the others the Workloads of the infra cluster."""
     if not comparisons:
         return
-    for seen in given_workloads(manifests, answer.findings):
+    for seen in given_workloads(manifests):
         for one in comparisons:
             one.look_at(seen)
     if (client := rehearsal.caches.client) is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace as with_roads
+from functools import partial
 
 import jsonpatch
 from msgspec.structs import replace
@@ -15,19 +16,18 @@ from msgspec.structs import replace
 from app.admission.parts import Cached
 from app.claims.roads import Offer
 from app.claims.settings import TemplateSettings
-from app.errors import ApiError
 from app.explain import wrapped
 from app.explain.answer import Answer
 from app.explain.checking import check_all
+from app.explain.judging import configurations, service_findings
 from app.explain.keys import key_findings
 from app.explain.manifests import Manifests
 from app.explain.model import Finding, PodManifest
-from app.explain.rehearsal import Rehearsal, review
+from app.explain.rehearsal import Rehearsal, live, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
 from app.explain.spelling import field_findings
-from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS
-from app.kube.retry import get_or_none
+from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS
 from app.kube.store import Key
 from app.networks.interfaces import chosen_by
 from app.settings.source import settings_as
@@ -39,23 +39,26 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
 
     Raises Transient where a cluster is given and cannot be asked.
     """
-    caches = rehearsal.caches
+    caches, judging = rehearsal.caches, rehearsal.of_all_wings()
     unreadable: dict[str, None] = {}
-    await caches.fill(
-        lambda cached: _given(cached, manifests, rehearsal),
-        unreadable=lambda obj, _: unreadable.setdefault(_unreadable(obj)),
-    )
+    # What configures Berth in the cluster says nothing of an object that makes no Pod.
+    for filled, alone in ((caches, False), (judging.caches, True)):
+        await filled.fill(
+            partial(_given, manifests=manifests, rehearsal=rehearsal, alone=alone),
+            unreadable=lambda obj, _: unreadable.setdefault(_unreadable(obj)),
+        )
     answer = Answer(
         objects=len(manifests.given), unused=manifests.unused, findings=manifests.findings, notes=manifests.notes
     )
-    answer.notes += _left_out(manifests, caches.all)
+    answer.notes += _left_out(manifests, caches.all, rehearsal)
     answer.notes += [problem for part in rehearsal.parts for problem in part.problems()]
     answer.findings += [finding for one in manifests.given for finding in field_findings(one)]
     answer.findings += [Finding("error", "UnreadableObject", one) for one in unreadable]
     answer.findings += key_findings(manifests)
-    await check_all(manifests, rehearsal, answer)
+    await check_all(manifests, judging, answer)
     answer.wrappers = [wrapped.explained(one) for one in manifests.wrappers]
     answer.pods = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
+    answer.findings += [one async for one in service_findings(manifests, answer.pods, rehearsal)]
     offer = await offer_of(manifests, rehearsal.caches.client, answer.notes) if manifests.pods else None
     if offer is not None:
         config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
@@ -100,31 +103,26 @@ def _elsewhere(pod: JSON, rehearsal: Rehearsal) -> Iterator[str]:
             yield f"namespace {homes[0]} has an attachment of this name: write {homes[0]}/{selected.name}"
 
 
-async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> AsyncIterator[JSON]:
-    """What a cache holds: objects of the manifests; one object that these lack comes from the cluster."""
+async def _given(cached: Cached, *, manifests: Manifests, rehearsal: Rehearsal, alone: bool) -> AsyncIterator[JSON]:
+    """What a cache holds: objects of the manifests; what these lack of one comes from the cluster if not `alone`."""
     resource, only = cached.resource, cached.only
     found = False
     if resource == NAMESPACES:
         # One that is not among the manifests is known by its name alone.
-        for namespace in dict.fromkeys(pod.owner.namespace for pod in manifests.pods):
+        homes = (*(pod.owner.namespace for pod in manifests.pods), *(one.namespace for one in manifests.others))
+        for namespace in filter(None, dict.fromkeys(homes)):
             yield {"metadata": {"name": namespace}}
     for obj in manifests.of(resource.kind):
         metadata = obj["metadata"]
         home = metadata.get("namespace") or (rehearsal.namespace if resource.namespaced else "")
+        if only is not None and metadata.get("name") != only[1]:
+            continue
         found = found or (home, metadata.get("name")) == only
         yield {**obj, "metadata": {**metadata, "namespace": home}} if resource.namespaced else obj
-    if only is not None and not found and (client := rehearsal.caches.client) is not None:
-        try:
-            live = await get_or_none(client, resource, only[1], namespace=only[0])
-        except ApiError as refusal:
-            if refusal.status != 403:
-                raise
-            note = f"{resource.kind} {only[0]}/{only[1]}: you have no right to get it: taken as if it were not there"
-            if note not in manifests.notes:
-                manifests.notes.append(note)
-            return
-        if live is not None:
-            yield live
+    if only is not None and not found and not alone:
+        there = await live(rehearsal, resource, only, manifests.notes)
+        if there is not None:
+            yield there
 
 
 def _unreadable(obj: JSON) -> str:
@@ -132,11 +130,12 @@ def _unreadable(obj: JSON) -> str:
     return f"{obj.get('kind')} {namespace}/{name}: has not the form of its kind"
 
 
-def _left_out(manifests: Manifests, caches: Sequence[Cached]) -> Iterator[str]:
+def _left_out(manifests: Manifests, caches: Sequence[Cached], rehearsal: Rehearsal) -> Iterator[str]:
     """Notes on objects that the webhook would read in another namespace; those of other names are counted."""
     for kind in dict.fromkeys(one.resource.kind for one in caches):
         wanted = [one.only for one in caches if one.resource.kind == kind]
-        names = {only[1]: only[0] for only in wanted if only is not None}
+        names = dict.fromkeys(configurations(rehearsal), rehearsal.namespace) if kind == CONFIG_MAPS.kind else {}
+        names |= {only[1]: only[0] for only in wanted if only is not None}
         for obj in manifests.of(kind) if None not in wanted else ():
             name, namespace = str(obj["metadata"].get("name")), obj["metadata"].get("namespace")
             if name not in names:

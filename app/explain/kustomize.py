@@ -13,6 +13,7 @@ from contextlib import suppress
 from app.errors import UsageError
 from app.kube.documents import MOST_BYTES
 from app.text import MESSAGE, one_line, printable
+from app.yaml_documents import text_in
 
 SECONDS = 120.0
 """Kustomizations may name repositories, which are fetched first."""
@@ -40,7 +41,7 @@ def build(directory: str, *, seconds: float = SECONDS) -> str:
         said = printable(one_line(errors.decode(errors="replace"), MESSAGE)) or f"exit status {status}"
         raise UsageError(f"-k {shown}: kubectl kustomize: {said}")
     try:
-        return out.decode()
+        return text_in(out)
     except UnicodeDecodeError as error:
         raise UsageError(f"-k {shown}: kubectl kustomize writes what is not UTF-8 text") from error
 

@@ -6,25 +6,30 @@ Objects of kinds that the webhook reads, checks or explains are set aside; of ot
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
+from app.claims.services.model import ASKING, SELECTOR
 from app.explain.model import Finding, Manifest, PodManifest
+from app.explain.operators import CLUSTER_SCOPED, attachments_of, makes_attachments
 from app.explain.reading import Source
-from app.explain.templates import pod_templates
+from app.explain.templates import components_of, pod_templates
 from app.kube.resources import (
     DEVICE_CLASSES,
     NETWORK_ATTACHMENTS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    SERVICES,
     Resource,
 )
+from app.kube.versions import as_read
 from app.networks.model import RESOURCE_NAME
 from app.registry import kinds_of, reviews_of
 from app.text import closest
 from app.wire import JSON
+from app.wiring import ReviewKind
 from app.workloads import tenant_pods
 from app.workloads.model import UVS_RESOURCES, WORKLOADS
 
@@ -34,32 +39,41 @@ _DEVICES = (DEVICE_CLASSES.kind, RESOURCE_SLICES.kind)
 _CLAIMS = (RESOURCE_CLAIMS.kind, RESOURCE_CLAIM_TEMPLATES.kind)
 
 
-def _checked() -> dict[str, Resource]:
-    """The custom kinds that `/validate` judges as a whole."""
-    reviewed = {
-        (rule.group, plural)
-        for rule in reviews_of("attachments", "objects", "rmdworkloads")
-        for plural in rule.resources
-    }
-    kinds = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
+def _reviewed() -> dict[str, Resource]:
+    """The kinds that `/validate` judges as a whole, but for what makes Pods."""
+    reviewed = {(rule.group, plural) for rule in reviews_of(*_OBJECT_REVIEWS) for plural in rule.resources}
+    custom = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
+    kinds = (*custom, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
     return {one.kind: one for one in kinds if (one.group, one.plural) in reviewed}
 
 
-CHECKED = _checked()
+_OBJECT_REVIEWS: tuple[ReviewKind, ...] = ("attachments", "objects", "rmdworkloads", "device-classes", "tenants")
+REVIEWED = _reviewed()
+CHECKED = {kind: one for kind, one in REVIEWED.items() if one.group != DEVICE_CLASSES.group}
+"""The custom kinds among them."""
 _GROUPS: dict[str, tuple[str, ...]] = {
     **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
-    **dict.fromkeys(("ConfigMap", "Namespace", "Node"), ("",)),
+    **dict.fromkeys(("ConfigMap", "Namespace", "Node", SERVICES.kind), ("",)),
     **{one.kind: (one.group,) for one in (NETWORK_ATTACHMENTS, WORKLOADS, APP_WRAPPERS, *CHECKED.values())},
     **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
-_SRIOV_NETWORKS, _SRIOV_GROUP = ("SriovNetwork", "SriovIBNetwork", "OVSNetwork"), "sriovnetwork.openshift.io/"
-_SRIOV_PREFIX = "openshift.io"
-"""RESOURCE_PREFIX of sriov-network-operator, where it is not set otherwise."""
-_UNPLACED = ("Namespace", "Node", *_DEVICES, *(kind for kind, one in CHECKED.items() if not one.namespaced))
+_UNPLACED = (
+    "Namespace",
+    "Node",
+    *CLUSTER_SCOPED,
+    *_DEVICES,
+    *(kind for kind, one in CHECKED.items() if not one.namespaced),
+)
 _USED = frozenset(
-    {*(one.kind for one in kinds_of("webhook")), *CHECKED, WORKLOADS.kind, "ConfigMap", *_CLAIMS, *_UNPLACED}
+    {
+        *(one.kind for one in kinds_of("webhook")),
+        *CHECKED,
+        *(WORKLOADS.kind, "ConfigMap", "Namespace", "Node"),
+        *_CLAIMS,
+        *_DEVICES,
+    }
 )
 
 
@@ -76,22 +90,25 @@ def meant_kind(api_version: str, kind: str) -> str:
 class Manifests:
     """What a set of objects holds, in their order.
 
-    `given` are all of them, `others` those that are used and make no Pods, `unused` counts the rest by kind. The first
-    `notes` say which files were skipped.
+    `given` are all of them, `others` those that are used and make no Pods, `makers` those of which operators make
+    attachments, which are among `others`; `unused` counts the rest by kind. The first `notes` say which files were
+    skipped.
     """
 
     given: list[Manifest] = field(default_factory=list)
     pods: list[PodManifest] = field(default_factory=list)
     wrappers: list[Manifest] = field(default_factory=list)
     others: list[Manifest] = field(default_factory=list)
+    makers: list[Manifest] = field(default_factory=list)
     unused: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to explain, and nothing to check."""
-        return not (self.pods or self.wrappers or self.findings or any(one.kind in CHECKED for one in self.others))
+        """Whether there is nothing to explain, and nothing to check but for what configures Berth."""
+        checked = {*REVIEWED, SERVICES.kind, WORKLOADS.kind}
+        return not (self.pods or self.wrappers or self.findings or any(one.kind in checked for one in self.others))
 
     def of(self, kind: str) -> list[JSON]:
         """The objects of a kind that makes no Pod."""
@@ -104,6 +121,7 @@ def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
     found.findings += [Finding("error", "UnreadableFile", fault) for fault in source.faults]
     for place, obj in source.objects:
         _sort(found, place, _versioned(_present(obj)), namespace=namespace or "default")
+    _add_made(found)
     return found
 
 
@@ -111,44 +129,72 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
-    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(kind)
-    foreign = bool(groups and version and version.rpartition("/")[0] not in groups)
+    version, foreign = str(obj.get("apiVersion") or ""), is_foreign(obj)
     given = Manifest(place, kind, name, home, obj)
     found.given.append(given)
     if not foreign and kind in TEMPLATES:
         _add_owner(found, given)
-    elif not foreign and kind in _USED:
-        # A ConfigMap without a namespace is taken for one of the webhook's.
-        home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
-        metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
-        found.others.append(Manifest(place, kind, name, home, {**obj, "metadata": metadata}))
-    elif (made := _attachment_of(given)) is not None:
-        found.others.append(made)
-        resource = made.obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
-        found.notes.append(
-            f"{given.subject}: taken for {made.title} with resource {resource}, as sriov-network-operator makes it "
-            "unless its RESOURCE_PREFIX is another"
-        )
-    else:
+    elif not _set_aside(found, given, foreign=foreign):
         if kind == APP_WRAPPERS.kind and not foreign:
             found.wrappers.append(given)
+            _add_components(found, given)
         if not _add_templates(found, given) and given not in found.wrappers[-1:]:
             found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
 
 
-def _attachment_of(given: Manifest) -> Manifest | None:
-    """The attachment that sriov-network-operator makes of an object; None for one of another kind."""
-    if given.kind not in _SRIOV_NETWORKS or not str(given.obj.get("apiVersion")).startswith(_SRIOV_GROUP):
-        return None
-    spec = _mapping(given.obj.get("spec"))
-    namespace, resource = str(spec.get("networkNamespace") or given.namespace), spec.get("resourceName")
-    metadata = {
-        "name": given.name,
-        "namespace": namespace,
-        "annotations": {RESOURCE_NAME: f"{_SRIOV_PREFIX}/{resource}"} if resource else {},
+def _set_aside(found: Manifests, given: Manifest, *, foreign: bool) -> bool:
+    """Whether the object is used, and makes no Pods."""
+    kind, metadata = given.kind, _mapping(given.obj.get("metadata"))
+    if not foreign and (kind in _USED or _asks_for_network(given)):
+        # A ConfigMap without a namespace is taken for one of the webhook's.
+        home = str(metadata.get("namespace") or "") if kind == "ConfigMap" and not given.within else given.namespace
+        metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
+        found.others.append(replace(given, namespace=home, obj={**given.obj, "metadata": metadata}))
+        return True
+    if makes_attachments(given.obj):
+        found.makers.append(given)
+        return True
+    return False
+
+
+def _add_made(found: Manifests) -> None:
+    """The attachments that operators would make of the objects in their namespaces."""
+    homes: dict[str, JSON | None] = dict.fromkeys(pod.owner.namespace for pod in found.pods)
+    homes |= dict.fromkeys(one.namespace for one in found.others if one.namespace)
+    homes |= {
+        str(obj["metadata"].get("name")): _mapping(obj["metadata"].get("labels")) for obj in found.of("Namespace")
     }
-    body = NETWORK_ATTACHMENTS.body(metadata, spec={"config": '{"cniVersion": "1.0.0", "type": "sriov"}'})
-    return Manifest(given.place, NETWORK_ATTACHMENTS.kind, given.name, namespace, body)
+    for given in found.makers:
+        for obj, operator in attachments_of(given.obj, given.namespace, homes):
+            made = Manifest(given.place, obj["kind"], given.name, obj["metadata"]["namespace"], obj, given.within)
+            found.others.append(made)
+            resource = obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
+            taken = f"taken for {made.title} with resource {resource}, as {operator}"
+            found.notes.append(f"{given.subject}: {taken}")
+
+
+def _add_components(found: Manifests, wrapper: Manifest) -> None:
+    """The objects that an AppWrapper creates beside its Pods, in its namespace."""
+    for path, component in components_of(wrapper.obj):
+        template = _mapping(component.get("template"))
+        kind = template.get("kind")
+        if isinstance(kind, str) and kind not in TEMPLATES:
+            obj = as_read(_versioned(template))
+            name = str(_mapping(obj.get("metadata")).get("name") or "")
+            home = "" if kind in _UNPLACED else wrapper.namespace
+            given = Manifest(wrapper.place, kind, name, home, obj, f"{path}.template")
+            _set_aside(found, given, foreign=is_foreign(obj))
+
+
+def is_foreign(obj: JSON) -> bool:
+    """Whether the object is of another API group than the kind of its name that is meant here."""
+    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(str(obj.get("kind")))
+    return bool(groups and version and version.rpartition("/")[0] not in groups)
+
+
+def _asks_for_network(given: Manifest) -> bool:
+    annotations = _mapping(_mapping(given.obj.get("metadata")).get("annotations"))
+    return given.kind == SERVICES.kind and not {*ASKING, SELECTOR}.isdisjoint(annotations)
 
 
 def _versioned(obj: JSON) -> JSON:

@@ -14,7 +14,7 @@ Severity = Literal["error", "warning"]
 class Manifest:
     """An object as it was given; `namespace` is the one that it would be created in, "" for an object of the cluster.
 
-    `place` is file and line.
+    `place` is file and line. `within` is the path of the object in the one that stands there, "" for that one itself.
     """
 
     place: str
@@ -22,6 +22,7 @@ class Manifest:
     name: str
     namespace: str
     obj: JSON
+    within: str = ""
 
     @property
     def title(self) -> str:
@@ -30,12 +31,14 @@ class Manifest:
     @property
     def subject(self) -> str:
         """The title with the place."""
-        return f"{self.title} ({self.place})"
+        return f"{self.title} ({self.place}{' ' * bool(self.within)}{self.within})"
 
     @property
     def reference(self) -> JSON:
         """How a JSON answer names the object."""
-        return {"source": self.place, "kind": self.kind, "namespace": self.namespace, "name": self.name}
+        return {"source": self.place, "kind": self.kind, "namespace": self.namespace, "name": self.name} | (
+            {"path": self.within} if self.within else {}
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,11 @@ import msgspec
 from app.admission.chain import Chain, Reviewed
 from app.admission.parts import Caches, Context, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, WholeRequest
+from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.kube.retry import get_or_none
+from app.kube.store import Key
 from app.registry import parts_of, reviews_of
 from app.settings.source import RoleSettings
 from app.wire import JSON, encode_json
@@ -30,6 +34,27 @@ class Rehearsal:
         checked = {plural for rule in reviews_of("attachments", "objects") for plural in rule.resources}
         self.validated = [one.resource.kind for one in self.caches.all if one.resource.plural in checked]
         self.alone = {one.name: Chain(injectors=[one]) for part in self.parts for one in part.injectors}
+
+    def of_all_wings(self) -> Rehearsal:
+        """The same with the wings that are off: who writes an object for one means to use it."""
+        backend = getattr(self.settings, "rmd_backend", "")
+        changes = {"claims": True, "rmd_backend": backend if backend == "daemon" else "auto"}
+        return Rehearsal(self.settings.model_copy(update=changes), self.namespace, self.caches.client)
+
+
+async def live(rehearsal: Rehearsal, resource: Resource, key: Key, notes: list[str]) -> JSON | None:
+    """An object of the cluster, None without a cluster; of a right that its user lacks there is a note."""
+    if (client := rehearsal.caches.client) is None:
+        return None
+    try:
+        return await get_or_none(client, resource, key[1], namespace=key[0])
+    except ApiError as refusal:
+        if refusal.status != 403:
+            raise
+        note = f"{resource.kind} {key[0]}/{key[1]}: you have no right to get it: taken as if it were not there"
+        if note not in notes:
+            notes.append(note)
+        return None
 
 
 async def review(chain: Chain, obj: JSON, *, namespace: str) -> Reviewed:

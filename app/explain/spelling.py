@@ -19,6 +19,7 @@ from app.explain.model import Finding, Manifest
 from app.explain.templates import components_of, pod_templates
 from app.kinds.shapes import read_fields
 from app.kube.resources import NETWORK_ATTACHMENTS
+from app.networks.places import EITHER
 from app.text import closest, cut
 from app.wire import JSON
 from app.workloads.templates.marks import at
@@ -31,15 +32,50 @@ _VERSIONS: Mapping[str, frozenset[str]] = {
     "resource.k8s.io/v1": frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}),
 }
 """The built-in kinds whose fields are judged."""
+_SERVED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "": {"v1": ("Pod", "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "Node", "PodTemplate",
+                "ReplicationController", "Endpoints", "LimitRange", "ResourceQuota", "PersistentVolume",
+                "PersistentVolumeClaim")},
+    "apps": {"v1": ("Deployment", "DaemonSet", "ReplicaSet", "StatefulSet", "ControllerRevision")},
+    "batch": {"v1": ("Job", "CronJob")},
+    "resource.k8s.io": dict.fromkeys(("v1", "v1beta1", "v1beta2"), tuple(sorted(_VERSIONS["resource.k8s.io/v1"]))),
+    "networking.k8s.io": {"v1": ("Ingress", "IngressClass", "NetworkPolicy")},
+    "policy": {"v1": ("PodDisruptionBudget",)},
+    "autoscaling": dict.fromkeys(("v2", "v1"), ("HorizontalPodAutoscaler",)),
+    "discovery.k8s.io": {"v1": ("EndpointSlice",)},
+    "rbac.authorization.k8s.io": {"v1": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")},
+    "apiextensions.k8s.io": {"v1": ("CustomResourceDefinition",)},
+    "admissionregistration.k8s.io": {"v1": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")},
+    "certificates.k8s.io": {"v1": ("CertificateSigningRequest",)},
+    "coordination.k8s.io": {"v1": ("Lease",)},
+    "storage.k8s.io": {"v1": ("StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "CSIStorageCapacity")},
+    "scheduling.k8s.io": {"v1": ("PriorityClass",)},
+    "node.k8s.io": {"v1": ("RuntimeClass",)},
+    NETWORK_ATTACHMENTS.group: {NETWORK_ATTACHMENTS.version: (NETWORK_ATTACHMENTS.kind,)},
+}  # fmt: skip
+"""By group and version, the first to be written: kinds of which Kubernetes 1.30 to 1.37 serve no other version.
+
+Source: kubernetes.io, Deprecated API Migration Guide.
+"""
 _UNVERSIONED = frozenset[str]().union(*_VERSIONS.values())
 """Those of which an object without apiVersion is taken to be one."""
 _OWN = {(one.api_version, one.kind): one for one in ALL}
+_HOMES: dict[str, dict[str, list[str]]] = {}
+"""By kind and group: the versions that are served."""
+for _group, _versions in _SERVED.items():
+    for _version, _kinds in _versions.items():
+        for _kind in _kinds:
+            _HOMES.setdefault(_kind, {}).setdefault(_group, []).append(_version)
+for _one in ALL:
+    _HOMES.setdefault(_one.kind, {}).setdefault(_one.group, []).append(_one.version)
+_GROUPS = frozenset({"extensions", *_SERVED})
 _ATTACHMENT: JSON = {"properties": {"spec": {"properties": {"config": {}}}}}
 """The definition of NetworkAttachmentDefinitions as Multus installs it."""
 _CONFIGURATION = frozenset(
     {"config", "cniVersion", "type", "name", "plugins", "ipam", "master", "mode", "vlan", "bridge"}
 )
 """What people write into `spec`, or beside it, that belongs into the configuration of the network."""
+_NOT_SERVED = "no supported API server serves the kind in this version"
 _MOST = 20
 """Findings of one object."""
 _LONGEST = 200
@@ -69,10 +105,25 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
     elif (version, kind) == (NETWORK_ATTACHMENTS.api_version, NETWORK_ATTACHMENTS.kind):
         yield from _of_attachment(given, obj, path)
     else:
-        if meant := meant_kind(version, kind) if version else "":
+        if meant := _served(version, kind):
+            yield Finding("error", "UnknownVersion", _NOT_SERVED, given, f"{path}apiVersion", meant)
+        elif meant := meant_kind(version, kind) if version else "":
             field = f"{path}{'apiVersion' if '/' in meant else 'kind'}"
             yield Finding("error", "UnknownKind", "no API server has this kind", given, field, meant)
         yield from _of_foreign_kind(given, obj, path)
+
+
+def _served(api_version: str, kind: str) -> str:
+    """The API version to be written instead of one in which no API server has the kind; "" where one may have it."""
+    group, _, version = api_version.rpartition("/")
+    homes = _HOMES.get(kind, {})
+    if not api_version or version in homes.get(group, ()):
+        return ""
+    elsewhere = not group or (group in _GROUPS and not homes.keys().isdisjoint(_SERVED))
+    if not homes or not (group in homes or elsewhere):
+        return ""
+    home = group if group in homes else next(iter(homes))
+    return f"{home}/{homes[home][0]}".lstrip("/")
 
 
 def _of_foreign_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
@@ -148,6 +199,8 @@ def _pruned(schema: JSON, value: Any, path: str) -> Iterator[tuple[str, Collecti
 
 
 def _unknown(given: Manifest, field: str, known: Collection[str]) -> Finding:
-    meant = closest(field.rpartition(".")[2], known)
+    home, dot, name = field.rpartition(".")
+    beside = name in EITHER and "metadata" in known
+    meant = f"{home}{dot}metadata.{name}" if beside else closest(name, known)
     message = "unknown field: the API server refuses or drops it"
     return Finding("error", "UnknownField", message, given, cut(field, _LONGEST), meant)

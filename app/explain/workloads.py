@@ -6,11 +6,12 @@ What a manifest does not say of a Pod has a stand-in: a UID of zeros, and `xxxxx
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from app.errors import ApiError
 from app.explain.manifests import Manifests
-from app.explain.model import Finding, PodManifest
+from app.explain.model import PodManifest
 from app.kube.client import KubeClient
 from app.kube.conditions import is_true
 from app.kube.resources import PODS, Resource
@@ -47,18 +48,15 @@ class Seen:
         return replace(self.workload, namespace=namespace)
 
 
-def given_workloads(manifests: Manifests, findings: list[Finding]) -> Iterator[Seen]:
-    """Those of the manifests; a Workload that cannot be used is a finding."""
+def given_workloads(manifests: Manifests) -> Iterator[Seen]:
+    """Those of the manifests that can be used."""
     for one in manifests.pods:
         if (seen := _of_pod(one)) is not None:
             yield seen
     for given in manifests.others:
         if given.kind == WORKLOADS.kind:
-            try:
+            with suppress(ValueError):  # a finding says it
                 workload = project_workload(given.obj)
-            except ValueError as error:
-                findings.append(Finding("error", "InvalidWorkload", str(error), given))
-            else:
                 yield Seen(given.subject, given.reference, workload, runs=True, tenant=workload.namespace)
 
 

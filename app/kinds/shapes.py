@@ -132,12 +132,21 @@ class _Decoder:
             inner = f"{path}.{name}" if path else name
             if shape is None:
                 self.unknown[inner] = fields.keys()
+            elif item is not None and rest is None:
+                decoded[name] = self.value(item, shape, inner, holder)
             elif item is not None:
-                # An entry of a map is reported under the map, as the server does.
-                decoded[name] = self.value(item, shape, inner if rest is None else path, holder)
+                decoded[name] = self._entry(name, item, shape, path, holder)
             elif rest is not None:
                 decoded[name] = None if shape == "*" else _zero(shape)
         return decoded
+
+    def _entry(self, name: str, value: Any, shape: Shape, path: str, holder: str) -> Any:
+        """An entry of a map: the message names the map alone, as the server's does."""
+        try:
+            return self.value(value, shape, path, holder)
+        except ShapeError as error:
+            error.field = f"{path}[{name}]{error.field.removeprefix(path)}"
+            raise
 
     def _scalar(self, value: Any, shape: str, path: str, holder: str) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)

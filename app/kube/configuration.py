@@ -33,7 +33,7 @@ class Configuration(Generic[T]):
     """`current` is what `parse` reads in the one object of the `store`, and `usual` without that object.
 
     While `parse` raises ValueError, what it read before stays in force: a typing error must not change what runs.
-    `name` is that of the ConfigMap; `changed` is called after a change.
+    `name` is that of the ConfigMap; `changed` is called after a change. What is not used is logged if it `logs`.
     """
 
     def __init__(
@@ -44,7 +44,9 @@ class Configuration(Generic[T]):
         parse: Callable[[JSON], T],
         usual: T,
         changed: Callable[[], object] = lambda: None,
+        logs: bool = True,
     ) -> None:
+        self._logs = logs
         self.current = usual
         self._name, self._parse, self._usual, self._changed = name, parse, usual, changed
         self._problem = ""
@@ -62,7 +64,8 @@ class Configuration(Generic[T]):
                 fault("configuration", "configuration not read", name=self._name)
                 error = ValueError(f"it cannot be read ({type(error).__name__}); the log has it")
             self._problem = f"configmaps/{self._name}: {error}"
-            _log.warning("configuration not used", problem=self._problem)
+            if self._logs:
+                _log.warning("configuration not used", problem=self._problem)
             return
         self._problem = ""
         self._changed()

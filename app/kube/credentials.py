@@ -70,10 +70,13 @@ class VerifyingRequestor(OpenIDRequestor):
         )
 
 
+def _load(file: Any) -> Any:
+    """What an open kubeconfig says, in the encoding that its byte order mark names."""
+    return load_yaml(getattr(file, "buffer", file).read())
+
+
 # Where the official loader looks for its own.
-config.kube_config.yaml = SimpleNamespace(  # type: ignore[assignment,attr-defined]  # kubeconfigs are kubectl's YAML
-    safe_load=lambda file: load_yaml(file.read())
-)
+config.kube_config.yaml = SimpleNamespace(safe_load=_load)  # type: ignore[assignment,attr-defined]  # kubectl's YAML
 config.kube_config.OpenIDRequestor = VerifyingRequestor  # type: ignore[attr-defined]  # imported there, not exported
 
 

@@ -15,7 +15,7 @@ from app.errors import UsageError
 from app.kube.versions import as_read
 from app.text import printable
 from app.wire import JSON
-from app.yaml_documents import YamlError, documents_in
+from app.yaml_documents import YamlError, documents_in, text_in
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_BYTES = 128 * 1024 * 1024
@@ -64,9 +64,10 @@ def read_stream(stream: BinaryIO, name: str) -> str:
     if len(content) > MOST_BYTES:
         raise DocumentError(f"cannot read {name}: it has more than {MOST_BYTES >> 20} MiB")
     try:
-        return content.decode()
+        return text_in(content)
     except UnicodeDecodeError as error:
-        raise DocumentError(f"cannot read {name}: it is not UTF-8 text (byte {error.start})") from error
+        called = error.encoding.upper().removesuffix("-LE").removesuffix("-BE")
+        raise DocumentError(f"cannot read {name}: it is not {called} text (byte {error.start})") from error
 
 
 def entries_below(

@@ -38,7 +38,7 @@ class Lookup(Generic[T]):
         field: str = "spec",
         timeout: float = GET_TIMEOUT,
     ) -> None:
-        self.cached = cache.get
+        self.cached, self.keys = cache.get, cache.keys
         self._resource, self._project, self._called, self._field = resource, project, called, field
         self._client, self._timeout = client, timeout
         self._requests: dict[tuple[str, str], asyncio.Task[T | Transient | None]] = {}

@@ -5,7 +5,7 @@ Names are checked by the parser before an attachment is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TypeVar
 
 from app.admission.chain import Plan
@@ -19,10 +19,18 @@ Search = Generator[tuple[str, str], Attachment | None, Networks | None]
 L = TypeVar("L")
 
 
-def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, plan: Plan) -> Search:
+def networks_of(
+    annotations: Mapping[str, str],
+    namespace: str,
+    *,
+    home: str,
+    plan: Plan,
+    elsewhere: Callable[[str], bool] = lambda _: False,
+) -> Search:
     """The networks of a Pod in `namespace`, the default one first; `home` is where Multus looks for that.
 
-    Warnings go into the `plan`.
+    Warnings go into the `plan`. `elsewhere` says whether some namespace has an attachment of a name: which one is not
+    for everybody's eyes.
 
     Returns None where an element needs the Pod's namespace and it is "". Raises Denied for what does not exist.
     """
@@ -31,13 +39,13 @@ def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, pl
     if ignored:
         plan.warnings += ignored
     if default is not None:
-        networks.append((DEFAULT_NETWORK, (yield from _default_network(default, namespace, home, plan))))
+        networks.append((DEFAULT_NETWORK, (yield from _default_network(default, namespace, home, plan, elsewhere))))
     for selected in selections:
         if not selected.namespace:
             return None
         attachment = yield selected.namespace, selected.name
         if attachment is None:
-            raise _not_found(selected.namespace, selected.name, NETWORKS)
+            raise _not_found(selected.namespace, selected.name, NETWORKS, elsewhere)
         networks.append((NETWORKS, attachment))
     return tuple(networks)
 
@@ -54,7 +62,7 @@ def looked_up(search: Search, lookup: L) -> Generator[tuple[L, str, str], Attach
 
 
 def _default_network(
-    selected: Selection, namespace: str, home: str, plan: Plan
+    selected: Selection, namespace: str, home: str, plan: Plan, elsewhere: Callable[[str], bool]
 ) -> Generator[tuple[str, str], Attachment | None, Attachment]:
     """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
     home = selected.namespace or home
@@ -67,14 +75,15 @@ def _default_network(
                 f"it; the one in {namespace} is used: write {namespace}/{selected.name}"
             )
     if attachment is None:
-        raise _not_found(home, selected.name, DEFAULT_NETWORK)
+        raise _not_found(home, selected.name, DEFAULT_NETWORK, elsewhere)
     return attachment
 
 
-def _not_found(namespace: str, name: str, annotation: str) -> Denied:
+def _not_found(namespace: str, name: str, annotation: str, elsewhere: Callable[[str], bool]) -> Denied:
     key = f"{namespace}/{name}"
+    hint = f"; another namespace has an attachment of this name: write NAMESPACE/{name}" if elsewhere(name) else ""
     return Denied(
         f"could not find network attachment definition '{key}': could not get Network Attachment Definition {key}: "
-        f"the server could not find the requested resource (selected by annotation {annotation})",
+        f"the server could not find the requested resource (selected by annotation {annotation}){hint}",
         reason="AttachmentNotFound",
     )

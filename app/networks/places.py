@@ -13,6 +13,8 @@ from app.text import cut
 
 ANNOTATIONS = ("annotations",)
 EITHER = ("annotations", "labels")
+BARE = ""
+"""In place of one of these: what stands in the metadata itself."""
 
 INJECT_TEMPLATE = "berth.dev/inject-template"
 """Label or annotation on a Job or an AppWrapper, by its author: "true" has its Pod templates injected into when it is
@@ -48,17 +50,26 @@ class Misplaced(NamedTuple):
 
 
 def misplaced(
-    metadata: Any, path: str, kind: str, *, templates: tuple[str, ...] = (), places: Mapping[str, Place] = PLACES
+    metadata: Any,
+    path: str,
+    kind: str,
+    *,
+    templates: tuple[str, ...] = (),
+    places: Mapping[str, Place] = PLACES,
+    parts: tuple[str, ...] = EITHER,
 ) -> Iterator[Misplaced]:
     """The keys of `metadata`, which stands at `path` in an object of this kind, that are not read there.
 
-    `templates` are the paths of the Pod templates of the object, into which a key for Pods belongs.
+    `kind` is "" for what is the metadata of nothing, and has its group behind a dot where it only has the name of a
+    kind. `templates` are the paths of the Pod templates of the object, into which a key for Pods belongs; that of a Pod
+    is "".
     """
-    for part in EITHER:
-        for key in mapping(mapping(metadata).get(part)):
+    for part in parts:
+        for key in mapping(mapping(metadata).get(part) if part else metadata):
             place = places.get(key)
             if place is not None and (kind not in place.kinds or part not in place.parts):
-                yield Misplaced(f"{path}.{part}[{cut(key)}]", key, _fault(place, part, path, kind, templates))
+                field = f"{path}.{part}".strip(".")
+                yield Misplaced(f"{field}[{cut(key)}]", key, _fault(place, part, path, kind, templates))
 
 
 def _fault(place: Place, part: str, path: str, kind: str, templates: tuple[str, ...]) -> str:
@@ -66,7 +77,9 @@ def _fault(place: Place, part: str, path: str, kind: str, templates: tuple[str, 
         return f"read among annotations alone: put it into {path}.annotations"
     words = " and ".join(f"{one}{'es' if one.endswith('s') else 's'}" for one in place.kinds)
     into = part if part in place.parts else place.parts[0]
-    homes = " or ".join(f"{template}.metadata.{into}" for template in templates[:2])
+    homes = " or ".join(f"{template}.metadata.{into}".lstrip(".") for template in templates[:2])
     more = " and the other templates" if len(templates) > 2 else ""
     put = f": put it into {homes}{more}" if homes and PODS.kind in place.kinds else ""
-    return f"read on {words} alone{put}"
+    name, _, group = kind.partition(".")
+    other = f", and not on those of {group}" if group and name in place.kinds else ""
+    return f"read on {words} alone{other}{put}"

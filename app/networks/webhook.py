@@ -6,6 +6,7 @@ Only Pod CREATE is looked at. The namespace of the Pod is the request's, which t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from app.networks.options import NetworksOptions
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
 from app.networks.switches import Switches
 
+_MOST_COMPARED = 10_000
 _MOST_KNOWN = 512
 _KNOWN_LENGTH = 1024
 """Characters of annotations whose networks are kept; with the number this bounds the memory."""
@@ -157,7 +159,12 @@ class NetworksInjector:
 
     def _networks(self, inputs: Inputs, namespace: str, plan: Plan) -> Search:
         home = self._options.default_network_namespace
-        return networks_of(inputs.annotations.annotations, namespace, home=home, plan=plan)
+        annotations = inputs.annotations.annotations
+        return networks_of(annotations, namespace, home=home, plan=plan, elsewhere=self._is_anywhere)
+
+    def _is_anywhere(self, name: str) -> bool:
+        """Whether one of the first attachments has this name."""
+        return any(known == name for _, known in islice(self._lookup.keys(), _MOST_COMPARED))
 
     async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: Plan) -> None:
         """The search from where the cache does not know."""

@@ -31,6 +31,8 @@ _POOLED = (
 _NOT_GUARANTEED = (
     "spec: without the quality of service Guaranteed there are no exclusive cores: want requests as limits"
 )
+_NAMED = 3
+"""Containers that a message names."""
 _UNEQUAL = "want requests of cpu and memory as limits: in a Pod with resources of its own, else no core is exclusive"
 INFIX = "-rmd-workload-"
 
@@ -64,7 +66,7 @@ def read_pod(pod: JSON) -> PodAsks:
     """Containers in the order of the Pod, init containers first."""
     spec: JSON = pod.get("spec") or {}
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
-    whole, problem = pod_level(spec), "" if quality_of_service(spec) == "Guaranteed" else _NOT_GUARANTEED
+    whole, problem = pod_level(spec), "" if quality_of_service(spec) == "Guaranteed" else _not_guaranteed(spec)
     found: list[Asked] = []
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind) or ()):
@@ -79,6 +81,21 @@ def read_pod(pod: JSON) -> PodAsks:
     if found and whole:
         warnings.append(_POOLED)
     return PodAsks(tuple(found), tuple(warnings))
+
+
+def _not_guaranteed(spec: JSON) -> str:
+    """Names the first containers that lack it, where these decide."""
+    lacking = [
+        f"{container['name']} (spec.{kind}[{index}])"
+        for kind in ("initContainers", "containers")
+        for index, container in enumerate(spec.get(kind) or ())
+        if container_quality(container) != "Guaranteed"
+    ]
+    if not lacking:
+        return _NOT_GUARANTEED
+    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    named = ", ".join(lacking[:_NAMED]) + more
+    return f"{_NOT_GUARANTEED} of cpu and memory in each container, which these have not: {named}"
 
 
 def workload_name(pod: str, container: str) -> str:

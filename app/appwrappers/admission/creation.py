@@ -118,9 +118,15 @@ def _group(template: JSON) -> str:
     return str(template["apiVersion"]).rpartition("/")[0]
 
 
+def _quoted(value: Any) -> str:
+    return quoted(value if isinstance(value, str) else shown(value))
+
+
 def _metadata_problems(group: str, kind: str, metadata: JSON, path: str) -> Iterator[str]:
     try:
-        decoded, _ = decode_metadata(kind, "v1", _named(metadata))
+        # Of the version all is said.
+        named = _named({field: value for field, value in metadata.items() if field != "resourceVersion"})
+        decoded, _ = decode_metadata(kind, "v1", named)
     except ShapeError as error:
         field = error.field.removeprefix("metadata").removeprefix(".")
         yield f"{path}.metadata{'.' if field else ''}{field}: {error.fault}"

@@ -21,7 +21,7 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     """What mutates and what validates; both follow the ConfigMap."""
     caches, name, strict = context.caches, settings.appwrapper_config, settings.appwrapper_strict
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
-    configuration = Configuration(config_maps, name=name, parse=parse_config, usual=OperatorConfig())
+    configuration = Configuration(config_maps, name=name, parse=parse_config, usual=OperatorConfig(), logs=context.logs)
     definitions = caches.cache(CUSTOM_RESOURCE_DEFINITIONS, most_pod_sets, only=("", WORKLOADS))
     access = Access(lambda: caches.client)
     entitlement = Entitlement(access, strict=strict, controller=settings.appwrapper_controller)

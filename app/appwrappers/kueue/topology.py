@@ -103,5 +103,6 @@ def _layer(said: Any) -> JSON:
     layer = {field.lower(): value for field, value in said.items()} if isinstance(said, dict) else {}
     topology, size = layer.get("topology"), layer.get("size")
     if not (isinstance(topology, str) and topology and isinstance(size, int) and (_count(size) or 0) > 0):
-        raise ValueError(f"metadata.annotations[{_LAYERS}]: want layers such as {_LAYER}, got {quoted(shown(said))}")
+        got = quoted(said if isinstance(said, str) else shown(said))
+        raise ValueError(f"metadata.annotations[{_LAYERS}]: want layers such as {_LAYER}, got {got}")
     return {"topology": topology, "size": size}

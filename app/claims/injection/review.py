@@ -35,7 +35,7 @@ def injection(context: Context, settings: AdmissionSettings) -> Parts:
         DEVICE_CLASSES, classes, stored_class, client=lambda: caches.client, called="device class", field=_CLAIMS
     )
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
-    known = KnownDefinitions(config_maps, classes, name=name)
+    known = KnownDefinitions(config_maps, classes, name=name, logs=context.logs)
     sources = Sources(
         known,
         caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template", field=_CLAIMS),

@@ -134,6 +134,32 @@ def read_wish(namespace: str, annotations: JSON, spec: JSON) -> Wish | Problem:
         return _unreadable(SELECTOR, "BadSelector", str(error))
 
 
+def not_found(network: str) -> Problem:
+    """Of a Service whose attachment does not exist."""
+    text = f"there is no NetworkAttachmentDefinition {network}; want [namespace/]name of one"
+    return Problem("AttachmentNotFound", f"metadata.annotations[{NETWORK}]: {text}", refused=False)
+
+
+def subnets_unknown(network: str, pods: str = "") -> Problem:
+    """Of one whose attachment does not say which addresses it gives; `pods` names the first Pods concerned."""
+    text = f"no subnets are known of network {network}, so no address of Pods is published{': ' * bool(pods)}{pods}"
+    fix = "give the attachment an IPAM of host-local, whereabouts or static with subnets"
+    option = "or an administrator names it in --unconfined-networks of the controller"
+    return Problem("SubnetsUnknown", f"{text}; {fix}, {option} (claims.unconfinedNetworks of the chart)", refused=False)
+
+
+def not_attached(wish: Wish, pods: str) -> Problem:
+    """Of one that selects Pods without an interface there."""
+    if wish.device is not None:
+        text = f"no device of Pods that the Service selects is {wish.device}: {pods}"
+        text += "; want the interfaceName or the request of a device in the status of their ResourceClaims"
+    else:
+        text = f"Pods that the Service selects are not on network {wish.network}: {pods}"
+        text += f"; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
+        text += f", or name the device that a driver has moved into them by {INTERFACE} or {REQUEST}"
+    return Problem("PodsNotAttached", text, refused=False)
+
+
 def _place(namespace: str, annotations: JSON) -> tuple[str, NamedDevice | None] | Problem:
     """The attachment, or the device in its place."""
     if NETWORK not in annotations:

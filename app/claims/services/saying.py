@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from app.claims.services.addresses import Reason
-from app.claims.services.model import INTERFACE, NETWORK, REQUEST, Problem, Service, Wish
+from app.claims.services.model import (
+    NETWORK,
+    Problem,
+    Service,
+    Wish,
+    not_attached,
+    not_found,
+    subnets_unknown,
+)
 from app.claims.services.planning import Plan
 from app.kube.events import EventRecorder, Regarding
 from app.kube.resources import SERVICES
@@ -31,22 +39,18 @@ class Saying:
         slice of the plan.
         """
         found = {"EndpointSliceRefused": refused} if refused else {}
-        if not there:
-            wrong = f"there is no NetworkAttachmentDefinition {wish.network}"
-            found["AttachmentNotFound"] = f"metadata.annotations[{NETWORK}]: {wrong}; want [namespace/]name of one"
+        problems = [] if there else [not_found(wish.network)]
         if named := _named(plan, "NotAttached"):
-            found["PodsNotAttached"] = _not_attached(wish, named)
+            problems.append(not_attached(wish, named))
+        if there and (named := _named(plan, "NoSubnets")):
+            problems.append(subnets_unknown(wish.network, named))
+        found |= {problem.reason: problem.message for problem in problems}
         if named := _named(plan, "NotOfDriver"):
             text = f"the network data of {wish.device} is a copy of the network status of Pods: {named}"
             fix = f"name the attachment by annotation {NETWORK}, which says which addresses are of the network"
             found["NetworkDataNotOfDriver"] = f"{text}; {fix}"
         if named := _named(plan, "OutsideNetwork"):
             found["AddressesOutsideNetwork"] = _outside(wish, named)
-        if there and (named := _named(plan, "NoSubnets")):
-            text = f"no subnets are known of network {wish.network}, so no address of Pods is published: {named}"
-            fix = "give the attachment an IPAM of host-local, whereabouts or static with subnets"
-            option = "or an administrator names it in --unconfined-networks of the controller"
-            found["SubnetsUnknown"] = f"{text}; {fix}, {option} (claims.unconfinedNetworks of the chart)"
         self._say(service, found)
         return list(found)
 
@@ -64,15 +68,6 @@ class Saying:
             self._said[service.key] = now
         else:
             self.forget(service.key)
-
-
-def _not_attached(wish: Wish, named: str) -> str:
-    if wish.device is not None:
-        text = f"no device of Pods that the Service selects is {wish.device}: {named}"
-        return f"{text}; want the interfaceName or the request of a device in the status of their ResourceClaims"
-    text = f"Pods that the Service selects are not on network {wish.network}: {named}"
-    text += f"; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
-    return f"{text}, or name the device that a driver has moved into them by {INTERFACE} or {REQUEST}"
 
 
 def _outside(wish: Wish, named: str) -> str:

@@ -43,5 +43,6 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     if backend == "daemon":
         return Parts(checks=checks)
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, settings.rmd_classes))
-    configuration = Configuration(config_maps, name=settings.rmd_classes, parse=parse_classes, usual=Classes())
+    name = settings.rmd_classes
+    configuration = Configuration(config_maps, name=name, parse=parse_classes, usual=Classes(), logs=context.logs)
     return Parts((RdtClassInjector(configuration, runtime=runtime),), checks, configuration.problems)

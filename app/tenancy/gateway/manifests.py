@@ -17,6 +17,7 @@ from app.tenancy.gateway.settings import Limits
 from app.tenancy.gateway.storable import PATH
 from app.tenancy.messages import canonical, public_marks
 from app.wire import JSON, decode_json
+from app.yaml_documents import text_in
 
 _DEPTH = 60
 """Levels that a manifest may have; a DaemonSet's deepest field lies about 15 down."""
@@ -49,7 +50,7 @@ def _read_yaml(text: bytes, limits: Limits) -> Any:
     if len(text) > limits.yaml_bytes:
         raise invalid([f"{PATH}: {len(text)} bytes: in YAML at most {limits.yaml_bytes}; use JSON"])
     try:
-        found = parse_documents(text.decode("utf-8"), source=PATH)
+        found = parse_documents(text_in(text), source=PATH)
     except UnicodeDecodeError as error:
         raise invalid([f"{PATH}: not UTF-8 text"]) from error
     except DocumentError as error:

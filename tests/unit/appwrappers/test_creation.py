@@ -58,6 +58,8 @@ def job_set(**spec: Any) -> JSON:
     ("template", "problem"),
     [
         (pod("p", resourceVersion="5"), f"{AT}.metadata.resourceVersion: an API server refuses it"),
+        (pod("p", resourceVersion=5), f"{AT}.metadata.resourceVersion: an API server refuses it"),
+        (service("s") | {"metadata": {"name": "s", "resourceVersion": True}}, f"{AT}.metadata.resourceVersion: an API"),
         (pod("Bad_Name"), f"{AT}.metadata.name: Invalid value: "),
         (pod(generateName="Bad_"), f"{AT}.metadata.generateName: Invalid value: "),
         (pod("x" * 254), f"{AT}.metadata.name: Invalid value: "),
@@ -82,6 +84,10 @@ def job_set(**spec: Any) -> JSON:
         ),
         (
             job("j", template={"spec": PODS["spec"]}),
+            f'{AT}.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+        ),
+        (
+            job("j", template={"spec": {**PODS["spec"], "restartPolicy": "Always"}}),
             f'{AT}.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
         ),
         (

@@ -253,3 +253,26 @@ def test_rdt_classes_come_from_the_files(manifests, capsys) -> None:
     assert explain("-f", "asks.yaml", "--rmd-backend", "daemon") == 1
     assert "would be denied: spec: without the quality of service Guaranteed" in capsys.readouterr().out
     assert explain("-f", "asks.yaml", "--rmd-backend", "daemon", "--rmd-unreserved", "warn") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("{kind: Service, metadata: {name: s, annotations: {berth.dev/network: n}}, spec: {selector: {a: b}}}", 1),
+        ("{kind: Service, metadata: {name: s, annotations: {berth.dev/interface: eth1, berth.dev/selector: a=b}}}", 0),
+        ("{kind: Service, metadata: {name: s}, spec: {selecter: {}}}", 1),
+        ("{kind: Service, metadata: {name: s}}", 2),
+        ("{kind: ConfigMap, metadata: {name: nri-control-switches}}", 0),
+        ("{kind: ConfigMap, metadata: {name: s}}", 2),
+    ],
+)
+def test_a_file_of_such_objects_alone_has_something_to_check(manifests, text, status) -> None:
+    Path("s.yaml").write_text(text)
+    assert explain("-f", "s.yaml") == status
+
+
+def test_a_configuration_that_is_not_used_leaves_the_json_readable(manifests, capsys) -> None:
+    """What the webhook would log is a finding here."""
+    Path("maps.yaml").write_text("kind: ConfigMap\nmetadata: {name: berth-claim-templates}\ndata: {vf: '['}\n")
+    assert explain("-f", "maps.yaml", "--claims", "-o", "json") == 1
+    assert [one["reason"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["InvalidClaimDefinition"]

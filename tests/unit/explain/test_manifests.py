@@ -190,6 +190,54 @@ async def test_an_object_of_the_sriov_operator_makes_an_attachment(kind: str) ->
     assert pod.denied
 
 
+def network(kind: str, group: str = "mellanox.com/v1alpha1", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "fast"}, "spec": spec}
+
+
+OVN = "k8s.ovn.org/v1"
+
+
+@pytest.mark.parametrize(
+    ("maker", "selected", "resource"),
+    [
+        (network("HostDeviceNetwork", networkNamespace="team", resourceName="pool"), "team/fast", "nvidia.com/pool"),
+        (network("HostDeviceNetwork", resourceName="nvidia.com/pool"), "default/fast", "nvidia.com/pool"),
+        (network("HostDeviceNetwork", networkNamespace="team"), "team/fast", ""),
+        (network("MacvlanNetwork", networkNamespace="team", resourceName="unread"), "team/fast", ""),
+        (network("MacvlanNetwork", master="eth1"), "default/fast", ""),
+        (network("IPoIBNetwork", networkNamespace="team", ipam="{"), "team/fast", ""),
+        (network("IPoIBNetwork"), "default/fast", ""),
+        (network("UserDefinedNetwork", OVN, topology="Layer2"), "apps/fast", ""),
+        (network("ClusterUserDefinedNetwork", OVN, namespaceSelector={}), "fast", ""),
+        (network("ClusterUserDefinedNetwork", OVN, namespaceSelector={"matchLabels": {"a": "b"}}), "fast", ""),
+        (network("MacvlanNetwork", "example.com/v1"), "default/fast", None),
+        (network("UserDefinedNetwork", OVN), "other/fast", None),
+        (network("MacvlanNetwork", networkNamespace="team"), "default/fast", None),
+        (network("ClusterUserDefinedNetwork", OVN, namespaceSelector={"matchLabels": {"a": "c"}}), "fast", None),
+        (network("ClusterUserDefinedNetwork", OVN, namespaceSelector={"matchLabels": 3}), "fast", None),
+    ],
+)
+async def test_an_object_of_an_operator_makes_the_attachment_of_its_source(maker, selected, resource) -> None:
+    """Each as `app.explain.operators` names the source; None where there is no such attachment."""
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "apps", "labels": {"a": "b"}}}
+    answer = await explained(maker, home, pod_with(selected), namespace="apps")
+    (pod,) = answer.pods
+    assert pod.denied == (resource is None)
+    if resource is not None:
+        limits = pod.pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
+        assert limits == ({resource: "1"} if resource else {})
+        assert f"{maker['kind']} {'apps/' * (maker['kind'] == 'UserDefinedNetwork')}fast" in answer.notes[0]
+    assert answer.findings == []
+
+
+async def test_a_namespace_that_the_manifests_lack_has_the_labels_that_are_wanted() -> None:
+    by_name = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a"]}]}
+    for selector, denied in (({"matchLabels": {"x": "y"}}, False), (by_name, True)):
+        maker = network("ClusterUserDefinedNetwork", OVN, namespaceSelector=selector)
+        (pod,) = (await explained(maker, pod_with("fast"), namespace="apps")).pods
+        assert pod.denied == denied
+
+
 @pytest.mark.parametrize(
     ("version", "kind", "holder"),
     [

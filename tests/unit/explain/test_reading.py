@@ -123,3 +123,10 @@ def test_aliases_of_aliases_end_in_an_error(tmp_path: Path) -> None:
         UsageError, match=r"bomb\.yaml:6:15: not valid YAML: aliases make the document many times larger"
     ):
         read_all([str(tmp_path / "bomb.yaml")])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_files_with_a_byte_order_mark_are_read_wherever_they_stand(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.yaml").write_text("kind: A\n---\nkind: B\n", encoding=encoding)
+    for path in (tmp_path, tmp_path / "a.yaml"):
+        assert kinds(read_all([str(path)])) == ["A", "B"]

@@ -122,11 +122,12 @@ def test_fields_of_templates_and_of_berths_own_kinds(obj: dict[str, Any], field:
 
 
 def test_kinds_of_others_and_other_versions_are_not_judged() -> None:
+    """But for the version itself."""
     assert said(
         {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"tmplate": 1}},
         {"apiVersion": "extensions/v1beta1", "kind": "Deployment", "spec": {"rollbackTo": {}, "template": {"spec": {}}}},
         {"apiVersion": "example.com/v1", "kind": "Thing", "metadta": {}},
-    ) == []  # fmt: skip
+    ) == [("UnknownVersion", "apiVersion", "apps/v1")]  # fmt: skip
 
 
 def test_one_object_has_a_bounded_number_of_findings() -> None:
@@ -263,6 +264,98 @@ def test_a_known_key_in_another_place(obj: dict[str, Any], field: str, message: 
     assert one.message.startswith(message)
 
 
+INTO_RAY = f"{ON_PODS}: put it into spec.headGroupSpec.template.metadata.annotations"
+INTO_JOB = f"{ON_PODS}: put it into spec.replicatedJobs[0].template.spec.template.metadata.annotations"
+ARGO = {"templates": [{"name": "x", "metadata": ON, "container": {"image": "i"}}], "podMetadata": ON}
+
+
+def replicated(**metadata: Any) -> dict[str, Any]:
+    job = {"metadata": metadata, "spec": {"template": template()}}
+    return kind("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [{"name": "w", "template": job}]})
+
+
+def of_ray(**group: Any) -> dict[str, Any]:
+    return kind("ray.io/v1", "RayCluster", {"headGroupSpec": {"rayStartParams": {}, "template": template(), **group}})
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "message"),
+    [
+        (replicated(**ON), f"spec.replicatedJobs[0].template.metadata.{HOME}", INTO_JOB),
+        (replicated(labels={NETWORKS: "a"}), f"spec.replicatedJobs[0].template.metadata.labels[{NETWORKS}]", INTO_JOB),
+        (replicated(**{NETWORKS: "a"}), f"spec.replicatedJobs[0].template.metadata[{NETWORKS}]", INTO_JOB),
+        *(
+            (kind("kubeflow.org/v1", name, {specs: {"Worker": {"metadata": ON, "template": template()}}}),
+             f"spec.{specs}.Worker.metadata.{HOME}",
+             f"{ON_PODS}: put it into spec.{specs}.Worker.template.metadata.annotations")
+            for name, specs in (("PyTorchJob", "pytorchReplicaSpecs"), ("TFJob", "tfReplicaSpecs"),
+                                ("MPIJob", "mpiReplicaSpecs"), ("XGBoostJob", "xgbReplicaSpecs"))
+        ),
+        (of_ray(**ON), f"spec.headGroupSpec.{HOME}", INTO_RAY),
+        (of_ray(metadata=ON), f"spec.headGroupSpec.metadata.{HOME}", INTO_RAY),
+        (kind("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": template()}, "workerGroupSpecs": [
+            {"groupName": "w", "metadata": ON, "template": template()}]}), f"spec.workerGroupSpecs[0].metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.workerGroupSpecs[0].template.metadata.annotations"),
+        (kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"leaderWorkerTemplate": {
+            "metadata": ON, "workerTemplate": template()}}), f"spec.leaderWorkerTemplate.metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"),
+        (kind("argoproj.io/v1alpha1", "Rollout", {"template": {**template(), **ON}}), f"spec.template.{HOME}",
+         f"{ON_PODS}: put it into spec.template.metadata.annotations"),
+        (kind("argoproj.io/v1alpha1", "Workflow", ARGO, **ON), f"metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.templates[0].metadata.annotations"),
+        (kind("argoproj.io/v1alpha1", "CronWorkflow", {"workflowSpec": ARGO}, **ON), f"metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.workflowSpec.templates[0].metadata.annotations"),
+        (kind("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"metadata": ON, "template": template()}]}),
+         f"spec.podSets[0].metadata.{HOME}", f"{ON_PODS}: put it into spec.podSets[0].template.metadata.annotations"),
+        ({**kind("apps/v1", "Deployment", {"template": template()}), **ON}, HOME, TO_TEMPLATE),
+        ({**kind("v1", "Pod", POD_SPEC), **ON}, HOME, f"{ON_PODS}: put it into metadata.annotations"),
+        (kind("v1", "Pod", POD_SPEC, **{NETWORKS: "a"}), f"metadata[{NETWORKS}]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (kind("v1", "Pod", POD_SPEC, **{"berth.dev/inject": "false"}), "metadata[berth.dev/inject]",
+         "read among annotations alone"),
+        ({**kind("v1", "Pod", POD_SPEC), NETWORKS: "a"}, f"[{NETWORKS}]", f"{ON_PODS}: put it into metadata.annotations"),
+        (kind("apps/v1", "Deployment", {"template": template(**{NETWORKS: "a"})}), f"spec.template.metadata[{NETWORKS}]",
+         "read among annotations alone: put it into spec.template.metadata.annotations"),
+        (kind("apps/v1", "Deployment", {"template": template(), NETWORKS: "a"}), f"spec[{NETWORKS}]", TO_TEMPLATE),
+        (kind("v1", "Service", {}, **{"berth.dev/network": "a"}), "metadata[berth.dev/network]",
+         "read among annotations alone: put it into metadata.annotations"),
+        (kind("serving.knative.dev/v1", "Service", {"template": template()}, annotations={"berth.dev/network": "a"}),
+         "metadata.annotations[berth.dev/network]", "read on Services alone, and not on those of serving.knative.dev"),
+        (wrapper(replicated(**ON)), f"spec.components[0].template.spec.replicatedJobs[0].template.metadata.{HOME}",
+         f"{ON_PODS}: put it into spec.components[0].template.spec.replicatedJobs[0].template.spec.template.metadata"),
+        (wrapper({**kind("v1", "Pod", POD_SPEC), **ON}), f"spec.components[0].template.{HOME}",
+         f"{ON_PODS}: put it into spec.components[0].template.metadata.annotations"),
+    ],
+)  # fmt: skip
+def test_a_known_key_on_what_stands_around_a_template(obj: dict[str, Any], field: str, message: str) -> None:
+    test_a_known_key_in_another_place(obj, field, message)
+    (one,) = [each for each in found(obj) if each.reason == "MisplacedKey"]
+    assert one.meant == ""
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "meant"),
+    [
+        ({**kind("v1", "Pod", POD_SPEC), "labels": {}}, "labels", "metadata.labels"),
+        ({**kind("v1", "Service", {}), "annotations": {}}, "annotations", "metadata.annotations"),
+        ({**kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}), "annotations": {}}, "annotations",
+         "metadata.annotations"),
+        (kind("apps/v1", "Deployment", {"template": {**template(), "labels": {}}}), "spec.template.labels",
+         "spec.template.metadata.labels"),
+    ],
+)  # fmt: skip
+def test_what_stands_beside_metadata_is_pointed_into_it(obj: dict[str, Any], field: str, meant: str) -> None:
+    assert said(obj) == [("UnknownField", field, meant)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [({"labels": {"app": 5}}, "metadata.labels[app]"), ({"annotations": {"a/b": True}}, "metadata.annotations[a/b]")],
+)
+def test_a_label_that_is_no_text_is_named(metadata: dict[str, Any], field: str) -> None:
+    assert [(reason, at) for reason, at, _ in said(kind("v1", "Pod", POD_SPEC, **metadata))] == [("WrongType", field)]
+
+
 def test_a_service_is_pointed_to_its_own_annotation() -> None:
     """Also from that of multus-service."""
     old = kind("v1", "Service", {}, annotations={"k8s.v1.cni.cncf.io/service-network": "a"})
@@ -279,6 +372,10 @@ def test_a_service_is_pointed_to_its_own_annotation() -> None:
         kind("apps/v1", "Deployment", {"template": template(**ON), "selector": {"matchLabels": {"berth.dev/inject": "x"}}}),
         kind("monitoring.coreos.com/v1", "Prometheus", {"podMetadata": ON}),
         kind("serving.knative.dev/v1", "Service", {"template": template(**ON)}),
+        kind("argoproj.io/v1alpha1", "Workflow", ARGO),
+        replicated(annotations={"berth.dev/inject-template": "true"}),
+        kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"driver": {**ON, "template": template()}}),
+        kind("v1", "Pod", {**POD_SPEC, "nodeSelector": {"berth.dev/dpu-of-host": "h"}}),
         kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", {}, annotations={"berth.dev/inject": "false"}),
         kind("v1", "Service", {}, annotations={"berth.dev/network": "a", "berth.dev/selector": "a=b"}),
         wrapper(job_of("Job"), labels={"berth.dev/inject-template": "true"}),
@@ -340,3 +437,88 @@ def test_a_misspelt_kind(api_version: str, name: str, field: str, meant: str) ->
 )  # fmt: skip
 def test_kinds_of_others_are_not_misspelt(api_version: str, name: str) -> None:
     assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownKind"] == []
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name", "meant"),
+    [
+        ("apps/v1beta1", "Deployment", "apps/v1"), ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("extensions/v1beta1", "Deployment", "apps/v1"), ("extensions/v1beta1", "DaemonSet", "apps/v1"),
+        ("extensions/v1beta1", "Ingress", "networking.k8s.io/v1"), ("apps/v2", "ReplicaSet", "apps/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"), ("batch/v2alpha1", "CronJob", "batch/v1"),
+        ("v1", "Deployment", "apps/v1"), ("v1", "Job", "batch/v1"), ("apps/v1", "CronJob", "batch/v1"),
+        ("batch/v1", "Pod", "v1"), ("v1beta3", "Pod", "v1"), ("v2", "Service", "v1"), ("V1", "ConfigMap", "v1"),
+        ("k8s.cni.cncf.io/v1beta1", "NetworkAttachmentDefinition", "k8s.cni.cncf.io/v1"),
+        ("v1", "NetworkAttachmentDefinition", "k8s.cni.cncf.io/v1"),
+        ("resource.k8s.io/v1alpha3", "ResourceClaimTemplate", "resource.k8s.io/v1"),
+        ("resource.k8s.io/v1alpha2", "ResourceClaim", "resource.k8s.io/v1"),
+        ("resource.k8s.io/v2", "DeviceClass", "resource.k8s.io/v1"), ("v1", "ResourceClaim", "resource.k8s.io/v1"),
+        ("workload.codeflare.dev/v1beta1", "AppWrapper", "workload.codeflare.dev/v1beta2"),
+        ("intel.com/v1", "RmdWorkload", "intel.com/v1alpha1"),
+        ("workload.universe.nvidia.com/v1", "WorkloadRule", "workload.universe.nvidia.com/v1alpha1"),
+        ("policy/v1beta1", "PodDisruptionBudget", "policy/v1"),
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler", "autoscaling/v2"),
+    ],
+)  # fmt: skip
+def test_a_version_that_no_api_server_serves(api_version: str, name: str, meant: str) -> None:
+    """Kubernetes' Deprecated API Migration Guide; of custom kinds their definitions."""
+    assert said(kind(api_version, name)) == [("UnknownVersion", "apiVersion", meant)]
+    assert said(wrapper(kind(api_version, name)))[0] == (
+        "UnknownVersion",
+        "spec.components[0].template.apiVersion",
+        meant,
+    )
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name"),
+    [
+        ("resource.k8s.io/v1beta1", "ResourceClaim"), ("resource.k8s.io/v1beta2", "DeviceClass"), ("apps/v1", "Deployment"),
+        ("autoscaling/v1", "HorizontalPodAutoscaler"), ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
+        ("networking.k8s.io/v1beta1", "IPAddress"), ("scheduling.k8s.io/v1alpha1", "Workload"),
+        ("serving.knative.dev/v1beta1", "Service"), ("mcad.ibm.com/v1beta1", "AppWrapper"), ("kubeflow.org/v2beta1", "MPIJob"),
+        ("events.k8s.io/v1", "Event"), ("extensions.istio.io/v1alpha1", "WasmPlugin"), ("example.com/v1beta1", "Deployment"),
+    ],
+)  # fmt: skip
+def test_a_version_that_is_served_or_of_others(api_version: str, name: str) -> None:
+    assert [one for one in said(kind(api_version, name)) if one[0] == "UnknownVersion"] == []
+
+
+RDT = "rdt.resources.beta.kubernetes.io"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "meant"),
+    [
+        (f"{RDT}/container.ap", "gold", "app"), (f"{RDT}/container.other", "gold", ""),
+        ("blockio.resources.beta.kubernetes.io/container.other", "fast", ""),
+        ("devices.nri.io/container.other", "[]", ""), ("ulimits.nri.containerd.io/container.other", "[]", ""),
+        ("container.apparmor.security.beta.kubernetes.io/other", "unconfined", ""),
+        ("berth.dev/resources-container", "apps", "app"), ("berth.dev/resources-container", "other", ""),
+        ("other_cache_min", "2", ""), ("other_mba_percentage", "20", ""), ("other_pstate_ratio", "3.0", ""),
+    ],
+)  # fmt: skip
+def test_an_annotation_for_a_container_that_the_pod_lacks(key: str, value: str, meant: str) -> None:
+    spec = {"containers": [{"name": "app"}], "initContainers": [{"name": "first"}]}
+    field = f"metadata.annotations[{key}]"
+    assert said(kind("v1", "Pod", spec, annotations={key: value})) == [("UnknownContainer", field, meant)]
+    of_job = kind("batch/v1", "Job", {"template": {"metadata": {"annotations": {key: value}}, "spec": spec}})
+    assert said(of_job) == [("UnknownContainer", f"spec.template.{field}", meant)]
+    assert said(wrapper(of_job)) == [("UnknownContainer", f"spec.components[0].template.spec.template.{field}", meant)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (f"{RDT}/container.first", "gold"), (f"{RDT}/container.debug", "gold"), (f"{RDT}/pod", "gold"),
+        ("berth.dev/resources-container", "first"), ("app_cache_min", "2"), ("restart_policy", "x"),
+        ("example.com/other_cache_min", "2"), ("kubectl.kubernetes.io/default-container", "other"),
+    ],
+)  # fmt: skip
+def test_an_annotation_for_a_container_of_the_pod_or_for_none(key: str, value: str) -> None:
+    spec = {
+        "containers": [{"name": "app"}],
+        "initContainers": [{"name": "first"}],
+        "ephemeralContainers": [{"name": "debug"}],
+    }
+    assert said(kind("v1", "Pod", spec, annotations={key: value})) == []

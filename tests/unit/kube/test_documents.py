@@ -125,3 +125,41 @@ def test_a_text_that_is_nested_too_deeply_is_refused(opening: str) -> None:
         parse_documents(text, source="x")
     with pytest.raises(YamlError, match="nested in more than"):
         load_yaml(text)
+
+
+MARKED = [
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+]
+TWO = "kind: A\nname: ü€😀\n---\n# a comment\nkind: B\n"
+
+
+@pytest.mark.parametrize(("mark", "encoding"), MARKED)
+@pytest.mark.parametrize("text", [TWO, TWO.replace("\n", "\r\n"), '{"kind": "A", "name": "ü€😀"}\n{"kind": "B"}\n'])
+def test_a_byte_order_mark_says_how_a_file_is_read(tmp_path, mark, encoding, text) -> None:
+    """As kubectl 1.37.2 reads such files (k8s.io/cli-runtime pkg/resource/visitor.go, unicode.BOMOverride)."""
+    path = tmp_path / "a.yaml"
+    path.write_bytes(mark + text.encode(encoding))
+    assert read_objects(path) == [{"kind": "A", "name": "ü€😀"}, {"kind": "B"}]
+    assert load_yaml(mark + "a: b".encode(encoding)) == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "called"),
+    [
+        (b"\xff\xfea", "UTF-16"),
+        (b"\xfe\xff\x00a\xd8", "UTF-16"),
+        (b"\xef\xbb\xbf\xff", "UTF-8"),
+        ("kind: ü".encode("latin-1"), "UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_what_its_mark_says_is_named(tmp_path, content, called) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content)
+    with pytest.raises(DocumentError, match=f"^cannot read {path}: it is not {called} text"):
+        read_objects(path)
+    # Without a mark the zeros of UTF-16 are no characters of YAML, for kubectl neither.
+    path.write_bytes("kind: A".encode("utf-16-le"))
+    with pytest.raises(DocumentError, match="a character that it does not allow"):
+        read_objects(path)

@@ -48,3 +48,13 @@ async def test_proxy_of_the_environment_is_used(
     async with await connect(kubeconfig=str(kubeconfig), deadline=3) as client:
         await client.list_page(CONFIG_MAPS)
     assert server.requests
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+async def test_a_kubeconfig_with_a_byte_order_mark_is_read(server: ApiServer, tmp_path: Path, encoding: str) -> None:
+    """As kubectl reads it."""
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
+    kubeconfig.write_text(kubeconfig.read_text(), encoding=encoding)
+    async with await connect(kubeconfig=str(kubeconfig), deadline=3) as client:
+        await client.list_page(CONFIG_MAPS)
+    assert server.requests

@@ -174,3 +174,18 @@ async def test_a_default_network_is_looked_up_where_multus_does_and_then_in_the_
 async def test_without_a_client_what_is_not_listed_does_not_exist() -> None:
     """Manifests are the whole truth where they are used."""
     assert await lookup_for([]).find("default", "foo") is None
+
+
+@pytest.mark.parametrize("annotation", [NETWORKS, DEFAULT_NETWORK])
+@pytest.mark.parametrize(("selected", "hint"), [("foo", True), ("third/foo", True), ("bar", False)])
+async def test_a_denial_says_that_another_namespace_has_the_attachment(
+    injection: Any, annotation: str, selected: str, *, hint: bool
+) -> None:
+    """Not which one: its author may have no right to see that."""
+    injection.attachments = [
+        {**attachment("foo", "example.com/foo"), "metadata": {"name": "foo", "namespace": "second"}}
+    ]
+    pod = {"metadata": {"annotations": {annotation: selected}}, "spec": {"containers": [{"name": "a"}]}}
+    message = (await injection.run(pod)).decision.message
+    assert message.endswith("another namespace has an attachment of this name: write NAMESPACE/foo") == hint
+    assert "second" not in message

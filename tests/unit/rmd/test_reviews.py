@@ -126,6 +126,15 @@ async def test_each_problem_is_said_once() -> None:
     assert "metadata.annotations[c2_mba_mbps]: want a whole number" in message
 
 
+async def test_the_containers_are_named_that_keep_a_pod_from_being_guaranteed() -> None:
+    plain = [{"name": f"s{number}", "image": "i"} for number in range(4)]
+    message = (await validated(pod(container(), *plain[:1]))).message
+    assert message.endswith("want requests as limits of cpu and memory in each container, which these have not: "
+                            "s0 (spec.containers[1])")  # fmt: skip
+    message = (await validated(pod(container(), *plain[1:], init=tuple(plain[:1])))).message
+    assert message.endswith("s0 (spec.initContainers[0]), s1 (spec.containers[1]), s2 (spec.containers[2]) and 1 more")
+
+
 LONG = "n" * 46
 
 
