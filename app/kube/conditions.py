@@ -20,7 +20,8 @@ _TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
 def status_of(obj: JSON) -> JSON:
     """The status of a stored object as it can be read: a map, whose `conditions` are a list of maps with texts.
 
-    What has another shape is left out, as if it had not been written.
+    What has another shape is left out, as if it had not been written, and so is null: API servers write it for times of
+    Pods and nodes that are not set.
     """
     status = obj.get("status")
     if not isinstance(status, dict):
@@ -28,8 +29,12 @@ def status_of(obj: JSON) -> JSON:
     conditions = status.get("conditions")
     if conditions is None or _are_conditions(conditions):
         return status
-    listed = [one for one in conditions if _are_conditions([one])] if isinstance(conditions, list) else []
-    return {**status, "conditions": listed}
+    listed = [_without_null(one) for one in conditions] if isinstance(conditions, list) else []
+    return {**status, "conditions": [one for one in listed if _are_conditions([one])]}
+
+
+def _without_null(value: Any) -> Any:
+    return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
 def _are_conditions(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.conditions import condition, set_condition
+from app.kube.conditions import condition, set_condition, status_of
 from app.text import MESSAGE, abridged
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -31,3 +31,21 @@ def test_a_message_of_any_length_is_cut() -> None:
     (found,) = status["conditions"]
     assert found["message"] == abridged("x" * 100_000)
     assert len(found["message"]) == MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("status", "conditions"),
+    [
+        (
+            {"conditions": [{"type": "Ready", "status": "True", "lastProbeTime": None, "lastTransitionTime": None}]},
+            [{"type": "Ready", "status": "True"}],
+        ),
+        ({"conditions": [{"type": "A", "message": None}, 1, {"type": 2}]}, [{"type": "A"}]),
+        ({"conditions": [{"type": "A", "status": "True"}]}, [{"type": "A", "status": "True"}]),
+        ({"conditions": {"type": "A"}}, []),
+        ({"conditions": None}, None),
+    ],
+)
+def test_conditions_are_read_without_what_has_another_shape(status: dict[str, Any], conditions: object) -> None:
+    """kube-apiserver 1.37 stores null for the times of a Pod's condition that was written without them."""
+    assert status_of({"status": status}).get("conditions") == conditions
