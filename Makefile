@@ -10,7 +10,7 @@ CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test unit e2e conformance peers fuzz lint format generate secrets bench protos lock clean
+.PHONY: help demo test unit e2e conformance real real-parts peers fuzz lint format generate secrets bench protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,14 @@ e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_A
 conformance: $(READY) ## Run the tests that state what an API server does on a real one (KUBEBUILDER_ASSETS=dir)
 	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" || { echo "Error: KUBEBUILDER_ASSETS is not a directory with etcd and kube-apiserver" >&2; exit 1; }
 	@$(BIN)/python -m pytest tests -m conformance $(PYTEST_ARGS)
+
+real-parts: $(READY) ## Build the real components from pinned modules (needs Go; PARTS="kube-apiserver etcd" builds some)
+	@$(BIN)/python -m tests.real $(PARTS)
+
+REAL_PARTS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
+real: $(READY) ## Run the end-to-end and conformance tests on real components (needs Go: builds them first)
+	@assets=$$($(BIN)/python -m tests.real $(REAL_PARTS)) && KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" \
+		$(BIN)/python -m pytest tests -m "conformance or e2e" -n $(CORES) --dist loadfile $(PYTEST_ARGS)
 
 peers: $(READY) ## Have the code of Kueue, Multus, kubectl and Kubernetes answer our cases (needs Go; PEERS_ARGS=--check compares)
 	@$(BIN)/python -m tests.peers $(PEERS_ARGS)

@@ -1,0 +1,42 @@
+"""What `tests/real` pins: one line of a go.mod is one program with a version."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.real.programs import Program, directory, programs
+
+PROGRAMS = [*programs()]
+
+
+def test_each_line_is_a_program_with_a_name_of_its_own() -> None:
+    names = [program.name for program in PROGRAMS]
+    assert len(set(names)) == len(names)
+    assert {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"} <= set(names)
+    lines = [
+        line for path in {program.folder for program in PROGRAMS} for line in (path / "go.mod").read_text().splitlines()
+    ]
+    assert len(names) == sum(line.startswith("tool ") and line != "tool (" for line in lines) + sum(
+        bool(re.fullmatch(r"\t[\w./-]+", line)) for line in lines
+    )
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[program.name for program in PROGRAMS])
+def test_a_program_has_a_module_whose_version_and_sum_are_pinned(program: Program) -> None:
+    module, version = program.pin
+    assert f"{program.package}/".startswith(f"{module}/")
+    assert f"{module} {version} h1:" in (program.folder / "go.sum").read_text()
+
+
+def test_another_pin_is_another_place(tmp_path: Path) -> None:
+    program = PROGRAMS[0]
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / name).write_text((program.folder / name).read_text())
+    same = Program(program.name, tmp_path, program.package)
+    assert same.built(Path("/c")) == program.built(Path("/c"))
+    (tmp_path / "go.sum").write_text((program.folder / "go.sum").read_text() + "example.com/m v1.0.0 h1:x=\n")
+    assert same.built(Path("/c")) != program.built(Path("/c"))
+    assert directory(Path("/c")).parent == Path("/c")
