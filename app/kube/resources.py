@@ -43,12 +43,24 @@ class Resource:
         return path_of(parts)
 
 
+_LONGEST = 253
+"""Characters of a name. Servers answer paths of some megabytes with an error that says nothing of the object."""
+
+
 def path_of(segments: Iterable[str]) -> str:
-    """The absolute path of these segments, each quoted. Raises ApiError (400) for what cannot be one."""
-    try:
-        return "".join(f"/{quote(check_path_segment(segment), safe='')}" for segment in segments)
-    except ValueError as error:
-        raise ApiError(f"path of a request: {error}", status=400, reason="BadRequest") from error
+    """The absolute path of these segments, each quoted.
+
+    Raises ApiError: 400 for what cannot be a segment, 404 for a name that is too long for any object.
+    """
+    quoted = list[str]()
+    for segment in segments:
+        if len(segment) > _LONGEST:
+            raise ApiError(f"no object has a name of {len(segment)} characters", status=404, reason="NotFound")
+        try:
+            quoted.append(f"/{quote(check_path_segment(segment), safe='')}")
+        except ValueError as error:
+            raise ApiError(f"path of a request: {error}", status=400, reason="BadRequest") from error
+    return "".join(quoted)
 
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"

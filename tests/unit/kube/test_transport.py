@@ -18,6 +18,7 @@ from app.errors import ApiError, UsageError
 from app.kube.answers import MESSAGE_LIMIT, delay_of
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, Resource
+from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
 from tests.support.waiting import eventually
@@ -352,3 +353,14 @@ async def test_the_answer_of_a_watch_is_closed_with_its_iterator(
         assert await anext(found) == b"{}"
         assert not closed
     assert closed
+
+
+async def test_a_name_that_is_too_long_for_any_object_is_not_asked_for(server: ApiServer, client: KubeClient) -> None:
+    """A server would answer that the address is too long, which says nothing of the object."""
+    asked = len(server.requests)
+    assert await get_or_none(client, PODS, "x" * 254, namespace="default") is None
+    with pytest.raises(ApiError, match="no object has a name of 1000000 characters"):
+        await client.get(PODS, "x" * 1_000_000, namespace="default")
+    assert len(server.requests) == asked
+    assert await get_or_none(client, PODS, "x" * 253, namespace="default") is None
+    assert len(server.requests) == asked + 1
