@@ -82,7 +82,7 @@ async def test_two_at_once_agree_and_heal_what_is_broken(client, limited) -> Non
         await eventually(lambda: keeps(client))
         assert await stored(client) == first
 
-        await change(client, {"data": {"tls.crt": None}})
+        await change(client, {"data": {"tls.crt": ""}})
         await eventually(lambda: keeps(client))
 
         await client.delete(MUTATING_WEBHOOKS, NAME)
@@ -157,7 +157,7 @@ async def test_without_any_one_permission_it_does_not_get_ready(client, cluster,
         ("secrets", "get"): None,
         ("secrets", "list"): None,
         ("secrets", "watch"): None,
-        ("secrets", "update"): lambda: change(client, {"data": {"tls.crt": None}}),
+        ("secrets", "update"): lambda: change(client, {"data": {"tls.crt": ""}}),
         ("mutatingwebhookconfigurations", "get"): None,
         ("mutatingwebhookconfigurations", "list"): None,
         ("mutatingwebhookconfigurations", "watch"): None,

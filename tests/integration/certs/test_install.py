@@ -209,7 +209,7 @@ async def test_a_due_ca_is_renewed_with_overlap(client, now) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [{"tls.key": "anVuaw=="}, {"tls.crt": None}, {"ca-bundle.crt": "LS0t"}, {"ca.key": None}]
+    "damage", [{"tls.key": "anVuaw=="}, {"tls.crt": ""}, {"ca-bundle.crt": "LS0t"}, {"ca.key": None}]
 )
 async def test_a_damaged_secret_is_made_whole(client, now, damage) -> None:
     await install(client, OURS, now=now)

@@ -262,12 +262,12 @@ class Meddled:
 
     async def replace(self, *args, **kwargs):
         written = await self._client.replace(*args, **kwargs)
-        await change(self._client, {"data": {"tls.crt": None}})
+        await change(self._client, {"data": {"tls.crt": ""}})
         return written
 
 
 async def test_a_tug_of_war_ends_in_a_pause(berth, now) -> None:
     await WebhookCertificates(berth, SETTINGS).keep(now)
-    await change(berth, {"data": {"tls.crt": None}})
+    await change(berth, {"data": {"tls.crt": ""}})
     with pytest.raises(Transient, match="another client keeps changing it"):
         await WebhookCertificates(Meddled(berth), SETTINGS).keep(now)
