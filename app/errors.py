@@ -115,6 +115,11 @@ class ApiError(Transient):
         return self.status == 0 and self.reason == TimeoutError.__name__
 
     @property
+    def late(self) -> bool:
+        """No answer in time, here or where the API server had to ask."""
+        return self.timed_out or self.status == 504
+
+    @property
     def expired(self) -> bool:
         """HTTP 410: the resource version or continue token is gone; list again."""
         return self.status == 410

@@ -62,6 +62,7 @@ def _check_container(container: Field, *, host_network: bool) -> None:
         _check_port(port, names, host_network=host_network)
     check_environment(container)
     container.one_of("imagePullPolicy", PULL_POLICIES)
+    container.one_of("restartPolicy", ("Always", "Never", "OnFailure"), optional=True)
     container.one_of("terminationMessagePolicy", ("File", "FallbackToLogsOnError"), optional=True)
     check_container_security(container.below("securityContext"))
     resources = container.below("resources")

@@ -88,9 +88,10 @@ _BY_TYPE: dict[str, JSON] = {
         "podManagementPolicy": "OrderedReady",
         "updateStrategy": {},
         "revisionHistoryLimit": 10,
-        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "persistentVolumeClaimRetentionPolicy": {},
     },
     "StatefulSetUpdateStrategy": _ROLLING,
+    "StatefulSetPersistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
     "RollingUpdateStatefulSetStrategy": {"partition": 0},
     "JobSpec": {
         "template": {},
@@ -129,14 +130,27 @@ _BY_TYPE: dict[str, JSON] = {
 }
 
 
+_UNSET_WHERE_EMPTY = frozenset({
+    "apiGroup", "apiVersion", "concurrencyPolicy", "dnsPolicy", "imagePullPolicy", "podManagementPolicy", "protocol",
+    "restartPolicy", "scheme", "schedulerName", "sessionAffinity", "status", "terminationMessagePath",
+    "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
+})  # fmt: skip
+"""Texts that are no pointers in Go: an empty one is as none, which charts write for values that are not given."""
+
+
+def _is_unset(obj: JSON, field: str) -> bool:
+    return field not in obj or (obj[field] == "" and field in _UNSET_WHERE_EMPTY)
+
+
 def apply_builtin_defaults(kind: str, obj: JSON) -> None:
     """Fill in the defaults of a built-in kind."""
     for field, value in _BY_TYPE.get(kind, {}).items():
-        if field not in obj:
+        if _is_unset(obj, field):
             obj[field] = deepcopy(value)
     if kind in _DERIVED:
         for field, value in _DERIVED[kind](obj).items():
-            obj.setdefault(field, value)
+            if _is_unset(obj, field):
+                obj[field] = value
     if kind in _REWRITTEN:
         _REWRITTEN[kind](obj)
     fields = fields_of(kind)

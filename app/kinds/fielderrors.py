@@ -91,7 +91,7 @@ class Field:
     def each(self, name: str) -> Iterator[Field]:
         """The objects in a list."""
         for here, entry in self.entries(name):
-            yield Field(entry, self.at(here), self.errors)
+            yield Field(entry or {}, self.at(here), self.errors)
 
     def fault(self, name: str, kind: str, detail: str = "", value: object = None) -> None:
         """Add a fault; without `value` it shows what the field has."""

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import re
 
-from app.kinds.fielderrors import Field, FieldError
-from app.kinds.name_syntax import check_label_selector, label_faults, qualified_faults, subdomain_faults
+from app.kinds.fielderrors import Field, FieldError, invalid
+from app.kinds.name_syntax import (
+    check_label_selector,
+    label_faults,
+    label_value_faults,
+    qualified_faults,
+    subdomain_faults,
+)
 from app.kinds.schedules import check_schedule
 from app.kinds.workloads import NO_MATCH, NOT_NEGATIVE, check_template
 from app.kube.selectors import label_selector_from_json
@@ -111,13 +117,17 @@ def _check_generated(whole: Field) -> None:
         if labels.get(label, value if new else None) != value:
             detail = "a Job writes it: leave it out" if new else f"must be '{value}'"
             spec.fault(f"template.metadata.labels[{label}]", "Invalid", detail, labels.get(label))
+    name = metadata.text("name")
+    if new and "batch.kubernetes.io/job-name" not in labels:
+        spec.errors += invalid(spec.at("template.labels"), name, label_value_faults(name))
     selector = spec.value.get("selector") or {}
-    if new and any(selector.values()):
-        spec.fault("selector", "Invalid", "a Job gets it when it is created: leave it out, or set manualSelector")
-    elif (
-        not new and not check_label_selector(selector, "") and not label_selector_from_json(selector).matches(generated)
-    ):
-        spec.fault("selector", "Invalid", "`selector` not auto-generated")
+    # The uid that it is going to have is in no selector.
+    matched = generated if not new else {label: value or "-" for label, value in generated.items()}
+    if not any(selector.values()) and new:
+        return
+    if not check_label_selector(selector, "") and not label_selector_from_json(selector).matches(matched):
+        detail = "a Job gets it when it is created: leave it out, or set manualSelector"
+        spec.fault("selector", "Invalid", detail if new else "`selector` not auto-generated")
 
 
 def _check_job_spec(job: Field) -> None:
@@ -253,7 +263,7 @@ def _check_success(job: Field) -> None:
             rule.fault("", "Required", text)
         if completions is None:
             continue
-        total, faults = _indexes(rule.text("succeededIndexes"), completions)
+        total, faults = _count_indexes(rule.text("succeededIndexes"), completions)
         rule.errors += [FieldError(rule.at("succeededIndexes"), *fault) for fault in faults]
         rule.number("succeededCount", 0, NOT_NEGATIVE)
         text = f"must be less than or equal to {completions} (the number of specified completions)"
@@ -263,14 +273,14 @@ def _check_success(job: Field) -> None:
             rule.number("succeededCount", -(2**31), f"must be less than or equal to {total} ({of})", total)
 
 
-def _indexes(text: str, completions: int) -> tuple[int, list[tuple[str, str, object]]]:
+def _count_indexes(text: str, completions: int) -> tuple[int, list[tuple[str, str, object]]]:
     """How many indexes a text such as `0,2-4` names, and what is wrong with it."""
     if len(text) > _MOST_INTERVALS:
         return 0, [("TooLong", f"may not be more than {_MOST_INTERVALS} bytes", None)]
     total, last = 0, -1
     for interval in text.split(",") if text else ():
         ends = interval.split("-")
-        numbers = [int(end) if re.fullmatch("[0-9]{1,9}", end, re.ASCII) else completions for end in ends]
+        numbers = [int(end) if re.fullmatch("[+]?[0-9]{1,9}", end, re.ASCII) else completions for end in ends]
         rising = all(low < high for low, high in zip([last, *numbers], numbers, strict=False))
         if len(ends) > 2 or not rising or numbers[-1] >= completions:
             want = f"want rising indexes below {completions}, such as 0,2-4"

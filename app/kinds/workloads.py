@@ -71,8 +71,11 @@ def check_stateful_set(whole: Field) -> None:
     spec.below("ordinals").number("start", 0, NOT_NEGATIVE)
     spec.syntax("serviceName", label_faults, optional=True)
     if _check_selector(spec, "statefulset"):
-        added = {claim.value["metadata"].get("name") for claim in spec.each("volumeClaimTemplates")}
-        _check_endless(spec, "StatefulSet", ignored=("hostname", "subdomain"), added=added - {None})
+        added = [claim.below("metadata").text("name") for claim in spec.each("volumeClaimTemplates")]
+        for index in (index for index, name in enumerate(added) if not name):
+            for field in ("name", "persistentVolumeClaim.claimName"):
+                spec.fault(f"template.spec.volumes[{index}].{field}", "Required")
+        _check_endless(spec, "StatefulSet", ignored=("hostname", "subdomain"), added={*filter(None, added)})
 
 
 def check_daemon_set(whole: Field) -> None:
@@ -161,8 +164,8 @@ def _check_match(spec: Field) -> None:
 
 
 def _check_state_strategy(strategy: Field) -> None:
-    kinds = f"must be '{_ROLLING}', 'OnDelete', or 'Recreate'"
-    if strategy.text("type") not in (_ROLLING, "OnDelete", "Recreate"):
+    kinds = f"must be '{_ROLLING}' or 'OnDelete'"
+    if strategy.text("type") not in (_ROLLING, "OnDelete"):
         strategy.fault("", "Invalid", kinds, strategy.value)
     elif "rollingUpdate" not in strategy.value:
         return

@@ -61,7 +61,8 @@ class Configuration(Generic[T]):
             self.current = self._usual if config_map is None else self._parse(config_map)
         except Exception as error:  # noqa: BLE001  the wall: whatever an admin writes, what was read before stays
             if not isinstance(error, ValueError):
-                fault("configuration", "configuration not read", name=self._name)
+                if self._logs:
+                    fault("configuration", "configuration not read", name=self._name)
                 error = ValueError(f"it cannot be read ({type(error).__name__}); the log has it")
             self._problem = f"configmaps/{self._name}: {error}"
             if self._logs:

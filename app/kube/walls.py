@@ -45,11 +45,13 @@ def wall(loop: str, *, leave: tuple[type[Exception], ...] = (), **of: object) ->
 class Apart:
     """The wall between the objects that one pass writes: what one of them meets is raised after all had their turn.
 
-    A fault of the API server as a whole is raised at once: each of them would wait for it.
+    A fault of the API server as a whole is raised at once: each of them would wait for it. One that gives no answer in
+    time may do so for one object; for the second it is raised.
     """
 
     def __init__(self) -> None:
         self._faults: list[Exception] = []
+        self._waited = False
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -57,8 +59,10 @@ class Apart:
         try:
             yield
         except Exception as error:
-            if isinstance(error, ApiError) and error.about_server:
-                raise
+            if isinstance(error, ApiError):
+                if error.about_server or (error.late and self._waited):
+                    raise
+                self._waited = self._waited or error.late
             self._faults.append(error)
 
     @property

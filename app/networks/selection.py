@@ -155,18 +155,18 @@ def _read(value: str, annotation: str, default_namespace: str) -> Selections:
 _read_cached = lru_cache(maxsize=512)(_read)
 
 
-_as_strict_as_go = msgspec.json.Decoder(float_hook=str).decode
-"""Numbers too large for 64 bits are valid: Go does not look at those of members that it does not know."""
+_as_strict_as_go = msgspec.json.Decoder(msgspec.Raw).decode
+"""Numbers of any size are valid: Go does not look at those of members that it does not know."""
 
 
 def _decode_list(value: str, annotation: str) -> list[_Object]:
     """The elements with all members, and with numbers as they are written. First read by what is as strict as Go."""
     try:
-        decoded = _as_strict_as_go(value)
+        _as_strict_as_go(value)
         elements: Any = json.loads(value, object_pairs_hook=_Object, parse_int=_Number, parse_float=_Number)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         deny(annotation, f'{quoted(value)} is not valid JSON ({error}); want [{{"name": "…"}}, …] or a comma list')
-    if not isinstance(decoded, list):
+    if not isinstance(elements, list):
         deny(annotation, f'{quoted(value)} is JSON, but no list; want [{{"name": "…"}}, …]')
     for index, element in enumerate(elements, start=1):
         if not isinstance(element, _Object):

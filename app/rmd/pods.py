@@ -86,7 +86,7 @@ def read_pod(pod: JSON) -> PodAsks:
 def _not_guaranteed(spec: JSON) -> str:
     """Names the first containers that lack it, where these decide."""
     lacking = [
-        f"{container['name']} (spec.{kind}[{index}])"
+        f"{container.get('name', '')} (spec.{kind}[{index}])"
         for kind in ("initContainers", "containers")
         for index, container in enumerate(spec.get(kind) or ())
         if container_quality(container) != "Guaranteed"

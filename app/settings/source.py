@@ -77,6 +77,17 @@ NotEmpty = Annotated[str, AfterValidator(_not_empty)]
 Items = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 """A list: one element for each time that the flag is given, or a text with commas."""
 
+
+def _named(value: object) -> object:
+    found = comma_list(value)
+    if value != () and not any(item.strip() for item in (found if isinstance(found, tuple | list) else ())):
+        raise ValueError("want at least one name; leave it out for any")
+    return found
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_named)]
+"""The same, where a value without a name would mean all names: it is refused."""
+
 _SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
 """How values begin that Kubernetes sets by itself: for a Service named `berth`, every Pod beside it gets
 BERTH_PORT=tcp://10.0.0.1:443, which is not a port of ours."""

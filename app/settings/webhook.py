@@ -12,7 +12,19 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from app.serving.tls_options import server_context
-from app.settings.source import LOGS, SERVING, TLS, DnsLabel, Exclusion, Flag, Items, NotEmpty, Port, RoleSettings
+from app.settings.source import (
+    LOGS,
+    SERVING,
+    TLS,
+    DnsLabel,
+    Exclusion,
+    Flag,
+    Items,
+    Names,
+    NotEmpty,
+    Port,
+    RoleSettings,
+)
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -56,7 +68,7 @@ class WebhookSettings(RoleSettings):
         Flag("CA of client certificates; repeatable", TLS, default="the service account's CA", repeatable=True),
     ] = (SERVICE_ACCOUNT_CA,)
     client_allowed_names: Annotated[
-        Items,
+        Names,
         Flag(
             "Comma list of common names: a client certificate of --client-ca with another one is refused",
             TLS,

@@ -6,6 +6,7 @@ that are right have no fields. `NO_FIELD` is refused as a whole: it cannot be de
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from app.appwrappers.admission.components import component_problems
@@ -83,7 +84,50 @@ def refused_fields(obj: JSON) -> set[str]:
 
 
 _PORT = {"ports": [{"port": 80}]}
+_CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_DOCKER = {"type": "kubernetes.io/dockerconfigjson"}
 CASES: list[tuple[JSON, str]] = [
+    # An empty text is as none where the type of Go is no pointer.
+    (pod(restartPolicy="", dnsPolicy="", schedulerName=""), ""),
+    (container(imagePullPolicy="", terminationMessagePolicy="", terminationMessagePath=""), ""),
+    (container(ports=[{"containerPort": 80, "protocol": ""}]), ""),
+    (container(livenessProbe={"httpGet": {"port": 80, "scheme": ""}}), ""),
+    (container(restartPolicy=""), "spec.containers[0].restartPolicy"),
+    (deployment(strategy={"type": ""}), ""),
+    (stateful_set(podManagementPolicy="", updateStrategy={"type": ""}), ""),
+    (stateful_set(persistentVolumeClaimRetentionPolicy={"whenDeleted": "", "whenScaled": ""}), ""),
+    (stateful_set(persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete"}), ""),
+    (daemon_set(updateStrategy={"type": ""}), ""),
+    (cron_job(concurrencyPolicy=""), ""),
+    (job({"restartPolicy": ""}), "spec.template.spec.restartPolicy"),
+    (named("Service", "x", spec={**_PORT, "type": "", "sessionAffinity": ""}), ""),
+    (named("Secret", "x", type=""), ""),
+    # What a selector, a name, a policy or a volume may be.
+    (job(selector={"matchLabels": {"job-name": "x"}}), ""),
+    (job(selector={"matchLabels": {"batch.kubernetes.io/job-name": "x"}}), ""),
+    (job(selector={"matchExpressions": [{"key": "job-name", "operator": "Exists"}]}), ""),
+    (
+        job(selector={"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}),
+        "spec.selector spec.template.metadata.labels",
+    ),
+    (job(name="a" * 63), ""),
+    (job(name="a" * 64), "spec.template.labels"),
+    (stateful_set(updateStrategy={"type": "Recreate"}), "spec.updateStrategy"),
+    (
+        stateful_set(volumeClaimTemplates=[{"spec": _CLAIM}]),
+        "spec.template.spec.volumes[0].name spec.template.spec.volumes[0].persistentVolumeClaim.claimName",
+    ),
+    (stateful_set(volumeClaimTemplates=[{"metadata": {"name": "d"}, "spec": _CLAIM}]), ""),
+    (container(restartPolicy="always"), "spec.containers[0].restartPolicy"),
+    (
+        pod(initContainers=[{"name": "i", "image": "i", "restartPolicy": "always"}]),
+        "spec.initContainers[0].restartPolicy",
+    ),
+    (pod(initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always"}]), ""),
+    (named("Secret", "x", data={".dockerconfigjson": b64encode(b'{"auths":{"\xff":1}}').decode()}, **_DOCKER), ""),
+    (named("Secret", "x", data={".dockerconfigjson": b64encode(b'{"a":"\\ud800"}').decode()}, **_DOCKER), ""),
+    (named("Secret", "x", data={".dockerconfigjson": b64encode(b"null").decode()}, **_DOCKER), ""),
+    (named("Secret", "x", data={".dockerconfigjson": b64encode(b"[]").decode()}, **_DOCKER), "data[.dockerconfigjson]"),
     # Texts where numbers belong, and the like.
     (job(parallelism="2"), NO_FIELD),
     (job(completions=1.5), NO_FIELD),

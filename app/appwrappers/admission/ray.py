@@ -1,7 +1,8 @@
 """What KubeRay refuses of its objects once they are created: a RayJob fails, the others make no Pods. Pure.
 
 Facts: KubeRay 1.6.2 with its usual feature gates (`utils/validation.go`), after the defaults of its definitions.
-Whether `runtimeEnvYAML` is YAML is left to it.
+Left to it are whether `runtimeEnvYAML` is YAML, what `NewClusterWithIncrementalUpgrade` needs, and the annotation for
+the time in which a RayService may initialize.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _ASKED = ("num-cpus", "num-gpus", "memory", "resources")
 _ON = ("1", "true")
 _OF_CLUSTER, _TTL = "ray.io/cluster", "ttlSecondsAfterFinished"
 _LEAST = {_TTL: 0, "backoffLimit": 0, "activeDeadlineSeconds": 1, "preRunningDeadlineSeconds": 1}
-_VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)+)(?:[-+.].*)?\s*", re.ASCII)
+_VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)+).*", re.ASCII)
+"""As `ParseGeneric` of k8s.io/apimachinery: what follows the numbers has no meaning, numbers that are missing are 0."""
 _GATE = "the Ray autoscaler"
 
 
@@ -71,7 +73,8 @@ def ray_problems(template: JSON, path: str) -> Iterator[str]:
     kind = template["kind"]
     if str(template["apiVersion"]).partition("/")[0] != "ray.io" or kind not in _CLUSTERS:
         return
-    annotations = template["metadata"].get("annotations")
+    # A RayCronJob is validated by its RayJob, which has none.
+    annotations = template["metadata"].get("annotations") if kind != "RayCronJob" else None
     cluster = _Cluster(template, _CLUSTERS[kind], annotations if isinstance(annotations, dict) else {})
     yield from islice(_problems(template, path, cluster), MOST_FAULTS)
 
@@ -188,9 +191,10 @@ def _access(cluster: _Cluster, kind: str) -> Iterator[str]:
         least = (2, 55, 0) if by_kubernetes else (2, 52, 0)
         version = cluster.at("rayVersion")
         found = _VERSION.fullmatch(version) if _text(version) and len(version) < 64 else None
-        if found is None or tuple(int(part) for part in found[1].split(".")) < least:
-            text = ".".join(map(str, least))
-            yield f"{cluster.path}.rayVersion: want {text} or newer with authOptions, got {quoted(shown(version))}"
+        numbers = [int(part) for part in found[1].split(".")] if found else []
+        if (*numbers, 0, 0, 0)[: max(3, len(numbers))] < least:
+            text, got = ".".join(map(str, least)), quoted(version if isinstance(version, str) else shown(version))
+            yield f"{cluster.path}.rayVersion: want {text} or newer with authOptions, got {got}"
     if kind == "RayCluster" and cluster.at("upgradeStrategy.type") not in (None, "Recreate", "None"):
         yield f"{cluster.path}.upgradeStrategy.type: want Recreate or None"
 

@@ -113,14 +113,16 @@ class NodeSync:
     ) -> dict[Key, str]:
         """What the API server says of those that it does not take: they hold up no other."""
         refused: dict[Key, str] = {}
+        waited = False
         for one in workloads:
             if one.key not in states:
                 continue
             try:
                 await self._write(node, one, states[one.key])
             except ApiError as error:
-                if error.about_server:
+                if error.about_server or (error.late and waited):
                     raise
+                waited = waited or error.late
                 refused[one.key] = str(error)
                 log.warning("the status cannot be written", node=node, workload="/".join(one.key), error=str(error))
         return refused

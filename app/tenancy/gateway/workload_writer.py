@@ -99,6 +99,7 @@ class WorkloadWriter:
             raise
         except Exception:  # noqa: BLE001  the wall: the other workloads of the tenant are written
             fault("workload-stream", tenant=self._tenant.name, workload=workload_id)
+            self._queue.forget(workload_id)
             self._settle(workload_id, state)
             self._rejected(workload_id, "internal error of the gateway")
 

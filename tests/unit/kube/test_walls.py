@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from app.errors import ApiError
 from app.kube.running import stand
 from app.kube.turns import Turns, request_place, requests_under
-from app.kube.walls import standing, wall
+from app.kube.walls import Apart, standing, wall
 from app.metrics import HANDLING_FAULTS
 from tests.support.running import running
 from tests.support.waiting import eventually
@@ -78,3 +79,39 @@ async def test_a_task_that_a_worker_starts_does_not_take_turns_with_the_namespac
                 for _ in range(10):
                     await asyncio.sleep(0)
                 assert (task.done(), listed) == (True, ["page"])
+
+
+def _meet(fault: Exception | None) -> None:
+    if fault is not None:
+        raise fault
+
+
+def _steps(*faults: Exception | None) -> tuple[int, Exception | None]:
+    """How many of the steps began, and what is raised, by a step or at the end."""
+    apart, begun = Apart(), 0
+    try:
+        for fault in faults:
+            with apart.step():
+                begun += 1
+                _meet(fault)
+        apart.end()
+    except Exception as error:  # noqa: BLE001  what the caller of a pass gets
+        return begun, error
+    return begun, None
+
+
+REFUSED, LATE = ApiError("r", status=422, reason="Invalid"), ApiError("l", status=504, reason="Timeout")
+GONE = ApiError("g", status=503, reason="ServiceUnavailable")
+
+
+def test_one_object_that_fails_keeps_no_other_from_its_turn() -> None:
+    assert _steps(None, None) == (2, None)
+    assert _steps(REFUSED, None, LATE, None) == (4, REFUSED)
+    bug = KeyError("x")
+    assert _steps(LATE, REFUSED, bug, None) == (4, bug)
+
+
+def test_an_api_server_that_fails_ends_the_pass() -> None:
+    assert _steps(REFUSED, GONE, None) == (2, GONE)
+    # The second that is not answered in time: all that follow would wait as long.
+    assert _steps(LATE, REFUSED, LATE, None) == (3, LATE)

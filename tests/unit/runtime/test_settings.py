@@ -88,6 +88,10 @@ def test_a_flag_beats_the_environment_which_beats_the_default(monkeypatch) -> No
         ({"default_network_namespace": "../x"}, "--default-network-namespace: '../x' is not a valid name"),
         ({"default_network_namespace": ""}, "--default-network-namespace: an empty name"),
         ({"manifests": ""}, "--manifests: want a value"),
+        *(
+            ({"client_allowed_names": given}, "--client-allowed-names: want at least one name")
+            for given in ("", " ,", ("",))
+        ),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_the_flag_as_typed(given, line) -> None:
@@ -112,7 +116,13 @@ def test_ports_below_1024_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "text"), [("BERTH_PORT", "80000"), ("NAMESPACE", "A B"), ("BERTH_NAMESPACE", "A B")]
+    ("variable", "text"),
+    [
+        ("BERTH_PORT", "80000"),
+        ("NAMESPACE", "A B"),
+        ("BERTH_NAMESPACE", "A B"),
+        ("BERTH_CLIENT_ALLOWED_NAMES", ","),
+    ],
 )
 def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, variable, text) -> None:
     monkeypatch.setenv(variable, text)
