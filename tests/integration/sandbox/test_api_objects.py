@@ -207,7 +207,7 @@ def test_a_live_namespace_without_finalizers_is_only_marked_by_its_first_deletio
 def test_a_new_node_is_tainted_until_somebody_sees_it_ready(served: Any) -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     own = {"key": "a", "effect": "NoSchedule"}
-    for name, given, expected in (("n1", [], [taint]), ("n2", [own], [own, taint]), ("n3", [taint], [taint])):
+    for name, given, expected in (("t1", [], [taint]), ("t2", [own], [own, taint]), ("t3", [taint], [taint])):
         made = served.request("POST", "/api/v1/nodes", {"metadata": {"name": name}, "spec": {"taints": given}}).body
         assert made["spec"]["taints"] == expected
         body = {"spec": {"taints": None}}
