@@ -13,17 +13,21 @@ BY_TYPE: dict[str, JSON] = {
     "ResourceClaim": {"spec": {}, "status": {}},
     "ResourceClaimSpec": {"devices": {}},
     "DeviceClaim": {"requests": None},
-    "ExactDeviceRequest": {"allocationMode": "ExactCount"},
-    "DeviceSubRequest": {"allocationMode": "ExactCount"},
+    "DeviceRequest": {"name": ""},
+    "ExactDeviceRequest": {"deviceClassName": "", "allocationMode": "ExactCount"},
+    "DeviceSubRequest": {"name": "", "deviceClassName": "", "allocationMode": "ExactCount"},
     "DeviceToleration": {"operator": "Equal"},
     "AllocationResult": {"devices": {}},
-    "AllocatedDeviceStatus": {"conditions": None},
+    "AllocatedDeviceStatus": {"driver": "", "pool": "", "device": "", "conditions": None},
+    "ResourceClaimConsumerReference": {"resource": "", "name": "", "uid": ""},
     "Condition": {"message": ""},
     "ResourceClaimTemplate": {"spec": {}},
     "ResourceClaimTemplateSpec": {"metadata": {}, "spec": {}},
     "DeviceClass": {"spec": {}},
     "ResourceSlice": {"spec": {}},
     "ResourceSliceSpec": {"driver": "", "pool": {}},
+    "CounterSet": {"name": ""},
+    "DeviceCounterConsumption": {"counterSet": ""},
     "ResourcePool": {"name": "", "generation": 0, "resourceSliceCount": 0},
     "DeviceCapacity": {"value": "0"},
     "Counter": {"value": "0"},
@@ -68,11 +72,16 @@ def _device_claim(devices: JSON) -> None:
 
 
 def _device_request(request: JSON) -> None:
-    """A count of 0 is one that is not given."""
+    """A count of 0 and a mode that is empty are not given."""
+    request["allocationMode"] = request["allocationMode"] or "ExactCount"
     if request.get("count") == 0:
         del request["count"]
     request.update(_device_count(request) if "count" not in request else {})
     drop_empty(request, "selectors", "tolerations")
+
+
+def _device_toleration(toleration: JSON) -> None:
+    toleration["operator"] = toleration["operator"] or "Equal"
 
 
 DERIVED: dict[str, Callable[[JSON], JSON]] = {"ExactDeviceRequest": _device_count, "DeviceSubRequest": _device_count}
@@ -81,6 +90,7 @@ REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "ExactDeviceRequest": _device_request,
     "DeviceSubRequest": _device_request,
     "DeviceClaim": _device_claim,
+    "DeviceToleration": _device_toleration,
     "DeviceClassSpec": _without_empty("selectors", "config"),
     "ResourceClaimStatus": _without_empty("reservedFor", "devices"),
     "DeviceAllocationResult": _without_empty("results", "config"),

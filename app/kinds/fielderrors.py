@@ -6,7 +6,8 @@ The only place that renders faults: `api.failures` puts them into a Status.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -31,12 +32,16 @@ _WITHOUT_VALUE = frozenset({"Required", "Forbidden", "TooLong"})
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """A fault at `field` (`spec.list[0].name`); `type` is the cause's reason without "FieldValue"."""
+    """A fault at `field` (`spec.list[0].name`); `type` is the cause's reason without "FieldValue".
+
+    `declared` are faults of the rules that the API server has as declarations on its types; it reports them last.
+    """
 
     field: str
     type: str
     detail: str = ""
     bad_value: object = None
+    declared: bool = False
 
     @property
     def body(self) -> str:
@@ -131,6 +136,13 @@ class Field:
         """As `syntax`, for each text in a list. Faults are reported at its entries, or at another field."""
         for here, text in self.entries(name):
             self.errors += invalid(self.at(at or here), text, faults(text))
+
+    @contextmanager
+    def declared(self) -> Iterator[None]:
+        """Mark the faults that are found meanwhile as `declared`."""
+        before = len(self.errors)
+        yield
+        self.errors[before:] = [replace(error, declared=True) for error in self.errors[before:]]
 
     def unique(self, name: str, value: str, seen: set[str]) -> None:
         """Report a value that is in `seen`, and put it there."""

@@ -33,6 +33,10 @@ _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
+_CASELESS_TEXT = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
+    f"alphanumeric character (e.g. 'Example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
 _QUALIFIED_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
@@ -84,6 +88,7 @@ label_faults = _form(_LABEL, 63, _LABEL_TEXT)
 dns1035_faults = _form(_1035, 63, _1035_TEXT)
 """The older kind of DNS label, which begins with a letter."""
 subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
+caseless_subdomain_faults = _form(f"(?i:{_SUBDOMAIN})", 253, _CASELESS_TEXT)
 label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT)
 
 

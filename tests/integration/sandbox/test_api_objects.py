@@ -8,6 +8,10 @@ import pytest
 
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
 
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
+WORKLOAD = {"metadata": {"name": "p"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}}
+JOB = {"metadata": {"name": "p"}, "spec": {"template": {"spec": {**POD["spec"], "restartPolicy": "Never"}}}}
+
 
 def pods(namespace: str, name: str = "", query: str = "") -> str:
     return f"/api/v1/namespaces/{namespace}/pods{'/' + name if name else ''}{query}"
@@ -203,13 +207,46 @@ def test_a_live_namespace_without_finalizers_is_only_marked_by_its_first_deletio
 def test_a_new_node_is_tainted_until_somebody_sees_it_ready(served: Any) -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     own = {"key": "a", "effect": "NoSchedule"}
-    for name, given, expected in (("n1", [], [taint]), ("n2", [own], [own, taint]), ("n3", [taint], [taint])):
+    for name, given, expected in (("t1", [], [taint]), ("t2", [own], [own, taint]), ("t3", [taint], [taint])):
         made = served.request("POST", "/api/v1/nodes", {"metadata": {"name": name}, "spec": {"taints": given}}).body
         assert made["spec"]["taints"] == expected
         body = {"spec": {"taints": None}}
         patched = served.request("PATCH", f"/api/v1/nodes/{name}", body, content_type="application/merge-patch+json")
         assert "taints" not in patched.body["spec"]
         assert served.request("DELETE", f"/api/v1/nodes/{name}").status == 200
+
+
+TIMES = {
+    "pods": ("/api/v1", POD, ["lastProbeTime", "lastTransitionTime"]),
+    "deployments": ("/apis/apps/v1", WORKLOAD, ["lastTransitionTime", "lastUpdateTime"]),
+    "replicasets": ("/apis/apps/v1", WORKLOAD, ["lastTransitionTime"]),
+    "daemonsets": ("/apis/apps/v1", WORKLOAD, ["lastTransitionTime"]),
+    "statefulsets": ("/apis/apps/v1", WORKLOAD, ["lastTransitionTime"]),
+    "jobs": ("/apis/batch/v1", JOB, ["lastProbeTime", "lastTransitionTime"]),
+}
+
+
+@pytest.mark.parametrize("plural", TIMES)
+def test_a_condition_shows_the_times_that_it_does_not_have(served: Any, namespace: str, plural: str) -> None:
+    group, body, times = TIMES[plural]
+    path = f"{group}/namespaces/{namespace}/{plural}"
+    assert served.request("POST", path, body).status == 201
+    condition = {"type": "example.com/x", "status": "True"}
+    for sent in ({}, {"lastTransitionTime": "2026-01-01T00:00:00Z"}):
+        status = {"status": {"conditions": [{**condition, **sent}]}}
+        answer = served.request("PATCH", f"{path}/p/status", status, content_type="application/merge-patch+json")
+        assert answer.body["status"]["conditions"] == [{**dict.fromkeys(times), **condition, **sent}]
+
+
+def test_conditions_of_a_node_and_a_namespace_show_their_times(served: Any, namespace: str) -> None:
+    condition = {"type": "Ready", "status": "True"}
+    node = {"metadata": {"name": "n"}, "status": {"conditions": [condition]}}
+    created = served.request("POST", "/api/v1/nodes?dryRun=All", node)
+    times = {"lastHeartbeatTime": None, "lastTransitionTime": None}
+    assert created.body["status"]["conditions"] == [{**times, **condition}]
+    body = {"metadata": {"name": namespace}, "status": {"conditions": [condition]}}
+    written = served.request("PUT", f"/api/v1/namespaces/{namespace}/status", body)
+    assert written.body["status"]["conditions"] == [{"lastTransitionTime": None, **condition}]
 
 
 def test_only_the_status_endpoint_makes_owners_of_a_status(served: Any) -> None:

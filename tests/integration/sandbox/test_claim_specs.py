@@ -22,6 +22,7 @@ ACCEPTED: dict[str, JSON] = {
     "norequests": {"devices": {}},
     "fa": spec({"name": "r", "firstAvailable": [{"name": "a", "deviceClassName": "c"}]}),
     "all": spec(request(allocationMode="All")),
+    "mode-empty": spec(request(allocationMode="")),
     "zero": spec(request(count=0)),
     "tol": spec(
         request(
@@ -32,6 +33,7 @@ ACCEPTED: dict[str, JSON] = {
         )
     ),
     "toleration-noop": spec(request(tolerations=[{"key": "a"}])),
+    "toleration-emptyop": spec(request(tolerations=[{"key": "a", "operator": ""}])),
     "toleration-many": spec(request(tolerations=[{"key": f"a{i}", "operator": "Exists"} for i in range(17)])),
     "cel": spec(
         request(
@@ -75,7 +77,7 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "alternatives-dup": (
         spec({"name": "r", "firstAvailable": [{"name": "a", "deviceClassName": "c"}] * 2}),
-        'spec.devices.requests[0].firstAvailable[1]: Duplicate value: "a"',
+        'spec.devices.requests[0].firstAvailable[1]: Duplicate value: {"name":"a","deviceClassName":"c","allocationMode":"ExactCount","count":1}',
     ),
     "alternatives-noname": (
         spec({"name": "r", "firstAvailable": [{"deviceClassName": "c"}]}),
@@ -89,7 +91,30 @@ REFUSED: dict[str, tuple[JSON, str]] = {
         spec({"name": "r", "firstAvailable": [{"name": "a"}]}),
         "spec.devices.requests[0].firstAvailable[0].deviceClassName: Required value",
     ),
-    "dup": (spec(request(), request()), 'spec.devices.requests[1]: Duplicate value: "r"'),
+    "dup": (
+        spec(request(), request()),
+        'spec.devices.requests[1]: Duplicate value: {"name":"r","exactly":{"deviceClassName":"c","allocationMode":"ExactCount","count":1}}',
+    ),
+    "dup-fields": (
+        spec(
+            request(),
+            {
+                "exactly": {
+                    "capacity": {"requests": {"b": "1Gi", "a": "2"}},
+                    "tolerations": [{"operator": "Exists", "key": "k", "effect": "NoExecute"}],
+                    "count": 3,
+                    "selectors": [cel("true")],
+                    "deviceClassName": "c",
+                },
+                "name": "r",
+            },
+        ),
+        'spec.devices.requests[1]: Duplicate value: {"name":"r","exactly":{"deviceClassName":"c","selectors":[{"cel":{"expression":"true"}}],"allocationMode":"ExactCount","count":3,"tolerations":[{"key":"k","operator":"Exists","effect":"NoExecute"}],"capacity":{"requests":{"a":"2","b":"1Gi"}}}}',
+    ),
+    "dup-alternatives": (
+        spec(request(), {"name": "r", "firstAvailable": [{"name": "a", "deviceClassName": "c", "count": 2}]}),
+        'spec.devices.requests[1]: Duplicate value: {"name":"r","firstAvailable":[{"name":"a","deviceClassName":"c","allocationMode":"ExactCount","count":2}]}',
+    ),
     "many": (
         spec(*[{**request(), "name": f"r{i}"} for i in range(33)]),
         "spec.devices.requests: Too many: 33: must have at most 32 items",
@@ -181,15 +206,27 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "constraint-nodomain": (
         spec(constraints=[{"matchAttribute": "/a"}]),
-        'spec.devices.constraints[0].matchAttribute: Invalid value: "": the domain must not be empty',
+        'spec.devices.constraints[0].matchAttribute: Invalid value: "": prefix must not be empty',
     ),
     "constraint-noname": (
         spec(constraints=[{"matchAttribute": "x.io/"}]),
-        'spec.devices.constraints[0].matchAttribute: Invalid value: "": the name must not be empty',
+        'spec.devices.constraints[0].matchAttribute: Invalid value: "": name must not be empty',
     ),
     "constraint-dombad": (
         spec(constraints=[{"matchAttribute": "x_/a"}]),
-        'spec.devices.constraints[0].matchAttribute: Invalid value: "x_": a lowercase RFC 1123 subdomain',
+        'spec.devices.constraints[0].matchAttribute: Invalid value: "x_": prefix: a lowercase RFC 1123 subdomain',
+    ),
+    "constraint-domupper": (
+        spec(constraints=[{"matchAttribute": "X.io/a"}]),
+        'spec.devices.constraints[0].matchAttribute: Invalid value: "X.io": prefix: a lowercase RFC 1123 subdomain',
+    ),
+    "constraint-domlong": (
+        spec(constraints=[{"matchAttribute": "d" * 64 + "/a"}]),
+        "spec.devices.constraints[0].matchAttribute: Too long: may not be more than 63 bytes",
+    ),
+    "constraint-distinctbad": (
+        spec(constraints=[{"matchAttribute": "x.io/a", "distinctAttribute": "/a"}]),
+        'spec.devices.constraints[0].distinctAttribute: Invalid value: "": prefix must not be empty',
     ),
     "constraint-longid": (
         spec(constraints=[{"matchAttribute": "x.io/" + "a" * 33}]),
@@ -250,11 +287,19 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "configuration-drvlong": (
         spec(config=[{"opaque": {"driver": "d" * 64, "parameters": {}}}]),
-        "spec.devices.config[0].opaque.driver: Too long: may not be more than 63 bytes",
+        "spec.devices.config[0].opaque.driver: Too long: may not be more than 63 characters",
     ),
     "configuration-drvbad": (
         spec(config=[{"opaque": {"driver": "d_", "parameters": {}}}]),
-        'spec.devices.config[0].opaque.driver: Invalid value: "d_": a lowercase RFC 1123 subdomain',
+        'spec.devices.config[0].opaque.driver: Invalid value: "d_": an RFC 1123 subdomain must consist of alphanumeric characters',
+    ),
+    "configuration-drvwide": (
+        spec(config=[{"opaque": {"driver": "é" * 32, "parameters": {}}}]),
+        "spec.devices.config[0].opaque.driver: Too long: may not be more than 63 bytes",
+    ),
+    "configuration-order": (
+        spec(config=[{"opaque": {"driver": "d_"}}]),
+        "spec.devices.config[0].opaque.parameters: Required value",
     ),
     "configuration-many": (
         spec(config=[{"opaque": OPAQUE}] * 33),

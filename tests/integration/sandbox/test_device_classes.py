@@ -11,6 +11,8 @@ from tests.support.resource_claims import APPLY, GROUP, MERGE
 JSON = dict[str, Any]
 CLASSES = f"{GROUP}/deviceclasses"
 OPAQUE = {"driver": "d.example.com", "parameters": {"a": 1}}
+EXTENDED = "spec.extendedResourceName: Invalid value:"
+NO_DOMAIN = "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
 
 
 def cel(expression: str) -> JSON:
@@ -32,29 +34,36 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     "cfgnone": ({"config": [{}]}, "spec.config[0].opaque: Required value"),
     "cfgmany": ({"config": [{"opaque": OPAQUE}] * 33}, "spec.config: Too many: 33: must have at most 32 items"),
     "selmany": ({"selectors": [cel("true")] * 33}, "spec.selectors: Too many: 33: must have at most 32 items"),
-    "extended-plain": (
-        {"extendedResourceName": "foo"},
-        'spec.extendedResourceName: Invalid value: "foo": must be a valid extended resource name',
-    ),
+    "extended-plain": ({"extendedResourceName": "foo"}, f'{EXTENDED} "foo": {NO_DOMAIN}'),
     "extended-native": (
         {"extendedResourceName": "kubernetes.io/foo"},
-        'spec.extendedResourceName: Invalid value: "kubernetes.io/foo": must be a valid extended resource name',
+        f'{EXTENDED} "kubernetes.io/foo": must not have "kubernetes.io/" domain',
+    ),
+    "extended-nativeend": (
+        {"extendedResourceName": "nokubernetes.io/foo"},
+        f'{EXTENDED} "nokubernetes.io/foo": must not have "kubernetes.io/" domain',
     ),
     "extended-req": (
         {"extendedResourceName": "requests.x/foo"},
-        'spec.extendedResourceName: Invalid value: "requests.x/foo": must be a valid extended resource name',
+        f'{EXTENDED} "requests.x/foo": must not have "requests." prefix',
     ),
-    "extended-empty": (
-        {"extendedResourceName": ""},
-        'spec.extendedResourceName: Invalid value: "": must be a valid extended resource name',
-    ),
+    "extended-empty": ({"extendedResourceName": ""}, f'{EXTENDED} "": {NO_DOMAIN}'),
+    "extended-noname": ({"extendedResourceName": "a/"}, f'{EXTENDED} "a/": name part must be non-empty'),
     "extended-bad": (
         {"extendedResourceName": "example.com/f_-"},
-        'spec.extendedResourceName: Invalid value: "example.com/f_-": must be a valid extended resource name',
+        f'{EXTENDED} "example.com/f_-": name part must consist of alphanumeric characters',
+    ),
+    "extended-domain": (
+        {"extendedResourceName": "A/b"},
+        f'{EXTENDED} "A/b": prefix part a lowercase RFC 1123 subdomain',
     ),
     "extended-two": (
         {"extendedResourceName": "a/b/c"},
-        'spec.extendedResourceName: Invalid value: "a/b/c": must be a valid extended resource name',
+        f'{EXTENDED} "a/b/c": a valid label key must consist of alphanumeric characters',
+    ),
+    "extended-last": (
+        {"extendedResourceName": "a", "selectors": [{}]},
+        "spec.selectors[0].cel: Required value",
     ),
 }
 

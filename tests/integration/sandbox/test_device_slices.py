@@ -27,6 +27,7 @@ def with_attributes(attributes: JSON) -> JSON:
     return device(attributes=attributes)
 
 
+VALUES = "`int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
 TERM = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
 ACCEPTED: dict[str, JSON] = {
     "ok": devices_slice(),
@@ -144,11 +145,19 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "attribute-none": (
         devices_slice(with_attributes({"a": {}})),
-        'spec.devices[0].attributes[a]: Invalid value: "": exactly one value must be specified',
+        f'spec.devices[0].attributes[a]: Invalid value: "": must specify one of: {VALUES}',
     ),
     "attribute-two": (
         devices_slice(with_attributes({"a": {"int": 1, "string": "s"}})),
-        'spec.devices[0].attributes[a]: Invalid value: {"IntValue":1,"BoolValue":null,"StringValue":"s","VersionValue":null,"IntValues":null,"BoolValues":null,"StringValues":null,"VersionValues":null}: exactly one value must be specified',
+        f'spec.devices[0].attributes[a]: Invalid value: "{{int, string}}": must specify exactly one of: {VALUES}',
+    ),
+    "attribute-order": (
+        devices_slice(with_attributes({"a": {"version": "1.2.3", "bool": False, "ints": [1]}})),
+        f'spec.devices[0].attributes[a]: Invalid value: "{{bool, version}}": must specify exactly one of: {VALUES}',
+    ),
+    "attribute-nodomain": (
+        devices_slice(with_attributes({"/a": {"int": 1}})),
+        'spec.devices[0].attributes: Invalid value: "": the domain must not be empty',
     ),
     "attribute-long": (
         devices_slice(with_attributes({"a": {"string": "s" * 65}})),
@@ -172,7 +181,7 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "attribute-list": (
         devices_slice(with_attributes({"a": {"strings": ["x"]}})),
-        'spec.devices[0].attributes[a]: Invalid value: "": exactly one value must be specified',
+        f'spec.devices[0].attributes[a]: Invalid value: "": must specify one of: {VALUES}',
     ),
     "attribute-many": (
         devices_slice(with_attributes({f"a{i}": {"int": 1} for i in range(33)})),
@@ -231,7 +240,13 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "shareddup": (
         devices_slice(devices=None, sharedCounters=[{"name": "s", "counters": {"a": {"value": "1"}}}] * 2),
-        'spec.sharedCounters[1]: Duplicate value: "s"',
+        'spec.sharedCounters[1]: Duplicate value: {"name":"s","counters":{"a":{"value":"1"}}}',
+    ),
+    "shareddup-order": (
+        devices_slice(
+            devices=None, sharedCounters=[{"counters": {"b": {"value": "1"}, "a": {"value": "2"}}, "name": "S_"}] * 2
+        ),
+        'spec.sharedCounters[1]: Duplicate value: {"name":"S_","counters":{"a":{"value":"2"},"b":{"value":"1"}}}',
     ),
     "sharednoname": (
         devices_slice(devices=None, sharedCounters=[{"counters": {"a": {"value": "1"}}}]),
@@ -263,7 +278,7 @@ REFUSED: dict[str, tuple[JSON, str]] = {
     ),
     "consumedup": (
         devices_slice(device(consumesCounters=[{"counterSet": "s", "counters": {"a": {"value": "1"}}}] * 2)),
-        'spec.devices[0].consumesCounters[1]: Duplicate value: "s"',
+        'spec.devices[0].consumesCounters[1]: Duplicate value: {"counterSet":"s","counters":{"a":{"value":"1"}}}',
     ),
     "binding-half": (
         devices_slice(device(bindingConditions=["a"])),

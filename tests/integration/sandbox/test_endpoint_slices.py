@@ -66,11 +66,12 @@ REFUSED: dict[str, tuple[JSON, str]] = {
         endpoint_slice(addressType="FQDN", endpoints=[{"addresses": ["A_.b"]}]),
         'endpoints[0].addresses[0]: Invalid value: "A_.b": a lowercase RFC 1123 subdomain',
     ),
-    "noaddr": (
-        endpoint_slice(endpoints=[{}]),
-        "endpoints[0].addresses: Required value: must contain at least 1 address",
+    "noaddr": (endpoint_slice(endpoints=[{}]), "endpoints[0].addresses: Required value"),
+    "emptyaddr": (endpoint(), "endpoints[0].addresses: Required value"),
+    "noaddr-last": (
+        endpoint_slice(endpoints=[{"nodeName": "N_"}]),
+        'endpoints[0].nodeName: Invalid value: "N_": a lowercase RFC 1123 subdomain',
     ),
-    "emptyaddr": (endpoint(), "endpoints[0].addresses: Required value: must contain at least 1 address"),
     "manyaddr": (
         endpoint(*[f"10.0.0.{i}" for i in range(101)]),
         "endpoints[0].addresses: Too many: 101: must have at most 100 items",
@@ -207,12 +208,22 @@ def test_the_old_topology_is_dropped_and_names_are_warned_of(served: Any, namesp
     assert "FQDN endpoints are deprecated" in answer.headers["Warning"]
 
 
-def test_the_address_type_is_immutable(served: Any, namespace: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"addressType": "IPv6", "endpoints": [{"addresses": ["2001:db8::1"]}]}, "addressType: {0}"),
+        (
+            {"addressType": "IPv6", "endpoints": [{}]},
+            "[addressType: {0}, endpoints[0].addresses: Required value]",
+        ),
+        ({"addressType": None}, "[addressType: Required value, addressType: {0}]"),
+    ],
+)
+def test_the_address_type_is_immutable(served: Any, namespace: str, change: JSON, text: str) -> None:
     served.request("POST", path(namespace), {"metadata": {"name": "a"}, **endpoint_slice()})
-    change = {"addressType": "IPv6", "endpoints": [{"addresses": ["2001:db8::1"]}]}
     answer = served.request("PATCH", path(namespace, "a"), change, content_type=MERGE)
     assert answer.status == 422
-    assert answer.body["message"].endswith('addressType: Invalid value: "IPv6": field is immutable')
+    assert answer.body["message"].endswith(f"is invalid: {text.format('Invalid value: null: field is immutable')}")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from app.devtools.sandbox.kinds.claims import request_names
 from app.devtools.sandbox.kinds.devicenames import (
     bounded,
     check_binding,
-    check_driver,
-    check_pool,
+    check_declared_driver,
+    check_declared_pool,
     check_reference,
     check_references,
     check_share,
@@ -29,16 +29,17 @@ def check_allocation(allocation: Field, spec: JSON) -> None:
     if bounded(devices, "results", MOST_ENTRIES):
         for result in devices.each("results"):
             check_reference(result, "request", result.text("request"), known)
-            check_driver(result, "driver")
-            check_pool(result, "pool")
+            check_declared_driver(result, "driver")
+            check_declared_pool(result, "pool")
             result.syntax("device", label_faults)
             check_binding(result)
             if "shareID" in result.value:
                 check_share(result, "shareID")
     if bounded(devices, "config", 2 * MOST_ENTRIES):
         for entry in devices.each("config"):
-            if entry.required("source"):
-                entry.one_of("source", ("FromClaim", "FromClass"))
+            with entry.declared():
+                if entry.required("source"):
+                    entry.one_of("source", ("FromClaim", "FromClass"))
             check_references(entry, known, most=MOST_ENTRIES)
             check_opaque(entry)
     for selector in allocation.present("nodeSelector"):

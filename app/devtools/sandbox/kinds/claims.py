@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from app.devtools.sandbox.kinds.devicenames import RequestNames, bounded, check_attribute, check_references
+from app.devtools.sandbox.kinds.devicelists import check_unique
+from app.devtools.sandbox.kinds.devicenames import RequestNames, bounded, check_qualified, check_references
 from app.devtools.sandbox.kinds.deviceselectors import MOST_ENTRIES, check_opaque, check_selectors
 from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.name_syntax import (
@@ -62,17 +63,27 @@ def check_class(device_class: JSON) -> list[FieldError]:
     if bounded(spec, "config", MOST_ENTRIES):
         for entry in spec.each("config"):
             check_opaque(entry)
-    if "extendedResourceName" in spec.value and not is_extended(spec.text("extendedResourceName")):
-        spec.fault("extendedResourceName", "Invalid", "must be a valid extended resource name")
+    if "extendedResourceName" in spec.value:
+        with spec.declared():
+            spec.syntax("extendedResourceName", _extended_faults)
     return spec.errors
 
 
 @lru_cache(maxsize=1024)
 def is_extended(name: str) -> bool:
     """Whether a resource is one of nodes that Kubernetes does not know by itself; quotas put `requests.` before it."""
-    domain, slash, _ = name.partition("/")
-    own = not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")
-    return not own and not qualified_faults(f"requests.{name}")
+    return not _extended_faults(name)
+
+
+def _extended_faults(name: str) -> list[str]:
+    faults = []
+    if "/" not in name:
+        faults.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    elif "kubernetes.io/" in name:
+        faults.append('must not have "kubernetes.io/" domain')
+    if name.startswith("requests."):
+        faults.append('must not have "requests." prefix')
+    return faults + qualified_faults(f"requests.{name}")
 
 
 def _check_spec(spec: Field) -> None:
@@ -80,7 +91,7 @@ def _check_spec(spec: Field) -> None:
     if bounded(devices, "requests", MOST_ENTRIES):
         for request in devices.each("requests"):
             _check_request(request)
-        _check_unique(devices, "requests")
+        check_unique(devices, "requests", "name")
     if bounded(devices, "constraints", MOST_ENTRIES):
         for constraint in devices.each("constraints"):
             _check_constraint(constraint, known)
@@ -88,12 +99,6 @@ def _check_spec(spec: Field) -> None:
         for entry in devices.each("config"):
             check_references(entry, known, most=MOST_ENTRIES)
             check_opaque(entry)
-
-
-def _check_unique(holder: Field, name: str) -> None:
-    seen: set[str] = set()
-    for here, entry in holder.entries(name):
-        holder.unique(here, entry.get("name") or "", seen)
 
 
 def _check_request(request: Field) -> None:
@@ -109,7 +114,7 @@ def _check_request(request: Field) -> None:
         for alternative in request.each("firstAvailable"):
             alternative.syntax("name", label_faults)
             _check_devices(alternative)
-        _check_unique(request, "firstAvailable")
+        check_unique(request, "firstAvailable", "name")
 
 
 def _check_devices(wanted: Field) -> None:
@@ -143,6 +148,6 @@ def _check_constraint(constraint: Field, known: RequestNames) -> None:
     check_references(constraint, known, most=MOST_ENTRIES)
     for name in ("matchAttribute", "distinctAttribute"):
         if name in constraint.value:
-            check_attribute(constraint, name, qualified=True)
-            return
-    constraint.fault("", "Required", _CONSTRAINT_TEXT)
+            check_qualified(constraint, name)
+    if not constraint.value.keys() & {"matchAttribute", "distinctAttribute"}:
+        constraint.fault("", "Required", _CONSTRAINT_TEXT)

@@ -7,7 +7,8 @@ part is in `access.claimwrites`.
 from __future__ import annotations
 
 from app.devtools.sandbox.kinds.claimallocation import check_allocation
-from app.devtools.sandbox.kinds.devicenames import bounded
+from app.devtools.sandbox.kinds.devicelists import check_unique
+from app.devtools.sandbox.kinds.devicenames import bounded, immutable
 from app.devtools.sandbox.kinds.devicestatus import check_device_entry, identity
 from app.kinds.fielderrors import Field, FieldError
 from app.wire import JSON
@@ -34,31 +35,25 @@ def _results(status: JSON) -> list[JSON]:
 def check_claim_status(new: JSON, old: JSON) -> list[FieldError]:
     """All faults of a claim's new status."""
     status, before = Field(new.get("status") or {}, "status"), old.get("status") or {}
+    fixed = "allocation" in status.value and "allocation" in before
+    if fixed and status.value["allocation"] != before["allocation"]:
+        immutable(status, "allocation", "field cannot be modified once set")
     _check_consumers(status, before, deleted=bool(new["metadata"].get("deletionTimestamp")))
     allocated = [identity(result) for result in _results(status.value)]
+    check_unique(status, "devices", "driver", "device", "pool", "shareID")
     for device in status.each("devices"):
         check_device_entry(device, allocated)
-    seen: list[JSON] = []
-    for here, device in status.entries("devices"):
-        if (one := identity(device)) in seen:
-            status.fault(here, "Duplicate", "", one)
-        seen.append(one)
-    if "allocation" in status.value and "allocation" in before:
-        if status.value["allocation"] != before["allocation"]:
-            status.fault("allocation", "Invalid", "field is immutable")
-    elif "allocation" in status.value:
+    if "allocation" in status.value and not fixed:
         check_allocation(status.below("allocation"), new.get("spec") or {})
     return status.errors
 
 
 def _check_consumers(status: Field, before: JSON, *, deleted: bool) -> None:
     if bounded(status, "reservedFor", _MOST_CONSUMERS):
-        seen: set[str] = set()
+        check_unique(status, "reservedFor", "uid")
         for consumer in status.each("reservedFor"):
             for name in ("resource", "name", "uid"):
                 consumer.required(name)
-        for here, consumer in status.entries("reservedFor"):
-            status.unique(here, consumer.get("uid") or "", seen)
     known = before.get("reservedFor") or []
     added = [consumer for consumer in status.value.get("reservedFor") or [] if consumer not in known]
     if status.value.get("reservedFor") and "allocation" not in status.value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from app.devtools.sandbox.kinds.devicenames import too_long
-from app.kinds.fielderrors import Field, FieldError
+from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import qualified_faults
 
 _STATES = ("False", "True", "Unknown")
@@ -23,12 +23,11 @@ _MOST_OF_MESSAGE = 32 * 1024
 def check_conditions(holder: Field) -> None:
     """The list `conditions` of an object; each type once."""
     seen: set[str] = set()
-    for condition in holder.each("conditions"):
-        kind = condition.text("type")
-        condition.syntax("type", qualified_faults)
-        if kind in seen:
-            condition.errors.append(FieldError(condition.at("type"), "Duplicate", "", kind))
-        seen.add(kind)
+    for here, entry in holder.entries("conditions"):
+        condition = Field(entry, holder.at(here), holder.errors)
+        holder.unique(here, condition.text("type"), seen)
+        if condition.required("type", "is required"):
+            condition.syntax("type", qualified_faults)
         condition.one_of("status", _STATES)
         condition.number("observedGeneration", 0, "must be greater than or equal to zero")
         condition.required("lastTransitionTime")

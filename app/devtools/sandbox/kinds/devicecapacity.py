@@ -39,7 +39,7 @@ def _check_values(policy: Field, whole: str) -> None:
     for index, (one, next_one) in enumerate(pairwise(values)):
         if parse(one) > parse(next_one):
             policy.fault(f"validValues[{index + 1}]", "Invalid", "values must be sorted in ascending order", next_one)
-    if bounded(policy, "validValues", _MOST_VALUES):
+    if bounded(policy, "validValues", _MOST_VALUES, declared=False):
         seen: set[Decimal] = set()
         for here, value in policy.entries("validValues"):
             if parse(value) > parse(whole):

@@ -6,10 +6,10 @@ The rules are those of resource.k8s.io/v1. Each function takes the object that h
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from app.kinds.fielderrors import Field
-from app.kinds.name_syntax import label_faults, qualified_faults, subdomain_faults
+from app.kinds.fielderrors import Field, FieldError
+from app.kinds.name_syntax import caseless_subdomain_faults, label_faults, qualified_faults, subdomain_faults
 
 _MOST_OF_DRIVER = 63
 _MOST_OF_POOL = 253
@@ -20,14 +20,8 @@ _IDENTIFIER_TEXT = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
     "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
 )
-_HEX = "[0-9a-fA-F]"
-_UUID = re.compile(f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}", re.ASCII)
-_UUID_LENGTHS = (32, 36, 38, 45)
-"""Digits alone; with dashes; these in braces; these as a URN."""
-_UUID_TEXT = (
-    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
-    "characters"
-)
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_UUID_TEXT = "must be a lowercase UUID in 8-4-4-4-12 format"
 _REFERENCE_TEXT = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
@@ -44,13 +38,19 @@ def too_long(holder: Field, name: str, limit: int) -> bool:
     return True
 
 
-def bounded(holder: Field, name: str, most: int) -> bool:
-    """Whether a list or map has at most `most` entries; more are reported."""
+def bounded(holder: Field, name: str, most: int, *, declared: bool = True) -> bool:
+    """Whether a list or map has at most `most` entries; more are reported. `declared` is that of `FieldError`."""
     count = len(holder.value.get(name) or ())
     if count <= most:
         return True
-    holder.fault(name, "TooMany", f"must have at most {most} items", count)
+    text = f"must have at most {most} items"
+    holder.errors.append(FieldError(holder.at(name), "TooMany", text, count, declared=declared))
     return False
+
+
+def immutable(holder: Field, name: str, text: str = "field is immutable") -> None:
+    """Report a change of a field; the server does not show the new value."""
+    holder.errors.append(FieldError(holder.at(name), "Invalid", text, declared=True))
 
 
 def check_driver(holder: Field, name: str) -> None:
@@ -58,6 +58,17 @@ def check_driver(holder: Field, name: str) -> None:
     if holder.required(name):
         too_long(holder, name, _MOST_OF_DRIVER)
         holder.syntax(name, lambda text: subdomain_faults(text.lower()))
+
+
+def check_declared_driver(holder: Field, name: str) -> None:
+    """As `check_driver`, for the fields whose rule the server has as a declaration: it counts characters."""
+    length = len(holder.text(name))
+    if length <= _MOST_OF_DRIVER:
+        too_long(holder, name, _MOST_OF_DRIVER)
+    with holder.declared():
+        holder.named(name, caseless_subdomain_faults)
+        if length > _MOST_OF_DRIVER:
+            holder.fault(name, "TooLong", f"may not be more than {_MOST_OF_DRIVER} characters")
 
 
 def check_pool(holder: Field, name: str) -> None:
@@ -69,59 +80,59 @@ def check_pool(holder: Field, name: str) -> None:
                 holder.fault(name, "Invalid", text, part)
 
 
+def check_declared_pool(holder: Field, name: str) -> None:
+    """As `check_pool`, for the field whose rule the server has as a declaration: it numbers the subdomains."""
+    with holder.declared():
+        if not holder.required(name):
+            return
+        too_long(holder, name, _MOST_OF_POOL)
+        for index, part in enumerate(holder.text(name).split("/")):
+            for text in subdomain_faults(part) if part else ("must not be empty",):
+                holder.fault(name, "Invalid", f"segment {index}: {text}", part or holder.text(name))
+
+
 def check_share(holder: Field, name: str) -> None:
     """The identity of a share of a device: an RFC 4122 UUID in its normal form."""
-    holder.syntax(name, _share_faults)
+    with holder.declared():
+        holder.syntax(name, lambda text: [] if _UUID.fullmatch(text) else [_UUID_TEXT])
 
 
-def _share_faults(text: str) -> list[str]:
-    if len(text) not in _UUID_LENGTHS:
-        return [f"error validating uid: invalid UUID length: {len(text)}"]
-    if not _UUID.fullmatch(_with_dashes(text)):
-        return ["error validating uid: invalid UUID format"]
-    return [] if len(text) == 36 and text == text.lower() else [_UUID_TEXT]
+def check_attribute(holder: Field, name: str) -> None:
+    """The name of an attribute of a device: a C identifier of at most 32 bytes, which may follow a domain and a slash.
 
-
-def _with_dashes(text: str) -> str:
-    if len(text) == 32:
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-    if len(text) == 38:
-        return text[1:-1] if text[0] + text[-1] == "{}" else ""
-    return text.lower().removeprefix("urn:uuid:") if len(text) == 45 else text
-
-
-def check_attribute(holder: Field, name: str, *, qualified: bool) -> None:
-    """The name of an attribute: a C identifier of at most 32 bytes, behind a domain and a slash.
-
-    Where it need not be `qualified`, the domain may be left out.
+    Capital letters are accepted in the domain.
     """
-    text = holder.text(name)
-    domain, slash, identifier = text.partition("/")
-    if "/" not in identifier:
-        if slash:
-            _check_domain(holder, name, domain)
-        _check_identifier(holder, name, identifier if slash else text)
-    if qualified and not slash:
-        fault = "a fully qualified name must be a domain and a name separated by a slash"
-        holder.fault(name, "Invalid", fault, text)
+    _check_parts(holder, name, ("the domain", "the name"), lambda domain: subdomain_faults(domain.lower()))
 
 
-def _check_domain(holder: Field, name: str, domain: str) -> None:
-    if domain:
-        one = Field({name: domain}, holder.path, holder.errors)
-        check_driver(one, name)
-    else:
-        holder.fault(name, "Invalid", "the domain must not be empty", "")
+def check_qualified(holder: Field, name: str) -> None:
+    """The name of an attribute of devices of any driver: a domain, a slash and a C identifier of at most 32 bytes."""
+    with holder.declared():
+        _check_parts(
+            holder, name, ("prefix", "name"), lambda domain: [f"prefix: {text}" for text in subdomain_faults(domain)]
+        )
+        if "/" not in holder.text(name):
+            holder.fault(name, "Invalid", "a fully qualified name must be a domain and a name separated by a slash")
 
 
-def _check_identifier(holder: Field, name: str, text: str) -> None:
-    if not text and "/" in holder.text(name):
-        holder.fault(name, "Invalid", "the name must not be empty", "")
+def _check_parts(holder: Field, name: str, words: tuple[str, str], domain_faults: Callable[[str], list[str]]) -> None:
+    """The parts of an attribute's name, which `words` call by these names. The server accepts more than two of them."""
+    *domains, identifier = holder.text(name).split("/")
+    if len(domains) > 1:
         return
-    if len(text.encode()) > _MOST_OF_IDENTIFIER:
-        holder.fault(name, "TooLong", f"may not be more than {_MOST_OF_IDENTIFIER} bytes")
-    if not _IDENTIFIER.fullmatch(text):
-        holder.fault(name, "Invalid", _IDENTIFIER_TEXT, text)
+    for domain in domains:
+        if not domain:
+            holder.fault(name, "Invalid", f"{words[0]} must not be empty", "")
+            continue
+        part = Field({name: domain}, holder.path, holder.errors)
+        too_long(part, name, _MOST_OF_DRIVER)
+        part.syntax(name, domain_faults)
+    if domains and not identifier:
+        holder.fault(name, "Invalid", f"{words[1]} must not be empty", "")
+        return
+    too_long(Field({name: identifier}, holder.path, holder.errors), name, _MOST_OF_IDENTIFIER)
+    if not _IDENTIFIER.fullmatch(identifier):
+        holder.fault(name, "Invalid", _IDENTIFIER_TEXT, identifier)
 
 
 def check_reference(holder: Field, name: str, text: str, known: RequestNames) -> None:
@@ -143,9 +154,10 @@ def check_references(holder: Field, known: RequestNames, *, most: int) -> None:
         return
     for here, text in holder.entries("requests"):
         check_reference(holder, here, text, known)
-    seen: set[str] = set()
-    for here, text in holder.entries("requests"):
-        holder.unique(here, text, seen)
+    with holder.declared():
+        seen: set[str] = set()
+        for here, text in holder.entries("requests"):
+            holder.unique(here, text, seen)
 
 
 def check_binding(holder: Field) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from app.cel.checking import check_parts
 from app.cel.syntax import BadExpression, Node, parse
 from app.cel.types import BOOL, DYN, STRING, Type, map_of
-from app.devtools.sandbox.kinds.devicenames import bounded, check_driver, too_long
+from app.devtools.sandbox.kinds.devicenames import bounded, check_declared_driver, too_long
 from app.kinds.fielderrors import Field
 from app.wire import encode_json
 
@@ -68,7 +68,7 @@ def check_opaque(configuration: Field) -> None:
         configuration.fault("opaque", "Required")
         return
     opaque = configuration.below("opaque")
-    check_driver(opaque, "driver")
+    check_declared_driver(opaque, "driver")
     check_object(opaque, "parameters", _MOST_OF_PARAMETERS, required=True)
 
 

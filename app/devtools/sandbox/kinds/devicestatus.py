@@ -35,14 +35,17 @@ def check_device_entry(device: Field, allocated: list[JSON]) -> None:
         check_share(device, "shareID")
     if (one := identity(device.value)) not in allocated:
         device.fault("", "Invalid", "must be an allocated device in the claim", one)
-    bounded(device, "conditions", _MOST_CONDITIONS)
+    bounded(device, "conditions", _MOST_CONDITIONS, declared=False)
     check_conditions(device)
     check_object(device, "data", _MOST_OF_DATA, required=False)
     network = device.below("networkData")
-    too_long(network, "interfaceName", _MOST_OF_INTERFACE)
-    too_long(network, "hardwareAddress", _MOST_OF_HARDWARE)
+    with network.declared():
+        too_long(network, "interfaceName", _MOST_OF_INTERFACE)
     if bounded(network, "ips", _MOST_ADDRESSES):
         network.texts("ips", interface_address_faults)
-        seen: set[str] = set()
-        for here, address in network.entries("ips"):
-            network.unique(here, address, seen)
+        with network.declared():
+            seen: set[str] = set()
+            for here, address in network.entries("ips"):
+                network.unique(here, address, seen)
+    with network.declared():
+        too_long(network, "hardwareAddress", _MOST_OF_HARDWARE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from app.devtools.sandbox.kinds.devicenames import bounded
+from app.devtools.sandbox.kinds.devicenames import bounded, immutable
 from app.kinds.fielderrors import Field, FieldError
 from app.kinds.name_syntax import check_labels, label_faults, label_value_faults, qualified_faults, subdomain_faults
 from app.wire import JSON
@@ -37,18 +37,19 @@ def endpoint_warnings(endpoint_slice: JSON) -> list[str]:
 def check_endpoint_slice(endpoint_slice: JSON, old: JSON | None) -> list[FieldError]:
     """All faults of an EndpointSlice, its metadata aside. Endpoints that an update leaves alone are not checked."""
     whole = Field(endpoint_slice)
-    if whole.required("addressType"):
-        whole.one_of("addressType", _TYPES)
+    with whole.declared():
+        if whole.required("addressType"):
+            whole.one_of("addressType", _TYPES)
+    if old is not None and old.get("addressType") != endpoint_slice.get("addressType"):
+        immutable(whole, "addressType")
     _check_ports(whole)
     if old is None or old.get("endpoints") != endpoint_slice.get("endpoints"):
         _check_endpoints(whole)
-    if old is not None and old.get("addressType") != endpoint_slice.get("addressType"):
-        whole.fault("addressType", "Invalid", "field is immutable")
     return whole.errors
 
 
 def _check_ports(whole: Field) -> None:
-    if not bounded(whole, "ports", _MOST_PORTS):
+    if not bounded(whole, "ports", _MOST_PORTS, declared=False):
         return
     seen: set[str] = set()
     for port in whole.each("ports"):
@@ -60,15 +61,16 @@ def _check_ports(whole: Field) -> None:
 
 
 def _check_endpoints(whole: Field) -> None:
-    if not bounded(whole, "endpoints", _MOST_ENDPOINTS):
+    if not bounded(whole, "endpoints", _MOST_ENDPOINTS, declared=False):
         return
     for endpoint in whole.each("endpoints"):
-        if endpoint.required("addresses", "must contain at least 1 address"):
-            bounded(endpoint, "addresses", _MOST_ADDRESSES)
+        with endpoint.declared():
+            if endpoint.required("addresses"):
+                bounded(endpoint, "addresses", _MOST_ADDRESSES)
         _check_addresses(endpoint, whole.text("addressType"))
         if "nodeName" in endpoint.value:
             endpoint.syntax("nodeName", subdomain_faults)
-        bounded(endpoint, "deprecatedTopology", _MOST_TOPOLOGY)
+        bounded(endpoint, "deprecatedTopology", _MOST_TOPOLOGY, declared=False)
         endpoint.errors += check_labels(endpoint.value.get("deprecatedTopology"), endpoint.at("deprecatedTopology"))
         if "hostname" in endpoint.value:
             endpoint.syntax("hostname", label_faults)
@@ -78,7 +80,7 @@ def _check_endpoints(whole: Field) -> None:
 
 def _check_hints(hints: Field) -> None:
     for name, faults in (("forZones", label_value_faults), ("forNodes", subdomain_faults)):
-        if not bounded(hints, name, _MOST_HINTS):
+        if not bounded(hints, name, _MOST_HINTS, declared=False):
             return
         seen: set[str] = set()
         for hint in hints.each(name):

@@ -9,6 +9,7 @@ import re
 
 from app.devtools.sandbox.kinds.claims import TAINT_EFFECTS
 from app.devtools.sandbox.kinds.devicecapacity import check_policy
+from app.devtools.sandbox.kinds.devicelists import check_unique
 from app.devtools.sandbox.kinds.devicenames import bounded, check_attribute, check_binding, too_long
 from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import label_faults, label_value_faults, qualified_faults
@@ -19,9 +20,8 @@ _MOST_CONSUMED = 2
 _MOST_COUNTERS = 32
 _MOST_OF_VALUE = 64
 _MOST_OF_KEY = 63 + 1 + 32
-_VALUES = ("bool", "int", "string", "version")
-_PRINTED = (("IntValue", "int"), ("BoolValue", "bool"), ("StringValue", "string"), ("VersionValue", "version"))
-_LISTS = ("IntValues", "BoolValues", "StringValues", "VersionValues")
+_VALUES = ("int", "bool", "string", "version")
+_ONE_OF_TEXT = "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
 _NUMBER = r"(0|[1-9]\d*)"
 _WORD = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _VERSION = re.compile(
@@ -42,29 +42,36 @@ def check_device(device: Field) -> None:
     for key in capacity:
         _check_key(device, "capacity", key)
         check_policy(_entry(device, "capacity", key), shared=bool(device.value.get("allowMultipleAllocations")))
-    if bounded(device, "taints", _MOST_TAINTS):
+    if bounded(device, "taints", _MOST_TAINTS, declared=False):
         for taint in device.each("taints"):
             _check_taint(taint)
     if bounded(device, "consumesCounters", _MOST_CONSUMED):
-        seen: set[str] = set()
-        for consumed in device.each("consumesCounters"):
-            if consumed.named("counterSet", label_faults):
-                check_counters(consumed)
-        for here, consumption in device.entries("consumesCounters"):
-            device.unique(here, consumption.get("counterSet") or "", seen)
+        check_counter_sets(device, "consumesCounters", "counterSet")
     check_binding(device)
 
 
-def check_counters(holder: Field) -> None:
+def check_counter_sets(holder: Field, name: str, key: str) -> None:
+    """A list of sets of counters, each of which has another name in the field `key`."""
+    check_unique(holder, name, key)
+    for counters in holder.each(name):
+        with counters.declared():
+            counters.named(key, label_faults)
+        _check_counters(counters)
+
+
+def _check_counters(holder: Field) -> None:
     """The map `counters`: there is one at least."""
-    if holder.required("counters") and bounded(holder, "counters", _MOST_COUNTERS):
-        for key in holder.value["counters"]:
-            for text in label_faults(key):
-                holder.fault("counters", "Invalid", text, key)
+    with holder.declared():
+        there = holder.required("counters")
+    if there and bounded(holder, "counters", _MOST_COUNTERS, declared=False):
+        with holder.declared():
+            for key in holder.value["counters"]:
+                for text in label_faults(key):
+                    holder.fault("counters", "Invalid", text, key)
 
 
 def _check_key(device: Field, name: str, key: str) -> None:
-    check_attribute(Field({name: key}, device.path, device.errors), name, qualified=False)
+    check_attribute(Field({name: key}, device.path, device.errors), name)
 
 
 def _entry(device: Field, name: str, key: str) -> Field:
@@ -84,13 +91,16 @@ def _check_value(attribute: Field) -> None:
         if not _VERSION.fullmatch(attribute.text("version")):
             attribute.fault("version", "Invalid", "must be a string compatible with semver.org spec 2.0.0")
         too_long(attribute, "version", _MOST_OF_VALUE)
-    if len(given) != 1:
-        shown = {printed: attribute.value.get(name) for printed, name in _PRINTED} | dict.fromkeys(_LISTS)
-        attribute.fault("", "Invalid", "exactly one value must be specified", shown if given else "")
+    with attribute.declared():
+        if not given:
+            attribute.fault("", "Invalid", f"must specify {_ONE_OF_TEXT}", "")
+        elif len(given) > 1:
+            attribute.fault("", "Invalid", f"must specify exactly {_ONE_OF_TEXT}", f"{{{', '.join(given)}}}")
 
 
 def _check_taint(taint: Field) -> None:
     taint.syntax("key", qualified_faults)
     taint.syntax("value", label_value_faults, optional=True)
-    if taint.required("effect"):
-        taint.one_of("effect", TAINT_EFFECTS)
+    with taint.declared():
+        if taint.required("effect"):
+            taint.one_of("effect", TAINT_EFFECTS)

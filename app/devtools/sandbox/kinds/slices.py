@@ -6,9 +6,9 @@ The rules are those of resource.k8s.io/v1 with the gates of Kubernetes 1.36, the
 from __future__ import annotations
 
 from app.devtools.sandbox.kinds.devicenames import bounded, check_driver, check_pool
-from app.devtools.sandbox.kinds.slicedevices import check_counters, check_device
+from app.devtools.sandbox.kinds.slicedevices import check_counter_sets, check_device
 from app.kinds.fielderrors import Field, FieldError
-from app.kinds.name_syntax import label_faults, subdomain_faults
+from app.kinds.name_syntax import subdomain_faults
 from app.kinds.scheduling import check_node_selector
 from app.wire import JSON
 
@@ -59,10 +59,7 @@ def check_slice(resource_slice: JSON, old: JSON | None) -> list[FieldError]:
         spec.fault("", "Invalid", "only one of `sharedCounters` or `devices` is allowed", "")
     _check_devices(spec)
     if bounded(spec, "sharedCounters", _MOST_SETS):
-        for counters in spec.each("sharedCounters"):
-            if counters.named("name", label_faults):
-                check_counters(counters)
-        _check_unique(spec, "sharedCounters")
+        check_counter_sets(spec, "sharedCounters", "name")
     return spec.errors
 
 
@@ -132,13 +129,15 @@ def _flagged(holder: Field, name: str) -> list[str]:
 def _check_devices(spec: Field) -> None:
     devices = spec.value.get("devices") or []
     advanced = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    if not bounded(spec, "devices", _MOST_ADVANCED if advanced else _MOST_DEVICES):
+    if not bounded(spec, "devices", _MOST_ADVANCED if advanced else _MOST_DEVICES, declared=False):
         return
     apart = bool(spec.value.get("perDeviceNodeSelection"))
     for device in spec.each("devices"):
         check_device(device)
         _check_device_nodes(device, apart=apart)
-    _check_unique(spec, "devices")
+    seen: set[str] = set()
+    for here, entry in spec.entries("devices"):
+        spec.unique(here, entry.get("name") or "", seen)
 
 
 def _check_device_nodes(device: Field, *, apart: bool) -> None:
@@ -154,9 +153,3 @@ def _check_device_nodes(device: Field, *, apart: bool) -> None:
         device.fault("", "Required", text)
     elif len(given) > 1:
         device.fault("", "Invalid", text, f"{{{', '.join(given)}}}")
-
-
-def _check_unique(holder: Field, name: str) -> None:
-    seen: set[str] = set()
-    for here, entry in holder.entries(name):
-        holder.unique(here, entry.get("name") or "", seen)
