@@ -38,6 +38,7 @@ WORDS = {
     "on": True,
     "off": False,
     "any": None,
+    "any name": (),
     "every driver": (),
     "that of Multus": ("k8s.v1.cni.cncf.io/resourceName",),
     "in-cluster": None,
