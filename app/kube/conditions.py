@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import datetime
 from typing import Any, Literal
 
@@ -88,6 +89,13 @@ def changed_at(owner: JSON, kind: str, *, now: datetime) -> datetime:
 
 
 def cut_as_stored(message: str, limit: int) -> str:
-    """The message, cut to at most `limit` bytes as an API server stores it, without the quotes."""
-    shown = abridged(message, limit)
-    return shown if size_as_go(encode_json(shown)) <= limit + 2 else abridged(message, limit // _WIDEST)
+    """As much of the message as an API server stores in `limit` bytes, without the quotes."""
+    if _stored_bytes(message) <= limit:
+        return message
+    lengths = range(limit // _WIDEST, limit + 1)
+    first = bisect_left(lengths, True, key=lambda length: _stored_bytes(abridged(message, length)) > limit)
+    return abridged(message, lengths[max(0, first - 1)])
+
+
+def _stored_bytes(text: str) -> int:
+    return size_as_go(encode_json(text)) - 2

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.kube.conditions import condition, set_condition, status_of
+from app.kube.conditions import condition, cut_as_stored, set_condition, status_of
 from app.text import MESSAGE, abridged
+from app.wire import encode_json, size_as_go
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 READY = {"type": "Ready", "status": "True"}
@@ -49,3 +50,16 @@ def test_a_message_of_any_length_is_cut() -> None:
 def test_conditions_are_read_without_what_has_another_shape(status: dict[str, Any], conditions: object) -> None:
     """kube-apiserver 1.37 stores null for the times of a Pod's condition that was written without them."""
     assert status_of({"status": status}).get("conditions") == conditions
+
+
+@pytest.mark.parametrize("character", ["x", '"', "<", "é", "…", "\N{GRINNING FACE}", "\x01", "\u2028"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_a_message_is_cut_to_the_bytes_that_are_stored(character: str, share: float) -> None:
+    """Characters that take more bytes cost their own room, and not that of the others."""
+    wide = int(400 * share)
+    message = character * (wide // 2) + "a" * (400 - wide) + character * (wide - wide // 2) + " is not allowed"
+    shown = cut_as_stored(message, 256)
+    size = size_as_go(encode_json(shown)) - 2
+    assert size <= 256
+    assert size >= 256 - 2 * 6
+    assert shown.endswith(" is not allowed")
