@@ -142,7 +142,7 @@ def test_what_a_field_that_berth_does_not_know_takes_the_place_of_is_not_missed(
         ),
         (template(metadata="x"), "spec.template.metadata: want an object, got a string"),
         (template({"hostNetwork": "yes"}), "spec.template.spec.hostNetwork: want true or false, got a string"),
-        (template({"overhead": {"cpu": "x"}}), "spec.template.spec.overhead: quantities must match"),
+        (template({"overhead": {"cpu": "x"}}), "spec.template.spec.overhead[cpu]: quantities must match"),
         (
             template({"volumes": [{"name": "v", "flexVolume": "x"}]}),
             "spec.template.spec.volumes[0].flexVolume: want an",
