@@ -49,6 +49,11 @@ def whole_or(text: object, otherwise: int) -> int:
         return otherwise
 
 
+def worded(value: object) -> str:
+    """A text as it is, anything else as `shown`."""
+    return value if isinstance(value, str) else shown(value)
+
+
 def shown(value: object) -> str:
     """How a message quotes a value of any JSON type; a number that is too long is named, not written."""
     try:

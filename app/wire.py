@@ -69,6 +69,11 @@ def size_as_go(encoded: bytes) -> int:
     return len(encoded) + 5 * sum(map(encoded.count, (b"<", b">", b"&"))) + 3 * wide
 
 
+def mapping(value: object) -> JSON:
+    """The value where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
 def copied(value: JSON) -> JSON:
     """A copy that shares nothing with the value; several times as fast as `copy.deepcopy`."""
     found: JSON = decode_json(encode_json(value))

@@ -19,13 +19,13 @@ from app.explain.spelling import objects_in
 from app.explain.templates import pod_templates
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES, SERVICES
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER, mapping
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER
 from app.networks.places import BARE, EITHER, INJECT_TEMPLATE, PLACES, Place, misplaced
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.rmd.model import L3_CACHE_WAYS, TEMPLATE_HASH
 from app.rmd.pods import SETTINGS
 from app.text import closest, cut, quoted
-from app.wire import JSON
+from app.wire import JSON, mapping
 from app.workloads.model import RESOURCE_OWNER, RULE_OWNER
 from app.workloads.templates.marks import at, each
 

@@ -28,7 +28,7 @@ from app.kube.versions import as_read
 from app.networks.model import RESOURCE_NAME
 from app.registry import kinds_of, reviews_of
 from app.text import closest
-from app.wire import JSON
+from app.wire import JSON, mapping
 from app.wiring import ReviewKind
 from app.workloads import tenant_pods
 from app.workloads.model import UVS_RESOURCES, WORKLOADS
@@ -126,7 +126,7 @@ def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
 
 
 def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
-    kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
+    kind, metadata = str(obj["kind"]), mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
     version, foreign = str(obj.get("apiVersion") or ""), is_foreign(obj)
@@ -144,7 +144,7 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
 
 def _set_aside(found: Manifests, given: Manifest, *, foreign: bool) -> bool:
     """Whether the object is used, and makes no Pods."""
-    kind, metadata = given.kind, _mapping(given.obj.get("metadata"))
+    kind, metadata = given.kind, mapping(given.obj.get("metadata"))
     if not foreign and (kind in _USED or _asks_for_network(given)):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" and not given.within else given.namespace
@@ -161,9 +161,7 @@ def _add_made(found: Manifests) -> None:
     """The attachments that operators would make of the objects in their namespaces."""
     homes: dict[str, JSON | None] = dict.fromkeys(pod.owner.namespace for pod in found.pods)
     homes |= dict.fromkeys(one.namespace for one in found.others if one.namespace)
-    homes |= {
-        str(obj["metadata"].get("name")): _mapping(obj["metadata"].get("labels")) for obj in found.of("Namespace")
-    }
+    homes |= {str(obj["metadata"].get("name")): mapping(obj["metadata"].get("labels")) for obj in found.of("Namespace")}
     for given in found.makers:
         for obj, operator in attachments_of(given.obj, given.namespace, homes):
             made = Manifest(given.place, obj["kind"], given.name, obj["metadata"]["namespace"], obj, given.within)
@@ -176,11 +174,11 @@ def _add_made(found: Manifests) -> None:
 def _add_components(found: Manifests, wrapper: Manifest) -> None:
     """The objects that an AppWrapper creates beside its Pods, in its namespace."""
     for path, component in components_of(wrapper.obj):
-        template = _mapping(component.get("template"))
+        template = mapping(component.get("template"))
         kind = template.get("kind")
         if isinstance(kind, str) and kind not in TEMPLATES:
             obj = as_read(_versioned(template))
-            name = str(_mapping(obj.get("metadata")).get("name") or "")
+            name = str(mapping(obj.get("metadata")).get("name") or "")
             home = "" if kind in _UNPLACED else wrapper.namespace
             given = Manifest(wrapper.place, kind, name, home, obj, f"{path}.template")
             _set_aside(found, given, foreign=is_foreign(obj))
@@ -193,7 +191,7 @@ def is_foreign(obj: JSON) -> bool:
 
 
 def _asks_for_network(given: Manifest) -> bool:
-    annotations = _mapping(_mapping(given.obj.get("metadata")).get("annotations"))
+    annotations = mapping(mapping(given.obj.get("metadata")).get("annotations"))
     return given.kind == SERVICES.kind and not {*ASKING, SELECTOR}.isdisjoint(annotations)
 
 
@@ -210,7 +208,7 @@ def _add_owner(found: Manifests, given: Manifest) -> None:
     path = TEMPLATES[given.kind]
     template: Any = given.obj
     for member in path:
-        template = _mapping(template).get(member)
+        template = mapping(template).get(member)
     if isinstance(template, dict):
         found.pods.append(PodManifest(given, _made(given, template) if path else _placed(given, template)))
     else:
@@ -231,13 +229,13 @@ def _add_templates(found: Manifests, given: Manifest) -> int:
 
 def _made(given: Manifest, template: JSON) -> JSON:
     """The Pod that is made of a template."""
-    metadata = {"generateName": f"{given.name}-", **_mapping(template.get("metadata"))}
+    metadata = {"generateName": f"{given.name}-", **mapping(template.get("metadata"))}
     return _placed(given, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")})
 
 
 def _placed(given: Manifest, pod: JSON) -> JSON:
     """With the namespace, which the API server fills in before it asks a webhook."""
-    placed: JSON = _present({**pod, "metadata": {**_mapping(pod.get("metadata")), "namespace": given.namespace}})
+    placed: JSON = _present({**pod, "metadata": {**mapping(pod.get("metadata")), "namespace": given.namespace}})
     return placed
 
 
@@ -246,7 +244,3 @@ def _present(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _present(member) for key, member in value.items() if member is not None}
     return [_present(item) for item in value] if isinstance(value, list) else value
-
-
-def _mapping(value: object) -> JSON:
-    return value if isinstance(value, dict) else {}

@@ -15,8 +15,8 @@ import msgspec
 
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.selectors import label_selector_from_json
-from app.networks.model import RESOURCE_NAME, mapping
-from app.wire import JSON, decode_json
+from app.networks.model import RESOURCE_NAME
+from app.wire import JSON, decode_json, mapping
 from app.wiring import NAMESPACE_NAME
 
 _SRIOV_PREFIX = "openshift.io/"

@@ -139,9 +139,9 @@ _BY_TYPE: dict[str, JSON] = {
 
 
 _UNSET_WHERE_EMPTY = frozenset({
-    "apiGroup", "apiVersion", "concurrencyPolicy", "dnsPolicy", "imagePullPolicy", "podManagementPolicy", "protocol",
-    "restartPolicy", "scheme", "schedulerName", "sessionAffinity", "status", "terminationMessagePath",
-    "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
+    "allocationMode", "apiGroup", "apiVersion", "concurrencyPolicy", "dnsPolicy", "imagePullPolicy", "operator",
+    "podManagementPolicy", "protocol", "restartPolicy", "scheme", "schedulerName", "sessionAffinity", "status",
+    "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
 })  # fmt: skip
 """Texts that are no pointers in Go: an empty one is as none, which charts write for values that are not given."""
 

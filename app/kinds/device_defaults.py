@@ -72,16 +72,11 @@ def _device_claim(devices: JSON) -> None:
 
 
 def _device_request(request: JSON) -> None:
-    """A count of 0 and a mode that is empty are not given."""
-    request["allocationMode"] = request["allocationMode"] or "ExactCount"
+    """A count of 0 is one that is not given."""
     if request.get("count") == 0:
         del request["count"]
     request.update(_device_count(request) if "count" not in request else {})
     drop_empty(request, "selectors", "tolerations")
-
-
-def _device_toleration(toleration: JSON) -> None:
-    toleration["operator"] = toleration["operator"] or "Equal"
 
 
 DERIVED: dict[str, Callable[[JSON], JSON]] = {"ExactDeviceRequest": _device_count, "DeviceSubRequest": _device_count}
@@ -90,7 +85,6 @@ REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "ExactDeviceRequest": _device_request,
     "DeviceSubRequest": _device_request,
     "DeviceClaim": _device_claim,
-    "DeviceToleration": _device_toleration,
     "DeviceClassSpec": _without_empty("selectors", "config"),
     "ResourceClaimStatus": _without_empty("reservedFor", "devices"),
     "DeviceAllocationResult": _without_empty("results", "config"),

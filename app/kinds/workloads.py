@@ -6,7 +6,7 @@ Takes the spec of an object that `shapes` decoded and `defaults` completed.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Collection
 
 from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, label_faults
@@ -121,7 +121,7 @@ def _check_endless(
     kind: str,
     *,
     ignored: tuple[str, ...] = (),
-    added: set[Any] = frozenset(),  # type: ignore[assignment]
+    added: Collection[str] = (),
     matched: bool = False,
 ) -> None:
     """The template of Pods that run until they are deleted; `added` are volumes that the controller adds to it."""

@@ -6,7 +6,7 @@ import re
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal
 from functools import lru_cache
 
-from app.numbers import NumberError, shown
+from app.numbers import NumberError, shown, worded
 from app.numbers import written as digits_of
 
 _FORM = re.compile(r"([+-]?)(\d*)(\.\d*)?([eEinumkKMGTP]*[+-]?\d*)", re.ASCII)
@@ -26,7 +26,7 @@ class QuantityError(ValueError):
     """The value is not a quantity. The message names it; `fault` is what an API server says."""
 
     def __init__(self, value: object, fault: str) -> None:
-        text = value if isinstance(value, str) else shown(value)
+        text = worded(value)
         quoted = shown(value) if len(text) <= 64 else f"{text[:64]!r}…"
         expected = (
             "a number with an optional suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"

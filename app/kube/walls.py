@@ -42,16 +42,31 @@ def wall(loop: str, *, leave: tuple[type[Exception], ...] = (), **of: object) ->
         fault(loop, "object dropped", **of)
 
 
+class Patience:
+    """Which fault of an API server ends a pass over objects.
+
+    One of the server as a whole does at once: each object would wait for it. One that gives no answer in time may do so
+    for one object; for the second it does.
+    """
+
+    def __init__(self) -> None:
+        self._waited = False
+
+    def ends(self, error: ApiError) -> bool:
+        over = error.about_server or (error.late and self._waited)
+        self._waited = self._waited or error.late
+        return over
+
+
 class Apart:
     """The wall between the objects that one pass writes: what one of them meets is raised after all had their turn.
 
-    A fault of the API server as a whole is raised at once: each of them would wait for it. One that gives no answer in
-    time may do so for one object; for the second it is raised.
+    What `Patience` says of an API server is raised at once.
     """
 
     def __init__(self) -> None:
         self._faults: list[Exception] = []
-        self._waited = False
+        self._patience = Patience()
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -59,10 +74,8 @@ class Apart:
         try:
             yield
         except Exception as error:
-            if isinstance(error, ApiError):
-                if error.about_server or (error.late and self._waited):
-                    raise
-                self._waited = self._waited or error.late
+            if isinstance(error, ApiError) and self._patience.ends(error):
+                raise
             self._faults.append(error)
 
     @property

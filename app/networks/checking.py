@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from app.admission.chain import Plan, refuse
 from app.admission.review import Request, written_object
 from app.kube.resources import NETWORK_ATTACHMENTS
-from app.networks.model import attachment_problems, attachment_warnings, mapping
+from app.networks.model import attachment_problems, attachment_warnings
 from app.networks.places import misplaced
+from app.wire import mapping
 
 
 class AttachmentCheck:

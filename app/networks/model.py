@@ -17,7 +17,7 @@ from app.kube.names import check_dns_subdomain, check_label_key, check_label_val
 from app.networks.claim_sources import ClaimSource, claim_source, opted_out, source_problems
 from app.pace import step
 from app.text import quoted
-from app.wire import JSON, decode_json
+from app.wire import JSON, decode_json, mapping
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation on a Pod, by its author: the attachments that it wants, as a comma list of names or a JSON list."""
@@ -100,11 +100,6 @@ def projection(keys: tuple[str, ...], *, claims: bool) -> Callable[[JSON], Attac
     """The same function for the same arguments, so that all wings read one cache of attachments."""
     project_as = project_with_claims if claims else project
     return lambda obj: project_as(obj, keys)
-
-
-def mapping(value: object) -> JSON:
-    """The value where it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def resource_name(text: str) -> str:

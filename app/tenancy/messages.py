@@ -16,7 +16,7 @@ from app.kube.conditions import condition
 from app.kube.names import check_label_value, domain_above
 from app.numbers import whole_or
 from app.tenancy.proto import admin_pb, resource_pb, rule_pb, workload_pb
-from app.wire import JSON, decode_json
+from app.wire import JSON, decode_json, mapping
 from app.workloads.model import (
     COMPANION,
     ORCHESTRATOR,
@@ -131,11 +131,11 @@ def data_of_spec(spec: Mapping[str, Any]) -> rule_pb.WorkloadRuleData:
         workload_info_inject=[
             rule_pb.WorkloadInfoInject(
                 key=_text(entry.get("workloadKey")),
-                as_annotation=rule_pb.AsAnnotation(name=_text(_object(entry.get("asAnnotation")).get("name"))),
+                as_annotation=rule_pb.AsAnnotation(name=_text(mapping(entry.get("asAnnotation")).get("name"))),
             )
             for entry in _objects(spec.get("workloadInfoInject"))
         ],
-        rule_template=canonical(_object(spec.get("template"))),
+        rule_template=canonical(mapping(spec.get("template"))),
     )
 
 
@@ -185,23 +185,23 @@ def rule_message(obj: JSON) -> rule_pb.WorkloadRule:
 
     While the status is about an older spec `observed_generation` is 0: nothing is known of the one that stands.
     """
-    metadata, status = _object(obj.get("metadata")), _object(obj.get("status"))
-    annotation = _text(_object(metadata.get("annotations")).get(RULE_GENERATION))
+    metadata, status = mapping(obj.get("metadata")), mapping(obj.get("status"))
+    annotation = _text(mapping(metadata.get("annotations")).get(RULE_GENERATION))
     generation = _number(annotation)
     observed = _number(status.get("observedGeneration"))
     if generation:
         observed = generation if observed == _number(metadata.get("generation")) else 0
     return rule_pb.WorkloadRule(
         id=_text(metadata.get("name")),
-        data=data_of_spec(_object(obj.get("spec"))),
-        owner=_text(_object(metadata.get("labels")).get(RULE_OWNER)),
+        data=data_of_spec(mapping(obj.get("spec"))),
+        owner=_text(mapping(metadata.get("labels")).get(RULE_OWNER)),
         generation=generation,
         status=status_message(status, observed_generation=observed),
     )
 
 
 def admin_rule_message(obj: JSON) -> admin_pb.AdminWorkloadRule:
-    metadata, spec, status = (_object(obj.get(part)) for part in ("metadata", "spec", "status"))
+    metadata, spec, status = (mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
     return admin_pb.AdminWorkloadRule(
         id=_text(metadata.get("name")),
         tenant_match=_texts(spec.get("tenantMatch")),
@@ -239,11 +239,11 @@ def workload_spec(message: workload_pb.Workload) -> JSON:
 
 def workload_message(spec: Mapping[str, Any]) -> workload_pb.Workload:
     """The message of a Workload's spec."""
-    metadata, state = _object(spec.get("metadata")), _object(spec.get("state"))
-    extra = _object(state.get("extra"))
+    metadata, state = mapping(spec.get("metadata")), mapping(spec.get("state"))
+    extra = mapping(state.get("extra"))
     kept = struct_pb2.Struct()
     for part in ("labels", "annotations"):
-        entries = _object(extra.get(part)).items()
+        entries = mapping(extra.get(part)).items()
         kept[part] = {key: value for key, value in entries if isinstance(value, str)}
     return workload_pb.Workload(
         metadata=workload_pb.WorkloadMetadata(
@@ -285,7 +285,7 @@ def public_marks(metadata: JSON) -> JSON:
     found = {
         part: {
             key: value
-            for key, value in _object(metadata.get(part)).items()
+            for key, value in mapping(metadata.get(part)).items()
             if key == RULE_NAME or not domain_above(key, RESERVED_DOMAINS)
         }
         for part in ("labels", "annotations")
@@ -301,10 +301,6 @@ def _strings(struct: struct_pb2.Struct, part: str) -> dict[str, str] | None:
     if kind != "struct_value" or any(member.WhichOneof("kind") != "string_value" for member in members.values()):
         return None
     return {key: member.string_value for key, member in members.items()}
-
-
-def _object(value: Any) -> JSON:
-    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: Any) -> list[JSON]:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.programs if name not in known]:
         parser.error(f"there is no program {unknown[0]}: want some of {', '.join(known)}")
-    cache, folder = cache_directory(), directory(cache_directory())
+    cache = cache_directory()
     chosen = [known[name] for name in options.programs or known]
     if options.list:
         for program in chosen:
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     places = {program: f"{number}/{len(chosen)}" for number, program in enumerate(chosen, 1)}
     failed = [program.name for program, place in places.items() if not _build(program, cache, place)]
+    folder = directory(cache)
     folder.mkdir(parents=True, exist_ok=True)
     for program in chosen:
         if program.name not in failed:

@@ -11,12 +11,13 @@ from typing import Any
 
 from app.appwrappers.admission.jobsets import job_set_problems
 from app.appwrappers.admission.ray import ray_problems
+from app.appwrappers.admission.scopes import is_built_in
 from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
-from app.numbers import shown
+from app.numbers import worded
 from app.pace import step
 from app.text import quoted, several
 from app.wire import JSON
@@ -94,7 +95,7 @@ def _named(metadata: JSON) -> JSON:
     named = metadata if metadata.get("name") else {**metadata, "name": "given"}
     labels = named.get("labels")
     if isinstance(labels, dict):
-        texts = {key: value if isinstance(value, str) else shown(value) for key, value in labels.items()}
+        texts = {key: worded(value) for key, value in labels.items()}
         named = {**named, "labels": texts}
     return named
 
@@ -118,10 +119,6 @@ def _group(template: JSON) -> str:
     return str(template["apiVersion"]).rpartition("/")[0]
 
 
-def _quoted(value: Any) -> str:
-    return quoted(value if isinstance(value, str) else shown(value))
-
-
 def _metadata_problems(group: str, kind: str, metadata: JSON, path: str) -> Iterator[str]:
     try:
         # Of the version all is said.
@@ -131,7 +128,7 @@ def _metadata_problems(group: str, kind: str, metadata: JSON, path: str) -> Iter
         field = error.field.removeprefix("metadata").removeprefix(".")
         yield f"{path}.metadata{'.' if field else ''}{field}: {error.fault}"
         return
-    custom = "." in group and not group.endswith(".k8s.io")
-    rule = "subdomain" if custom else name_rule(kind)
-    for problem in check_metadata(decoded, namespaced=True, name_rule=rule, free_finalizers=custom):
+    built_in = is_built_in(group)
+    rule = name_rule(kind) if built_in else "subdomain"
+    for problem in check_metadata(decoded, namespaced=True, name_rule=rule, free_finalizers=not built_in):
         yield f"{path}.{problem}"

@@ -16,10 +16,10 @@ from app.appwrappers.podsets.paths import elements_at, found_at
 from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import dns1035_faults, label_value_faults, qualified_faults
 from app.kinds.schedules import schedule_faults
-from app.numbers import shown
+from app.numbers import shown, worded
 from app.pace import step
 from app.text import quoted
-from app.wire import JSON
+from app.wire import JSON, mapping
 
 _LONGEST = {"RayCluster": 53, "RayJob": 47, "RayService": 47}
 """Characters of a name, so that those of what is made of it are no label too long."""
@@ -75,7 +75,7 @@ def ray_problems(template: JSON, path: str) -> Iterator[str]:
         return
     # A RayCronJob is validated by its RayJob, which has none.
     annotations = template["metadata"].get("annotations") if kind != "RayCronJob" else None
-    cluster = _Cluster(template, _CLUSTERS[kind], annotations if isinstance(annotations, dict) else {})
+    cluster = _Cluster(template, _CLUSTERS[kind], mapping(annotations))
     yield from islice(_problems(template, path, cluster), MOST_FAULTS)
 
 
@@ -127,7 +127,7 @@ def _groups(cluster: _Cluster) -> Iterator[str]:
 
 def _group(cluster: _Cluster, path: str) -> Iterator[str]:
     parameters, resources, labels = (
-        _map(_found(cluster.template, f"{path}.{field}")) for field in ("rayStartParams", "resources", "labels")
+        mapping(_found(cluster.template, f"{path}.{field}")) for field in ("rayStartParams", "resources", "labels")
     )
     if resources and any(parameters.get(name) for name in _ASKED):
         yield f"{path}.resources: want resources here or in rayStartParams, not in both"
@@ -148,7 +148,7 @@ def _redis(cluster: _Cluster) -> Iterator[str]:
     options, head = f"{cluster.path}.gcsFaultToleranceOptions", f"{cluster.path}.headGroupSpec"
     variables = f"{head}.template.spec.containers[0].env"
     given = cluster.at("gcsFaultToleranceOptions") is not None
-    parameters, environment = _map(cluster.at("headGroupSpec.rayStartParams")), cluster.environment
+    parameters, environment = mapping(cluster.at("headGroupSpec.rayStartParams")), cluster.environment
     said = str(cluster.annotations.get(_FT) or "")
     if said and given:
         yield f"{options}: want it or the annotation {_FT}, not both"
@@ -193,7 +193,7 @@ def _access(cluster: _Cluster, kind: str) -> Iterator[str]:
         found = _VERSION.fullmatch(version) if _text(version) and len(version) < 64 else None
         numbers = [int(part) for part in found[1].split(".")] if found else []
         if (*numbers, 0, 0, 0)[: max(3, len(numbers))] < least:
-            text, got = ".".join(map(str, least)), quoted(version if isinstance(version, str) else shown(version))
+            text, got = ".".join(map(str, least)), quoted(worded(version))
             yield f"{cluster.path}.rayVersion: want {text} or newer with authOptions, got {got}"
     if kind == "RayCluster" and cluster.at("upgradeStrategy.type") not in (None, "Recreate", "None"):
         yield f"{cluster.path}.upgradeStrategy.type: want Recreate or None"
@@ -201,7 +201,7 @@ def _access(cluster: _Cluster, kind: str) -> Iterator[str]:
 
 def _job(template: JSON, path: str) -> Iterator[str]:
     """A RayJob whose spec is at the path."""
-    spec = _map(_found(template, path))
+    spec = mapping(_found(template, path))
     mode, retried = spec.get("submissionMode"), _positive(spec.get("backoffLimit"))
     for field, least in _LEAST.items():
         yield from _at_least(template, f"{path}.{field}", least)
@@ -229,7 +229,7 @@ def _kept(spec: JSON, path: str) -> Iterator[str]:
 
 def _selected(spec: JSON, path: str, *, retried: bool) -> Iterator[str]:
     """A RayJob for a cluster that it does not make."""
-    if not _map(spec["clusterSelector"]).get(_OF_CLUSTER):
+    if not mapping(spec["clusterSelector"]).get(_OF_CLUSTER):
         yield f"{path}.clusterSelector: want the label {_OF_CLUSTER} with the name of a RayCluster"
     for wrong, field in ((spec.get("suspend") is True, "suspend"), (retried, "backoffLimit")):
         if wrong:
@@ -242,7 +242,7 @@ def _deletion(template: JSON, path: str) -> Iterator[str]:
     """What is deleted when the job has ended: by rules, or by two policies."""
     shut = _found(template, f"{path}.shutdownAfterJobFinishes") is True
     selects = bool(_found(template, f"{path}.clusterSelector"))
-    strategy = _map(_found(template, f"{path}.deletionStrategy"))
+    strategy = mapping(_found(template, f"{path}.deletionStrategy"))
     scales = _found(template, f"{path}.rayClusterSpec.enableInTreeAutoscaling") is True
     where = f"{path}.deletionStrategy"
     rules = _elements(template, f"{where}.deletionRules")
@@ -268,7 +268,7 @@ def _rules(template: JSON, rules: list[str]) -> Iterator[str]:
     """Each has one status and is alone for it; workers are not deleted after the cluster, nor that after the job."""
     times: dict[tuple[str, str], dict[str, int]] = {}
     for rule in rules:
-        condition, policy = _map(_found(template, f"{rule}.condition")), str(_found(template, f"{rule}.policy"))
+        condition, policy = mapping(_found(template, f"{rule}.condition")), str(_found(template, f"{rule}.policy"))
         statuses = [
             (name, str(condition[name])) for name in ("jobStatus", "jobDeploymentStatus") if condition.get(name)
         ]
@@ -327,7 +327,3 @@ def _positive(value: Any) -> bool:
 
 def _text(value: Any) -> bool:
     return isinstance(value, str)
-
-
-def _map(value: Any) -> JSON:
-    return value if isinstance(value, dict) else {}

@@ -82,7 +82,7 @@ _QUESTIONS: dict[str, tuple[str, ...] | None] = {
 def kind_problem(template: JSON) -> str:
     """Why no object of a kind can be a component; "" where one can, as far as is known without discovery."""
     group, kind = str(template["apiVersion"]).rpartition("/")[0], template["kind"]
-    if kind.endswith("List") and (_is_built_in(group) or isinstance(template.get("items"), list)):
+    if kind.endswith("List") and (is_built_in(group) or isinstance(template.get("items"), list)):
         return f"want one object, got the list {quoted(kind)}: make each of its items a component"
     if _has(_QUESTIONS, group, kind):
         return f"want a kind whose objects are kept, got {quoted(kind)}, which only asks an API server"
@@ -94,7 +94,7 @@ def no_namespace(kind: str) -> str:
     return f"want a kind whose objects are in namespaces, got {quoted(kind)}: create it by itself"
 
 
-def _is_built_in(group: str) -> bool:
+def is_built_in(group: str) -> bool:
     """Whether all kinds of the group are built in, so that a list of one of them is known by its name."""
     return "." not in group or group.endswith(".k8s.io")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from app.appwrappers.admission.templates import templates_in
 from app.appwrappers.podsets.paths import elements_at, found_at
 from app.appwrappers.podsets.ray import runs_elsewhere
-from app.numbers import shown
+from app.numbers import worded
 from app.pace import step
 from app.text import quoted, several
 from app.wire import JSON
@@ -185,7 +185,7 @@ def _gates(template: JSON, path: str) -> Iterator[str]:
             yield f"{path}: more Pod templates have schedulingGates"
             return
         first = gates[0].get("name") if isinstance(gates[0], dict) else gates[0]
-        name = first if isinstance(first, str) else shown(first)
+        name = worded(first)
         more = f" and {several(len(gates) - 1, 'more gate')}" if len(gates) > 1 else ""
         place = where.removeprefix("template").removeprefix(".")
         yield (

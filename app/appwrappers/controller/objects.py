@@ -16,7 +16,7 @@ from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
 from app.appwrappers.podsets.inference import put_template
 from app.kube.owners import controller_of, controller_reference
-from app.numbers import shown
+from app.numbers import shown, worded
 from app.text import cut
 from app.wire import JSON
 
@@ -104,7 +104,7 @@ def _texts(value: Any, path: str) -> dict[str, str]:
     """A map of texts, as the API server would read it. Raises ValueError."""
     if value is not None and not isinstance(value, dict):
         raise ValueError(f"{path}: want a map of texts, got {cut(shown(value))}")
-    return {key: item if isinstance(item, str) else shown(item) for key, item in (value or {}).items()}
+    return {key: worded(item) for key, item in (value or {}).items()}
 
 
 def _list(value: Any, path: str) -> list[JSON]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.appwrappers.podsets.inference import POD_INDEX_LABEL, SUB_GROUP_COUNT, SUB_GROUP_INDEX_LABEL
-from app.numbers import NumberError, shown, whole
+from app.numbers import NumberError, whole, worded
 from app.text import quoted
 from app.wire import JSON, decode_json
 
@@ -103,6 +103,6 @@ def _layer(said: Any) -> JSON:
     layer = {field.lower(): value for field, value in said.items()} if isinstance(said, dict) else {}
     topology, size = layer.get("topology"), layer.get("size")
     if not (isinstance(topology, str) and topology and isinstance(size, int) and (_count(size) or 0) > 0):
-        got = quoted(said if isinstance(said, str) else shown(said))
+        got = quoted(worded(said))
         raise ValueError(f"metadata.annotations[{_LAYERS}]: want layers such as {_LAYER}, got {got}")
     return {"topology": topology, "size": size}

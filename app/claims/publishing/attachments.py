@@ -12,8 +12,8 @@ from itertools import islice
 import msgspec
 
 from app.claims.publishing.model import Attachment
-from app.networks.model import RESOURCE_NAME, mapping, project
-from app.wire import JSON, decode_json
+from app.networks.model import RESOURCE_NAME, project
+from app.wire import JSON, decode_json, mapping
 
 MOST_RANGES = 1024
 """Subnets and fixed addresses that are kept of an attachment; each address of a Pod is looked up in them."""

@@ -12,7 +12,7 @@ from app.claims.publishing.slices import Pools
 from app.claims.stored.claims import Claim, Result
 from app.claims.stored.slices import Attributes
 from app.kube.store import Key
-from app.networks.model import mapping
+from app.wire import mapping
 
 _PCI = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 

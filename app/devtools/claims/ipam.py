@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 
-from app.networks.model import mapping
-from app.wire import JSON, decode_json
+from app.wire import JSON, decode_json, mapping
 
 Address = IPv4Address | IPv6Address
 

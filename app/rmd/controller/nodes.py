@@ -11,6 +11,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.retry import Backoff
 from app.kube.store import Key
+from app.kube.walls import Patience
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.comparing import desired, states_after, untold
@@ -113,16 +114,15 @@ class NodeSync:
     ) -> dict[Key, str]:
         """What the API server says of those that it does not take: they hold up no other."""
         refused: dict[Key, str] = {}
-        waited = False
+        patience = Patience()
         for one in workloads:
             if one.key not in states:
                 continue
             try:
                 await self._write(node, one, states[one.key])
             except ApiError as error:
-                if error.about_server or (error.late and waited):
+                if patience.ends(error):
                     raise
-                waited = waited or error.late
                 refused[one.key] = str(error)
                 log.warning("the status cannot be written", node=node, workload="/".join(one.key), error=str(error))
         return refused
