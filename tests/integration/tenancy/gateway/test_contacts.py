@@ -116,7 +116,7 @@ async def test_a_stream_that_is_silent_is_a_contact(infra: Infra, start: Start) 
 async def test_a_note_of_a_contact_reviews_no_streams(infra: Infra, start: Start) -> None:
     """Each tenant has one every minute: with a review of all streams for each, a thousand tenants would be too many."""
     await infra.add_tenant("tenant1")
-    door = await start(limits=Limits(tick=3600))
+    door = await start(tick=3600.0)
     await eventually(lambda: door.gateway._sources.tenants.get("", "tenant1"))
     reviews, review = [], door.gateway._guard.review
     door.gateway._guard.review = lambda: (reviews.append(1), review())
@@ -137,7 +137,7 @@ async def test_a_contact_that_was_not_written_is_written_soon(infra: Infra, star
     """A minute later the condition Connected would be false already."""
     await infra.add_tenant("tenant1")
     client = Faulty(infra.client)
-    door = await start(client=client, limits=Limits(tick=3600))
+    door = await start(client=client, tick=3600.0)
     contacts = door.gateway._backend.contacts
     client.fails = True
     contacts.accepted("tenant1")
@@ -156,7 +156,7 @@ async def test_an_api_server_that_does_not_answer_is_not_asked_for_each_tenant(i
     for name in names:
         await infra.add_tenant(name)
     client = Faulty(infra.client)
-    door = await start(client=client, limits=Limits(tick=3600))
+    door = await start(client=client, tick=3600.0)
     contacts = door.gateway._backend.contacts
     client.fails, client.status = True, 0
     for name in names:
