@@ -11,16 +11,18 @@ import contextlib
 import os
 import re
 import shlex
-import sys
-from collections.abc import Mapping
+import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aiohttp
 
 from app.devtools.clusters.node.arguments import IMAGE_COMMAND, confined, is_allowed_variable, refusal
+from app.devtools.forking import Forked, ForkServer
 from app.devtools.sandbox.processes import PodLog
 from app.wire import JSON
 
+_LOOK_SECONDS = 0.05
 _PROBE_SECONDS = 2.0
 _REFUSED = 126
 """The exit code of what is not started, as shells have it for what they may not run."""
@@ -31,14 +33,24 @@ _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 class Container:
     """The process of one Pod, listening on `address`; a file gets what it prints, another one at each start."""
 
-    def __init__(self, pod: JSON, *, address: str, kubeconfig: Path, places: Mapping[str, Path], log: PodLog) -> None:
+    def __init__(
+        self,
+        pod: JSON,
+        *,
+        server: ForkServer,
+        address: str,
+        kubeconfig: Path,
+        places: Mapping[str, Path],
+        log: PodLog,
+    ) -> None:
+        self._server = server
         self._pod = pod
         self._spec: JSON = pod["spec"]["containers"][0]
         self._address = address
         self._kubeconfig = kubeconfig
         self._places = places
         self._log = log
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Forked | None = None
         self._refused = False
 
     @property
@@ -46,13 +58,11 @@ class Container:
         """None while it runs; negative where a signal ended it."""
         if self._refused:
             return _REFUSED
-        return self._process.returncode if self._process is not None else None
+        return self._process.poll() if self._process is not None else None
 
     async def start(self) -> None:
         given = self._spec.get("args") or IMAGE_COMMAND
         arguments = [self._translated(one) for one in confined(given, address=self._address)]
-        # -P: what lies in the directory that the sandbox was started in is not for import.
-        command = [sys.executable, "-P", "-m", "app.devtools.clusters.node.lifeline", str(os.getpid()), *arguments]
         reason = refusal(given)
         self._refused = bool(reason)
         if self._log.current.exists():
@@ -61,11 +71,13 @@ class Container:
             log.write(f"$ berth {shlex.join(arguments)}\n".encode())
             if reason:
                 log.write(f"not started: {reason}\n".encode())
-            log.flush()
-            if not reason:
-                self._process = await asyncio.create_subprocess_exec(
-                    *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment()
-                )
+        if not reason:
+            self._process = await asyncio.to_thread(self._forked, arguments)
+
+    def _forked(self, arguments: Sequence[str]) -> Forked:
+        with self._log.current.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            streams = [nothing.fileno(), log.fileno(), log.fileno()]
+            return self._server.start(arguments, environment=self._environment(), streams=streams)
 
     async def ready(self) -> bool:
         """What its readiness probe says; true for a container without one."""
@@ -90,24 +102,31 @@ class Container:
 
     async def stop(self, *, grace: float) -> None:
         """The preStop hook (a sleep), SIGTERM, and SIGKILL after the rest of `grace` seconds."""
-        process = self._process
-        if process is None or process.returncode is not None:
+        if self.exit_code is not None or self._process is None:
             return
         pause = min(_sleep_before_stop(self._spec), grace)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), pause)
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), max(grace - pause, 1.0))
-        except TimeoutError:
+        if await self._ended(pause):
+            return
+        self._signal(signal.SIGTERM)
+        if not await self._ended(max(grace - pause, 1.0)):
             self.kill()
-            await process.wait()
+            await self._ended()
 
     def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                os.kill(self._process.pid, number)
+
+    async def _ended(self, seconds: float | None = None) -> bool:
+        """Whether the process has ended within so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.exit_code is None:  # noqa: ASYNC110 - it may be seen by others too
+                    await asyncio.sleep(_LOOK_SECONDS)
+        return self.exit_code is not None
 
     def _translated(self, argument: str) -> str:
         """With the directories of this machine for the container's: of a flag's value, and of each item of a list."""

@@ -10,6 +10,7 @@ import structlog
 
 from app.devtools.clusters.node.pod_process import PodProcess, is_berth
 from app.devtools.clusters.node.services import Route, Services
+from app.devtools.forking import ForkServer
 from app.devtools.sandbox.processes import Processes
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
@@ -42,6 +43,7 @@ class BerthNode:
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._processes = processes
+        self._server = ForkServer()
         self._running: dict[Key, PodProcess] = {}
         self._watched = Watched(client)
         self._pods = self._watched.store(PODS)
@@ -63,6 +65,7 @@ class BerthNode:
             await asyncio.gather(*(one.stop(grace=5.0) for one in self._running.values()))
             for one in self._running.values():
                 one.release()
+            self._server.close()
 
     async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(*key)
@@ -83,7 +86,9 @@ class BerthNode:
     async def _keep(self, key: Key, pod: JSON) -> float | None:
         process = self._running.get(key)
         if process is None:
-            process = PodProcess(self._client, pod, kubeconfig=self._kubeconfig, directory=self._directory)
+            process = PodProcess(
+                self._client, pod, server=self._server, kubeconfig=self._kubeconfig, directory=self._directory
+            )
             self._running[key] = process
             self._processes[process.uid] = process.log
         await process.refresh()

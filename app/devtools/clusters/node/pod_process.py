@@ -11,6 +11,7 @@ from app.devtools.clusters.node.addresses import claim, shown
 from app.devtools.clusters.node.containers import Container
 from app.devtools.clusters.node.status import Seen, report
 from app.devtools.clusters.node.volumes import Volumes
+from app.devtools.forking import ForkServer
 from app.devtools.sandbox.processes import PodLog
 from app.kube.client import KubeClient
 from app.kube.names import service_account_user
@@ -33,7 +34,7 @@ class PodProcess:
     speaks to the API server is what its ServiceAccount may: the node's own identity does not lend it any right.
     """
 
-    def __init__(self, client: KubeClient, pod: JSON, *, kubeconfig: Path, directory: Path) -> None:
+    def __init__(self, client: KubeClient, pod: JSON, *, server: ForkServer, kubeconfig: Path, directory: Path) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self.uid: str = metadata["uid"]
         self.started = False
@@ -50,6 +51,7 @@ class PodProcess:
         write_private(own, acting_as(kubeconfig, user))
         self._container = Container(
             pod,
+            server=server,
             address=self.address,
             kubeconfig=own,
             places=self._volumes.places(spec["containers"][0]),
