@@ -20,15 +20,18 @@ import select
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
-_LIMIT = 1 << 20
+_NUMBER = struct.Struct("!I")
+"""The length of a request, with which its descriptors go; a process id, and a status of wait(2)."""
+_WAKES = 64
 _PR_SET_PDEATHSIG = 1
 """Of Linux' prctl(2)."""
 _PROGRAM = "app"
@@ -41,6 +44,13 @@ class _Request(TypedDict):
     environment: dict[str, str]
     folder: str | None
     session: bool
+
+
+class _Running(NamedTuple):
+    """The process of a server, and the connection by which it is asked."""
+
+    process: subprocess.Popen[bytes]
+    connection: socket.socket
 
 
 class Forked:
@@ -59,10 +69,10 @@ class Forked:
     def wait_status(self, *, block: bool) -> int | None:
         """What wait(2) would say of it; None while it runs, where that is not waited for."""
         if self._pipe is not None and (block or select.select([self._pipe], [], [], 0)[0]):
-            status = os.read(self._pipe, _LIMIT)
+            status = os.read(self._pipe, _NUMBER.size)
             self.close()
             # A server that was killed says nothing, and what it forked ends with it.
-            self._status = int(status) if status else signal.SIGKILL
+            self._status = _NUMBER.unpack(status)[0] if status else signal.SIGKILL
         return self._status
 
     def close(self) -> None:
@@ -83,13 +93,7 @@ class ForkServer:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._running: tuple[subprocess.Popen[bytes], socket.socket] | None = None
-
-    def warm(self) -> None:
-        """Start the process now: it imports the program while others do something else."""
-        with self._lock:
-            if self._running is None:
-                self._running = self._started()
+        self._running: _Running | None = None
 
     def start(
         self,
@@ -114,25 +118,33 @@ class ForkServer:
             session=session,
         )
         message = json.dumps(request).encode()
-        self.warm()
+        server = self._server()
         try:
-            return self._forked(message, streams)
-        except ConnectionError:  # the server was ended, and what it forked with it
-            self.close()
-            self.warm()
-            return self._forked(message, streams)
+            return self._forked(server, message, streams)
+        except ConnectionError:  # it was ended, and what it forked with it
+            self._end(server)
+            return self._forked(self._server(), message, streams)
 
     def close(self) -> None:
         """End the server, and with it what it forked."""
-        with self._lock:
-            running, self._running = self._running, None
-        if running is not None:
-            process, connection = running
-            connection.close()
-            process.wait()
+        if self._running is not None:
+            self._end(self._running)
 
-    def _started(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def _server(self) -> _Running:
+        with self._lock:
+            if self._running is None:
+                self._running = self._started()
+            return self._running
+
+    def _end(self, server: _Running) -> None:
+        with self._lock:
+            if self._running is server:
+                self._running = None
+            server.connection.close()
+        server.process.wait()
+
+    def _started(self) -> _Running:
+        ours, theirs = socket.socketpair()
         # -P: what lies in the directory of this process is not for import.
         flags = ["-P"] if self._folder is None else []
         with theirs:
@@ -143,25 +155,27 @@ class ForkServer:
                 cwd=self._folder,
                 env=os.environ | {"GRPC_VERBOSITY": "NONE"},  # read when it is imported; see `app.__main__`
             )
-        return process, ours
+        return _Running(process, ours)
 
-    def _forked(self, message: bytes, streams: Sequence[int]) -> Forked:
-        running = self._running
-        if running is None:
-            raise ConnectionResetError("the fork server was closed")
+    def _forked(self, server: _Running, message: bytes, streams: Sequence[int]) -> Forked:
         answer, exit_pipe = os.pipe()
         try:
-            socket.send_fds(running[1], [message], [*streams, exit_pipe])
+            with self._lock:
+                if self._running is not server:
+                    raise ConnectionResetError("the fork server was closed")
+                socket.send_fds(server.connection, [_NUMBER.pack(len(message))], [*streams, exit_pipe])
+                server.connection.sendall(message)
         except OSError:
             os.close(answer)
             raise
         finally:
             os.close(exit_pipe)
-        pid = os.read(answer, _LIMIT)
-        if not pid:
+        told = os.read(answer, _NUMBER.size)
+        if not told:
             os.close(answer)
             raise ConnectionResetError("the fork server ended")
-        return Forked(int(pid), answer)
+        (pid,) = _NUMBER.unpack(told)
+        return Forked(pid, answer)
 
 
 class _Server:
@@ -184,15 +198,25 @@ class _Server:
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._woken:
-                    self._woken.recv(_LIMIT)
+                    self._woken.recv(_WAKES)
                     self._reap()
                     continue
-                message, descriptors, _, _ = socket.recv_fds(self._connection, _LIMIT, _STREAMS + 1)
-                if not message:
-                    return None
-                request: _Request = json.loads(message)
-                if self._fork(request, descriptors):
-                    return request
+                received = self._received()
+                if received is None or self._fork(*received):
+                    return received and received[0]
+
+    def _received(self) -> tuple[_Request, list[int]] | None:
+        """A request with its descriptors; None when there is no more."""
+        head, descriptors, _, _ = socket.recv_fds(self._connection, _NUMBER.size, _STREAMS + 1)
+        if not head:
+            return None
+        (length,), message = _NUMBER.unpack(head), b""
+        while len(message) < length:
+            part = self._connection.recv(length - len(message))
+            if not part:
+                return None
+            message += part
+        return json.loads(message), descriptors
 
     def _fork(self, request: _Request, descriptors: list[int]) -> bool:
         """Whether this is the forked process."""
@@ -202,7 +226,7 @@ class _Server:
         pid = os.fork()
         if pid:
             self._exit_pipes[pid] = exit_pipe
-            os.write(exit_pipe, str(pid).encode())
+            os.write(exit_pipe, _NUMBER.pack(pid))
             for stream in streams:
                 os.close(stream)
             return False
@@ -228,7 +252,7 @@ class _Server:
                 return
             pipe = self._exit_pipes.pop(pid)
             with contextlib.suppress(BrokenPipeError):  # its end does not matter to who asked for it
-                os.write(pipe, str(status).encode())
+                os.write(pipe, _NUMBER.pack(status))
             os.close(pipe)
 
 

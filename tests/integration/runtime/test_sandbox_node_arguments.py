@@ -104,7 +104,7 @@ async def test_a_server_that_was_killed_takes_its_processes_along_and_another_on
         container = pod_container(server, tmp_path, *webhook(tmp_path))
         await container.start()
         assert server._running is not None
-        server._running[0].kill()
+        server._running.process.kill()
         await eventually(lambda: container.exit_code == -signal.SIGKILL)
         await eventually(lambda: not _is_running(pid_of(container)))
         assert await end_of(pod_container(server, tmp_path, "crds", "infra")) == 0
