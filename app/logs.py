@@ -99,17 +99,31 @@ class LogDedup:
 
 
 class _LibraryFilter(logging.Filter):
-    """Drops equal lines of OpenTelemetry (one a failed try) and warnings of the HTTP server (one a bad request)."""
+    """Drops equal lines of OpenTelemetry (one a failed try) and warnings of the HTTP server (one a bad request).
+
+    A peer that ends its connection while more is written to it is no error, but uvloop's TLS reports it as one.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._lines = LogDedup(window=60.0)
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "asyncio" and _is_peer_gone(record):
+            return False
         of_server = record.name == "uvicorn.error" and record.levelno == logging.WARNING
         if not of_server and not record.name.startswith("opentelemetry."):
             return True
         return self._lines.admit(f"{record.pathname}:{record.lineno}") is not None
+
+
+def _is_peer_gone(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return (
+        isinstance(error, RuntimeError)
+        and str(error).endswith("the handler is closed")
+        and record.getMessage().startswith("Fatal error on SSL protocol")
+    )
 
 
 def configure(level: str = "info") -> None:

@@ -23,6 +23,11 @@ try:
     1 / 0
 except ZeroDivisionError:
     logging.getLogger("asyncio").exception("broken")
+for closed in ("TLS", "SSL"):
+    try:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+    except RuntimeError:  # as uvloop says that a peer has gone while more was written
+        logging.getLogger("asyncio").exception(f"Fatal error on {closed} protocol")
 """
 
 
@@ -37,9 +42,10 @@ def test_every_line_is_an_object_with_level_time_and_message() -> None:
         "odd 1",
         "odd 2",
         "broken",
+        "Fatal error on TLS protocol",
     ]
     assert events[0]["line"] == "a\nb"
-    assert "ZeroDivisionError" in events[-1]["exception"]
+    assert "ZeroDivisionError" in events[-2]["exception"]
     assert all({"level", "time"} <= event.keys() for event in events)
     assert done.stdout == ""
 
