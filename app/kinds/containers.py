@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 
 from app.kinds.fielderrors import MOST_FAULTS, Field, invalid, supported
-from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
+from app.kinds.name_syntax import check_element_name, descending_path_faults, qualified_faults
 from app.kinds.resource_claims import check_container_claims, claim_names
 from app.kinds.security import check_container_security
-from app.kinds.sources import PULL_POLICIES, check_environment
+from app.kinds.variables import check_environment
+from app.kinds.volumes import PULL_POLICIES
 from app.kube.quantity import parse
 from app.wire import JSON
 
@@ -46,6 +47,7 @@ def check_containers(pod: Field) -> None:
             else:
                 _check_handlers(container, grace=pod.value.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
             _check_container(container, host_network=bool(pod.value.get("hostNetwork")))
+            check_environment(container, volumes)
             _check_mounts(container, volumes)
             check_container_claims(container.below("resources"), claims)
         taken: set[str] = set()
@@ -60,7 +62,6 @@ def _check_container(container: Field, *, host_network: bool) -> None:
     names: set[str] = set()
     for port in container.each("ports"):
         _check_port(port, names, host_network=host_network)
-    check_environment(container)
     container.one_of("imagePullPolicy", PULL_POLICIES)
     container.one_of("restartPolicy", ("Always", "Never", "OnFailure"), optional=True)
     container.one_of("terminationMessagePolicy", ("File", "FallbackToLogsOnError"), optional=True)
@@ -114,10 +115,10 @@ def _check_mounts(container: Field, known: Mapping[str | None, JSON]) -> None:
 
 def _check_mount_options(mount: Field, *, privileged: bool) -> None:
     # The server leaves the index out of these paths; with it one finds the mount.
-    mount.syntax("subPath", inner_path_faults)
+    mount.syntax("subPath", descending_path_faults)
     if mount.text("subPathExpr") and mount.text("subPath"):
         mount.fault("subPathExpr", "Invalid", "subPathExpr and subPath are mutually exclusive")
-    mount.syntax("subPathExpr", inner_path_faults)
+    mount.syntax("subPathExpr", descending_path_faults)
     mount.one_of("mountPropagation", ("Bidirectional", "HostToContainer", "None"), optional=True)
     if mount.value.get("mountPropagation") == "Bidirectional" and not privileged:
         text = "Bidirectional mount propagation is available only to privileged containers"

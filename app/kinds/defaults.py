@@ -62,6 +62,8 @@ _BY_TYPE: dict[str, JSON] = {
     "RBDVolumeSource": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
     "AzureDiskVolumeSource": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
     "ScaleIOVolumeSource": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "PersistentVolumeClaim": {"spec": {}, "status": {}},
+    "PersistentVolumeClaimStatus": {"phase": "Pending"},
     "PersistentVolumeClaimTemplate": {"metadata": {}, "spec": {}},
     "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem", "resources": {}},
     "ObjectFieldSelector": {"apiVersion": "v1"},
@@ -140,8 +142,8 @@ _BY_TYPE: dict[str, JSON] = {
 
 _UNSET_WHERE_EMPTY = frozenset({
     "allocationMode", "apiGroup", "apiVersion", "concurrencyPolicy", "dnsPolicy", "imagePullPolicy", "operator",
-    "podManagementPolicy", "protocol", "restartPolicy", "scheme", "schedulerName", "sessionAffinity", "status",
-    "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
+    "podManagementPolicy", "protocol", "pullPolicy", "restartPolicy", "scheme", "schedulerName", "sessionAffinity",
+    "status", "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
 })  # fmt: skip
 """Texts that are no pointers in Go: an empty one is as none, which charts write for values that are not given."""
 

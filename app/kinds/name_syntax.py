@@ -62,11 +62,17 @@ def check_element_name(element: Field, seen: set[str]) -> None:
         element.unique("name", element.text("name"), seen)
 
 
+def descending_path_faults(path: str) -> list[str]:
+    """What is wrong with a path below a directory: it is relative, and does not lead out of it."""
+    faults = ["must be a relative path"] if path.startswith("/") else []
+    return [*faults, "must not contain '..'"] if ".." in path.split("/") else faults
+
+
 def inner_path_faults(file: str) -> list[str]:
-    """What is wrong with a path inside of a volume: it is relative, and does not lead out of it."""
-    if file.startswith("/"):
-        return ["must be a relative path"]
-    return ["must not contain '..'"] if ".." in file.split("/") else []
+    """As `descending_path_faults`, for a file that a volume writes: names with two dots in front are its own."""
+    faults = descending_path_faults(file)
+    reserved = file.startswith("..") and not file.startswith("../")
+    return [*faults, "must not start with '..'"] if reserved else faults
 
 
 def too_long(limit: int) -> str:

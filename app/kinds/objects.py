@@ -16,6 +16,7 @@ from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.jobs import check_cron_job, check_job
 from app.kinds.name_syntax import check_metadata, key_faults
 from app.kinds.validation import check_pod
+from app.kinds.volume_claims import check_claim
 from app.kinds.workloads import check_daemon_set, check_deployment, check_replica_set, check_stateful_set
 from app.wire import JSON
 
@@ -148,6 +149,7 @@ CHECKS: Mapping[str, Callable[[Field], None]] = {
     "CronJob": check_cron_job,
     "Secret": _check_secret,
     "ConfigMap": _check_config_map,
+    "PersistentVolumeClaim": check_claim,
 }
 """What is checked of each kind beside its metadata."""
 

@@ -15,7 +15,7 @@ from app.kinds.name_syntax import check_labels, label_faults, qualified_faults, 
 from app.kinds.resource_claims import check_pod_claims, mirror_faults
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security
-from app.kinds.sources import check_volumes
+from app.kinds.volumes import check_volumes
 from app.wire import JSON
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -39,17 +39,20 @@ _UPDATE_TEXT = (
 def check_pod(pod: JSON) -> list[FieldError]:
     """All faults of a Pod that is to be created (its metadata aside)."""
     spec = pod["spec"]
-    errors = mirror_faults(pod) + check_pod_spec(spec, "spec")
+    metadata: JSON = pod.get("metadata") or {}
+    # A name that is generated later is not known here.
+    name = "" if metadata.get("generateName") else metadata.get("name") or ""
+    errors = mirror_faults(pod) + check_pod_spec(spec, "spec", pod_name=name)
     if spec.get("schedulingGates") and spec.get("nodeName"):
         text = "cannot be set until all schedulingGates have been cleared"
         errors.append(FieldError("spec.nodeName", "Forbidden", text))
     return errors
 
 
-def check_pod_spec(spec: JSON, path: str) -> list[FieldError]:
-    """All faults of a Pod's spec, in a Pod or in a template at `path`."""
+def check_pod_spec(spec: JSON, path: str, *, pod_name: str = "") -> list[FieldError]:
+    """All faults of a Pod's spec, in a Pod or in a template at `path`. A template has no `pod_name`."""
     pod = Field(spec, path)
-    check_volumes(pod)
+    check_volumes(pod, pod_name)
     check_containers(pod)
     pod.one_of("restartPolicy", ("Always", "OnFailure", "Never"))
     _check_networking(pod)

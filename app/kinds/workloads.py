@@ -11,6 +11,7 @@ from collections.abc import Collection
 from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, label_faults
 from app.kinds.validation import check_pod_spec
+from app.kinds.volume_claims import check_claim_spec
 from app.kube.selectors import label_selector_from_json
 from app.wire import JSON
 
@@ -66,6 +67,8 @@ def check_stateful_set(whole: Field) -> None:
     _check_state_strategy(spec.below("updateStrategy"))
     for field in ("whenDeleted", "whenScaled"):
         spec.below("persistentVolumeClaimRetentionPolicy").one_of(field, _RETENTION, optional=True)
+    for claim in spec.each("volumeClaimTemplates"):
+        check_claim_spec(claim.below("spec"))
     for field in ("replicas", "minReadySeconds"):
         spec.number(field, 0, NOT_NEGATIVE)
     spec.below("ordinals").number("start", 0, NOT_NEGATIVE)

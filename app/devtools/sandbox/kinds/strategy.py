@@ -19,6 +19,7 @@ from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.jobs import generate_labels
 from app.kinds.requests import fill_pod_level, quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.kinds.volume_claims import prepare_claim
 from app.text import stamp
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def _allot(obj: JSON) -> None:
     elif obj["kind"] == "Service":
         _allocate_address(obj["spec"])
     else:
+        prepare_claim(obj["spec"])
         obj["status"] = {"phase": "Pending"}
 
 
