@@ -148,18 +148,19 @@ _UNSET_WHERE_EMPTY = frozenset({
 """Texts that are no pointers in Go: an empty one is as none, which charts write for values that are not given."""
 
 
-def _is_unset(obj: JSON, field: str) -> bool:
-    return field not in obj or (obj[field] == "" and field in _UNSET_WHERE_EMPTY)
+def _is_unset(kind: str, obj: JSON, field: str) -> bool:
+    value = obj.get(field)
+    return field not in obj or (value == "" and field in _UNSET_WHERE_EMPTY) or (kind == "Probe" and value == 0)
 
 
 def apply_builtin_defaults(kind: str, obj: JSON) -> None:
     """Fill in the defaults of a built-in kind."""
     for field, value in _BY_TYPE.get(kind, {}).items():
-        if _is_unset(obj, field):
+        if _is_unset(kind, obj, field):
             obj[field] = deepcopy(value)
     if kind in _DERIVED:
         for field, value in _DERIVED[kind](obj).items():
-            if _is_unset(obj, field):
+            if _is_unset(kind, obj, field):
                 obj[field] = value
     if kind in _REWRITTEN:
         _REWRITTEN[kind](obj)

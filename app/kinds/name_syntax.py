@@ -21,6 +21,8 @@ _1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY = "[-._a-zA-Z0-9]+"
 _KEY_FORM = re.compile(_KEY, re.ASCII)
 _QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
+_PORT_LETTERS = re.compile("[-a-z0-9]+")
+PORT_TEXT = "must be between 1 and 65535, inclusive"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
 _MANAGER_LIMIT = 128
@@ -103,6 +105,20 @@ def path_segment_faults(value: str) -> list[str]:
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{mark}'" for mark in "/%" if mark in value]
+
+
+def port_name_faults(name: str) -> list[str]:
+    """What is wrong with the name of a port."""
+    faults = ["must be no more than 15 characters"] if len(name.encode()) > 15 else []
+    if not _PORT_LETTERS.fullmatch(name):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", name):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        faults.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
+    return faults
 
 
 def qualified_faults(value: str) -> list[str]:

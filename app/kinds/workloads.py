@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, label_faults
+from app.kinds.pod_annotations import check_pod_annotations
 from app.kinds.validation import check_pod_spec
 from app.kinds.volume_claims import check_claim_spec
 from app.kube.selectors import label_selector_from_json
@@ -114,6 +115,7 @@ def check_template(template: Field, spec: JSON | None = None) -> Field:
     template.errors += check_labels(metadata.get("labels"), template.at("labels"))
     template.errors += check_annotations(metadata.get("annotations") or {}, template.at("annotations"))
     template.errors += check_pod_spec(pod.value if spec is None else spec, pod.path)
+    check_pod_annotations(metadata.get("annotations") or {}, pod, template.at("annotations"), of_template=True)
     if pod.value.get("ephemeralContainers"):
         pod.fault("ephemeralContainers", "Forbidden", "ephemeral containers not allowed in pod template")
     return pod

@@ -111,6 +111,12 @@ FORMS: dict[str, tuple[Callable[[Any], JSON], str]] = {
     ),
     "variables": (lambda bulk: container(envFrom=[bulk]), "spec.containers[0].envFrom"),
     "pod": (lambda spec: pod(**spec), "spec"),
+    "container": (lambda fields: container(**fields), "spec.containers[0]"),
+    "annotations": (
+        lambda annotations: {**pod(), "metadata": {"name": "x", "annotations": annotations}},
+        "metadata.annotations",
+    ),
+    "template": (deployment, "spec.template.spec"),
     "object": (lambda obj: obj, ""),
 }
 """What builds an object around a value, and the path of the value in it."""

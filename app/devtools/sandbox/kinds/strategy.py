@@ -84,8 +84,7 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             apply_builtin_defaults(obj["kind"], obj)
     match resource.kind:
         case "Pod":
-            fill_pod_level(obj["spec"])
-            obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+            _begin_pod(obj)
         case "Namespace":
             finalizers = obj["spec"].setdefault("finalizers", [])
             if "kubernetes" not in finalizers:
@@ -95,6 +94,14 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             begin_crd(obj)
         case "Service" | "Job" | "PersistentVolumeClaim":
             _allot(obj)
+
+
+def _begin_pod(pod: JSON) -> None:
+    spec = pod["spec"]
+    fill_pod_level(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
 
 
 def _allot(obj: JSON) -> None:
