@@ -116,6 +116,7 @@ FORMS: dict[str, tuple[Callable[[Any], JSON], str]] = {
         lambda annotations: {**pod(), "metadata": {"name": "x", "annotations": annotations}},
         "metadata.annotations",
     ),
+    "cron job": (lambda spec: cron_job(**spec), "spec"),
     "template": (deployment, "spec.template.spec"),
     "object": (lambda obj: obj, ""),
 }
