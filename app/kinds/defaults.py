@@ -79,6 +79,13 @@ _BY_TYPE: dict[str, JSON] = {
     "RollingUpdateDeployment": {"maxUnavailable": "25%", "maxSurge": "25%"},
     "ReplicaSet": {"spec": {}, "status": {"replicas": 0}},
     "ReplicaSetSpec": {"replicas": 1, "template": {}},
+    "ReplicationController": {"spec": {}, "status": {"replicas": 0}},
+    "ReplicationControllerSpec": {"replicas": 1},
+    "PodTemplate": {"template": {}},
+    "LimitRange": {"spec": {}},
+    "Ingress": {"spec": {}, "status": {"loadBalancer": {}}},
+    "HorizontalPodAutoscaler": {"spec": {}},
+    "autoscaling.v1.HorizontalPodAutoscaler": {"spec": {}},
     "DaemonSet": {"spec": {}, "status": dict.fromkeys(_DAEMON_COUNTS, 0)},
     "DaemonSetSpec": {"template": {}, "updateStrategy": {}, "revisionHistoryLimit": 10},
     "DaemonSetUpdateStrategy": _ROLLING,
@@ -206,6 +213,15 @@ def _counts(job: JSON) -> JSON:
     return {**completions, "parallelism": 1, "backoffLimit": limit, "podReplacementPolicy": replaced}
 
 
+def _container_limits(limit: JSON) -> JSON:
+    """What a container has that says nothing: the largest limit, and as request the limit, else the least."""
+    if limit.get("type") != "Container":
+        return {}
+    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+    request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+    return {"default": default, "defaultRequest": request}
+
+
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {
     "Container": lambda container: {"imagePullPolicy": _pull_policy(container.get("image"))},
     "EphemeralContainer": lambda container: {"imagePullPolicy": _pull_policy(container.get("image"))},
@@ -279,6 +295,7 @@ def _definition(spec: JSON) -> None:
 
 
 _REWRITTEN: dict[str, Callable[[JSON], None]] = {
+    "LimitRangeItem": lambda limit: limit.update(_container_limits(limit)),
     "Pod": _pod,
     "PodSpec": _pod_spec,
     "Container": _container,

@@ -35,6 +35,11 @@ _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
+_WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    f"regex used for validation is '\\*\\.{_SUBDOMAIN}')"
+)
 _CASELESS_TEXT = (
     "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
     f"alphanumeric character (e.g. 'Example.com', regex used for validation is '{_SUBDOMAIN}')"
@@ -98,6 +103,10 @@ dns1035_faults = _form(_1035, 63, _1035_TEXT)
 subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
 caseless_subdomain_faults = _form(f"(?i:{_SUBDOMAIN})", 253, _CASELESS_TEXT)
 label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT)
+
+
+wildcard_faults = _form(rf"\*\.{_SUBDOMAIN}", 253, _WILDCARD_TEXT)
+"""A subdomain whose first label may be any."""
 
 
 def path_segment_faults(value: str) -> list[str]:

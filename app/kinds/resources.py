@@ -20,17 +20,21 @@ from app.wire import JSON
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _OF_PODS = ("cpu", "hugepages-", "memory")
 _HUGEPAGES = "hugepages-"
+_STANDARD = _NATIVE | {f"{side}.{name}" for side in ("requests", "limits") for name in _NATIVE} | {
+    "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims",
+    "storage", "requests.storage", "services.nodeports", "services.loadbalancers",
+}  # fmt: skip
 _UNKNOWN_TEXT = "must be a standard resource type or fully qualified"
 
 
 def check_container_resources(resources: Field) -> None:
     """Requests and limits of one container."""
-    _check_amounts(resources, _check_container_name)
+    _check_amounts(resources, check_container_name)
 
 
 def check_overhead(pod: Field) -> None:
     """What the Pod needs beside its containers; the server calls these amounts limits."""
-    _check_limits(pod.below("overhead"), pod.value.get("overhead") or {}, _check_container_name)
+    _check_limits(pod.below("overhead"), pod.value.get("overhead") or {}, check_container_name)
 
 
 def check_pod_resources(pod: Field) -> None:
@@ -112,21 +116,26 @@ def _fits_pages(amount: Decimal, size: str) -> bool:
     return page > 0 and page == page.to_integral_value() and ceil(amount) % int(page) == 0
 
 
-def _check_container_name(holder: Field, here: str, name: str) -> None:
+def check_resource_name(holder: Field, here: str, name: str) -> None:
+    """The name of a resource of any kind, at a field of `holder`: one of Kubernetes' own, or with a domain."""
     faults = qualified_faults(name)
-    holder.errors += invalid(holder.at(here), name, faults)
+    standard = "/" in name or name in _STANDARD or name.startswith((_HUGEPAGES, f"requests.{_HUGEPAGES}"))
+    holder.errors += invalid(holder.at(here), name, faults if faults or standard else [_UNKNOWN_TEXT])
+
+
+def check_container_name(holder: Field, here: str, name: str) -> None:
+    """The name of a resource that a container can have."""
+    check_resource_name(holder, here, name)
     if "/" not in name and name not in _NATIVE and not name.startswith(_HUGEPAGES):
-        if not faults:
-            holder.fault(here, "Invalid", _UNKNOWN_TEXT, name)
         holder.fault(here, "Invalid", "must be a standard resource for containers", name)
     elif _is_foreign(name) and (name.startswith("requests.") or qualified_faults(f"requests.{name}")):
         holder.fault(here, "Invalid", "doesn't follow extended resource name standard", name)
 
 
 def _check_pod_name(holder: Field, here: str, name: str) -> None:
-    faults = qualified_faults(name)
-    holder.errors += invalid(holder.at(here), name, faults)
-    if not faults and not name.startswith(_HUGEPAGES):
+    before = len(holder.errors)
+    check_resource_name(holder, here, name)
+    if len(holder.errors) == before and not name.startswith(_HUGEPAGES):
         holder.errors += supported(holder.at(here), name, _OF_PODS)
 
 
@@ -135,8 +144,13 @@ def _is_foreign(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
+def overcommits(name: str) -> bool:
+    """Whether less of a resource may be requested than its limit."""
+    return not _is_foreign(name) and not name.startswith(_HUGEPAGES)
+
+
 def _check_against_limit(resources: Field, name: str, request: str, limit: str | None) -> None:
-    overcommit = not _is_foreign(name) and not name.startswith(_HUGEPAGES)
+    overcommit = overcommits(name)
     if limit is None:
         if not overcommit:
             resources.fault("limits", "Required", "Limit must be set for non overcommitable resources")

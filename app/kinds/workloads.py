@@ -60,6 +60,27 @@ def check_replica_set(whole: Field) -> None:
         _check_endless(spec, "ReplicaSet")
 
 
+def check_replication_controller(whole: Field) -> None:
+    """Its numbers, selector and template."""
+    spec = whole.below("spec")
+    for field in ("replicas", "minReadySeconds"):
+        spec.number(field, 0, NOT_NEGATIVE)
+    labels, selector = spec.below("template").below("metadata").value.get("labels") or {}, spec.value.get("selector")
+    if not (selector or labels):
+        spec.fault("selector", "Required")
+    if "template" not in spec.value:
+        spec.fault("template", "Required")
+        return
+    if any(labels.get(key) != value for key, value in (selector or {}).items()):
+        spec.fault("template.metadata.labels", "Invalid", NO_MATCH, labels)
+    _check_endless(spec, "ReplicationController", matched=True)
+
+
+def check_pod_template(whole: Field) -> None:
+    """A template that is an object of its own."""
+    check_template(whole.below("template"))
+
+
 def check_stateful_set(whole: Field) -> None:
     """How its Pods are made and changed, its numbers, selector and template with the volumes that it adds."""
     spec = whole.below("spec")

@@ -118,6 +118,9 @@ FORMS: dict[str, tuple[Callable[[Any], JSON], str]] = {
     ),
     "cron job": (lambda spec: cron_job(**spec), "spec"),
     "template": (deployment, "spec.template.spec"),
+    "autoscaler": (lambda spec: _object("autoscaling/v2", "HorizontalPodAutoscaler", spec), "spec"),
+    "ingress": (lambda spec: _object("networking.k8s.io/v1", "Ingress", spec), "spec"),
+    "limit": (lambda limit: _object("v1", "LimitRange", {"limits": [limit]}), "spec.limits[0]"),
     "object": (lambda obj: obj, ""),
 }
 """What builds an object around a value, and the path of the value in it."""
@@ -129,7 +132,7 @@ def _read_cases() -> list[tuple[JSON, str]]:
         form, value, fields = json.loads(line)
         build, path = FORMS[form]
         absolute = [field if not path else path if field == "." else f"{path}{field}" for field in fields.split()]
-        cases.append((build(value), " ".join(absolute)))
+        cases.append((build(value), NO_FIELD if fields == "NO_FIELD" else " ".join(absolute)))
     return cases
 
 
