@@ -19,7 +19,8 @@ from typing import Any
 
 import yaml
 
-from app.yaml_scalars import YamlError, finite, is_merge, key_text, scalar_value
+from app.yaml_scalars import YamlError as YamlError  # noqa: PLC0414  readers import it from here
+from app.yaml_scalars import finite, is_merge, key_text, scalar_value
 
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
