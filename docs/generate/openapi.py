@@ -17,7 +17,7 @@ _VERSIONS = range(30, 38)
 _OBJECTS = ((*version.rpartition("/")[::2], kind) for version, kind in NAMESPACED)
 _KINDS = {(row.group, row.version, row.kind) for row in BUILTIN} | {("", "v1", "Binding"), *_OBJECTS}
 _PACKAGES = {kind: f"{group.partition('.')[0] or 'core'}.{version}.{kind}" for group, version, kind in sorted(_KINDS)}
-"""How the names of the types of kinds end: of one name in several groups the core's, and of several versions the last."""
+"""How the names of the types of kinds end: of one name in several groups the core's, of several versions the last."""
 _PACKAGES["Event"] = "core.v1.Event"
 _OPEN = {"*": "*"}
 _RAW = "RawExtension"
