@@ -12,7 +12,8 @@ import asyncio
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -84,6 +85,28 @@ class Pace:
         self._scheduled = bool(self._waiting)
         if self._scheduled:
             loop.call_soon(self._next, loop)
+
+
+_pace: contextvars.ContextVar[Pace | None] = contextvars.ContextVar("pace", default=None)
+
+
+@contextmanager
+def pacing(pace: Pace | None) -> Iterator[None]:
+    """Have `at_pace` give its works their slices by this pace; without one they run at once."""
+    token = _pace.set(pace)
+    try:
+        yield
+    finally:
+        _pace.reset(token)
+
+
+async def at_pace(call: Callable[[], T]) -> T:
+    """What the call returns or raises: in slices where a big review waits for it.
+
+    For work over what a user may make long that comes after something was waited for. It may not use the event loop.
+    """
+    pace = _pace.get()
+    return call() if pace is None else await pace.in_slices(call)
 
 
 class _Work(Generic[T]):

@@ -8,19 +8,19 @@ keys are texts, of two equal keys the last counts, and a merge (`<<`) replaces w
 
 from __future__ import annotations
 
-import base64
 import codecs
 import contextlib
 import json
 import math
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import yaml
+
+from app.yaml_scalars import YamlError as YamlError  # noqa: PLC0414  readers import it from here
+from app.yaml_scalars import finite, is_merge, key_text, scalar_value
 
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
@@ -29,44 +29,14 @@ LEVELS = 400
 """Of mappings and lists in each other: what goes through the objects afterwards has one call a level."""
 _SEPARATOR = re.compile(r"^---(.*)\n?", re.MULTILINE)
 _FORBIDDEN = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_QUOTED_REST = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
+_READ_AGAIN = 1 << 20
+"""Characters that are read once more, or again, because of `\\'` in them."""
 _NONE, _MERGE = object(), object()
 """In the place of a key: none yet; that of a merge."""
 _NOT_READ = "kubectl does not read what follows the end of a document here: part documents by a line of ---"
 _MERGED = "a merge (<<) wants a mapping or a list of mappings"
-_TAG = "tag:yaml.org,2002:"
-_WORDS: dict[str, bool | float | None] = {
-    form: value
-    for words, value in (
-        (("y", "yes", "true", "on"), True),
-        (("n", "no", "false", "off"), False),
-        (("null",), None),
-        ((".inf", "+.inf"), math.inf),
-        (("-.inf",), -math.inf),
-    )
-    for word in words
-    for form in (word, word.upper(), word.capitalize() if word[0].isalpha() else word.replace("inf", "Inf"))
-} | {"": None, "~": None, ".nan": math.nan, ".NaN": math.nan, ".NAN": math.nan}
-_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
-_BINARY = re.compile(r"0b([+-][01]+)", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-_FRACTION = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
-_DATE = re.compile(
-    r"\d{4}-\d\d?-\d\d?(?:[Tt]\d\d?:\d\d?:\d\d?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)| \d\d?:\d\d?:\d\d?(?:\.\d+)?)?", re.ASCII
-)
-_TYPES = {"bool": bool, "int": int, "float": float, "null": type(None), "timestamp": str}
-
-
-class YamlError(ValueError):
-    """A text is neither YAML nor JSON, or says what JSON cannot say. `line` and `column` count from 1; 0 is unknown."""
-
-    def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
-        where = f"line {line}, column {column}: " if column else f"line {line}: " if line else ""
-        super().__init__(where + problem)
-        self.problem, self.line, self.column = problem, line, column
-
-    def moved(self, line: int) -> YamlError:
-        """The same in a text of which this one is a part that begins at `line`."""
-        return YamlError(self.problem, line + max(self.line, 1) - 1, self.column)
 
 
 def text_in(content: bytes) -> str:
@@ -82,8 +52,7 @@ def text_in(content: bytes) -> str:
 
 def load_yaml(text: str | bytes) -> Any:
     """The one document of this text, None where there is none. Raises `YamlError` or UnicodeDecodeError."""
-    document = _Document(text if isinstance(text, str) else text_in(text))
-    document.read()
+    document = _read(text if isinstance(text, str) else text_in(text))
     if document.rest:
         raise document.rest
     return document.value
@@ -114,8 +83,7 @@ def _between_separators(text: str, line: int) -> Iterator[tuple[int, Any] | Yaml
             values, position = _json_values(text, line)
             yield from values
             line += text.count("\n", 0, position)
-        document = _Document(text[position:])
-        document.read()
+        document = _read(text[position:])
     except YamlError as error:
         yield error.moved(line)
         return
@@ -159,12 +127,46 @@ def _json_values(text: str, line: int) -> tuple[list[tuple[int, Any]], int]:
     return values, position
 
 
+def _read(text: str) -> _Document:
+    r"""The first document of a text. Raises `YamlError`.
+
+    kubectl's parser knows one escape that this one does not, `\'` between quotation marks: the quoted scalar in which
+    it is found is written without, and the text is read again, until `_READ_AGAIN` characters have been.
+    """
+    left = _READ_AGAIN
+    while True:
+        document = _Document(text)
+        try:
+            document.read()
+        except YamlError:
+            left -= len(text)
+            plain = _without_escapes(text, document.odd_escape)
+            if plain == text or left < 0:
+                raise
+            text = plain
+        else:
+            return document
+
+
+def _without_escapes(text: str, index: int) -> str:
+    r"""With `'` for each `\'` from `index` on, in the scalar that goes on there.
+
+    The index is that of the backslash, or of what follows it; a byte order mark in the text is not counted.
+    """
+    start = next((near for near in (index, index - 1, index + 1) if near >= 0 and text.startswith("\\'", near)), None)
+    if start is None or index < 0 or not (rest := _QUOTED_REST.match(text, start)):
+        return text
+    return text[:start] + _ESCAPE.sub(lambda escape: escape[0].replace("\\'", "'"), rest[0]) + text[rest.end() :]
+
+
 class _Document:
     """The first document of a text: its `value`, the `line` of that, and the fault in what follows, `rest`."""
 
     def __init__(self, text: str) -> None:
         self.line = 1
         self.value: Any = None
+        self.odd_escape = -1
+        """Where an escape is that the parser does not know; -1 where there is none."""
         self.rest: YamlError | None = None
         self._text, self._left = text, 10 * len(text) + 1000
         self._anchors: dict[str, Any] = {}
@@ -203,6 +205,8 @@ class _Document:
             raise YamlError("a character that it does not allow", line) from error
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
+            if mark and (error.problem or "").startswith("found unknown escape character"):
+                self.odd_escape = mark.index
             place = (mark.line + 1, mark.column + 1) if mark else ()
             raise YamlError(error.problem or error.context or "", *place) from error
         except yaml.YAMLError as error:
@@ -210,7 +214,7 @@ class _Document:
 
     def _take(self, event: Any) -> None:
         if isinstance(event, yaml.ScalarEvent):
-            value, merge = _scalar(event), _is_merge(event)
+            value, merge = scalar_value(event), is_merge(event)
             if event.anchor:
                 self._anchors[event.anchor] = value
             self._place(value, merge=merge)
@@ -239,17 +243,17 @@ class _Document:
 
     def _place(self, value: Any, *, merge: bool = False) -> None:
         if not self._open:
-            self.value = _finite(value)
+            self.value = finite(value)
             return
         top = self._open[-1]
         if isinstance(top.value, list):
-            top.value.append(_finite(value))
+            top.value.append(finite(value))
         elif top.key is _NONE:
-            top.key = _MERGE if merge else _key(value)
+            top.key = _MERGE if merge else key_text(value)
         else:
             key, top.key = top.key, _NONE
             if key is not _MERGE:
-                top.value[key] = _finite(value)
+                top.value[key] = finite(value)
                 return
             for mapping in reversed(value) if isinstance(value, list) else (value,):
                 if not isinstance(mapping, dict):
@@ -288,80 +292,10 @@ def _mark(event: Any) -> tuple[int, int]:
     return event.start_mark.line + 1, event.start_mark.column + 1
 
 
-def _is_merge(event: Any) -> bool:
-    return event.value == "<<" and (event.tag == _TAG + "merge" or (event.tag is None and event.implicit[0]))
-
-
-def _scalar(event: Any) -> Any:
-    """The value of a scalar, before JSON: numbers may be infinite."""
-    tag, text = event.tag, event.value
-    if tag is None:
-        return _plain(text) if event.implicit[0] else text
-    name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
-    if name == "binary":
-        try:
-            return base64.b64decode(re.sub(r"[\r\n]", "", text), validate=True).decode(errors="replace")
-        except ValueError as error:  # binascii.Error is one; characters beyond ASCII are another
-            raise YamlError("!!binary: want base64") from error
-    if name not in _TYPES:
-        return text
-    if name == "timestamp" and _DATE.fullmatch(text):
-        return text
-    value = _plain(text)
-    if name == "float" and type(value) is int and value < 1 << 63:
-        return float(value)
-    if type(value) is not _TYPES[name] or name == "timestamp":
-        raise YamlError(f"!!{name}: {text[:40]!r} is none")
-    return value
-
-
-def _plain(text: str) -> Any:
-    """What a scalar without quotation marks and without a tag stands for."""
-    if text in _WORDS:
-        return _WORDS[text]
-    plain = text.replace("_", "")
-    if text[0] == ".":
-        is_float = _FRACTION.fullmatch(text)
-    elif text[0] in "+-0123456789":
-        if (number := _integer(plain)) is not None:
-            return number
-        is_float = _FLOAT.fullmatch(plain)
-    else:
-        return text
-    return value if is_float and math.isfinite(value := float(plain)) else text
-
-
-def _integer(text: str) -> int | None:
-    """As `strconv.ParseInt(text, 0, 64)` and `ParseUint` read it; None for what they refuse."""
-    if not (match := _INTEGER.fullmatch(text)):
-        binary = _BINARY.fullmatch(text)
-        number = int(binary[1], 2) if binary else None
-        return number if number is not None and -(1 << 63) <= number < 1 << 63 else None
-    sign, hexadecimal, binary_digits, octal, decimal = match.groups()
-    if decimal and len(decimal) > 20:
-        return None
-    number = next(
-        int(digits, base)
-        for digits, base in ((hexadecimal, 16), (binary_digits, 2), (octal, 8), (decimal, 10))
-        if digits is not None
-    )
-    number = -number if sign == "-" else number
-    return number if -(1 << 63) <= number < (1 << 63 if sign else 1 << 64) else None
-
-
-def _finite(value: Any) -> Any:
-    """A value in JSON as `encoding/json` writes it: 60.0 is 60. Raises `YamlError` for what JSON cannot say."""
-    if type(value) is not float:
-        return value
-    if not math.isfinite(value):
-        raise YamlError(f"{value} is no number of JSON")
-    return int(Decimal(repr(value))) if value.is_integer() and abs(value) < 1e21 else value
-
-
 def _json_float(text: str) -> Any:
     if not math.isfinite(value := float(text)):
         raise YamlError(f"{text[:40]} is no number of 64 bits")
-    return _finite(value)
+    return finite(value)
 
 
 def _no_constant(name: str) -> Any:
@@ -370,32 +304,3 @@ def _no_constant(name: str) -> Any:
 
 _VISIBLE = re.compile(r"\S")
 _JSON = json.JSONDecoder(parse_float=_json_float, parse_constant=_no_constant)
-
-
-def _key(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) and value < 1 << 63:
-        return str(value)
-    if isinstance(value, float):
-        return _float_key(value)
-    raise YamlError(f"a key of a mapping is {'null' if value is None else 'no text'}: want a text")
-
-
-def _float_key(value: float) -> str:
-    """As `strconv.FormatFloat(value, 'g', -1, 32)` writes it: the shortest text of that number of 32 bits."""
-    single = _single(value)
-    if not math.isfinite(single):
-        return ".nan" if math.isnan(single) else ".inf" if single > 0 else "-.inf"
-    text = next(text for digits in range(17) if _single(float(text := f"{single:.{digits}e}")) == single)
-    return f"{Decimal(text):f}" if -5 < int(text.partition("e")[2]) < 6 else text
-
-
-def _single(value: float) -> float:
-    """The nearest number of 32 bits."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)

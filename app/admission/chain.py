@@ -18,7 +18,7 @@ from app.admission.pods import Pod
 from app.admission.review import Decision, Request, encoded
 from app.errors import Denied
 from app.kube.asking import asking_once
-from app.pace import Pace
+from app.pace import Pace, pacing
 from app.text import abridged
 
 
@@ -207,7 +207,8 @@ class Chain:
         """Decide one request: the result itself, or a coroutine where something must be waited for.
 
         Each injector and check does its work before it waits. With a `pace` those behind one that waits do it in
-        slices. Raises Transient (and only that) where no decision can be made.
+        slices, and each does so what it does by `at_pace` afterwards. Raises Transient (and only that) where no
+        decision can be made.
         """
         plan = Plan()
         if request.namespace in self._exempt:
@@ -230,7 +231,7 @@ async def _finish(
 ) -> Reviewed:
     """The review from where it has to wait, with the `rest` of the parts."""
     try:
-        with asking_once(MOST_LOOKUPS):
+        with asking_once(MOST_LOOKUPS), pacing(pace):
             await waiting
             for part in rest:
                 following = part(request, plan) if pace is None else await pace.in_slices(partial(part, request, plan))

@@ -23,6 +23,7 @@ from app.explain.judging import configurations, service_findings
 from app.explain.keys import key_findings
 from app.explain.manifests import Manifests
 from app.explain.model import Finding, PodManifest
+from app.explain.refusals import refusal_findings
 from app.explain.rehearsal import Rehearsal, live, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
@@ -53,6 +54,7 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
     answer.notes += _left_out(manifests, caches.all, rehearsal)
     answer.notes += [problem for part in rehearsal.parts for problem in part.problems()]
     answer.findings += [finding for one in manifests.given for finding in field_findings(one)]
+    answer.findings += [finding for one in manifests.given for finding in refusal_findings(one)]
     answer.findings += [Finding("error", "UnreadableObject", one) for one in unreadable]
     answer.findings += key_findings(manifests)
     await check_all(manifests, judging, answer)

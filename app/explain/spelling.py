@@ -17,7 +17,9 @@ from app.definitions import ALL, read_definitions
 from app.explain.manifests import meant_kind
 from app.explain.model import Finding, Manifest
 from app.explain.templates import components_of, pod_templates
+from app.kinds.objects import NAMESPACED
 from app.kinds.shapes import read_fields
+from app.kinds.tables import type_of
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.places import EITHER
 from app.text import closest, cut
@@ -31,6 +33,8 @@ _VERSIONS: Mapping[str, frozenset[str]] = {
     "batch/v1": frozenset({"Job", "CronJob"}),
     "resource.k8s.io/v1": frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}),
 }
+"""Kinds that an author may leave without apiVersion, and those of devices."""
+_JUDGED = NAMESPACED | {(version, kind) for version, kinds in _VERSIONS.items() for kind in kinds}
 """The built-in kinds whose fields are judged."""
 _SERVED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "": {"v1": ("Pod", "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "Node", "PodTemplate",
@@ -95,9 +99,8 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
     if not isinstance(obj, dict):
         return
     kind, version = str(obj.get("kind")), str(obj.get("apiVersion") or "")
-    built_in = _VERSIONS.get(version, frozenset()) if version else _UNVERSIONED
-    if kind in built_in:
-        yield from _of_type(given, kind, obj, path)
+    if (version, kind) in _JUDGED or (not version and kind in _UNVERSIONED):
+        yield from _of_type(given, type_of(version, kind), obj, path)
     elif (version, kind) in _OWN:
         yield from _of_own_kind(given, obj, path)
         for where, inner in objects_in(obj):

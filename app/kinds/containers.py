@@ -1,35 +1,24 @@
-"""Validation of the containers of a Pod, in the API server's words: images, ports, mounts, resources, probes. Pure.
+"""Validation of the containers of a Pod, in the API server's words: names, images, ports, restarts. Pure.
 
-Their variables are in `sources`, their security contexts in `security`.
+What they use and how they are asked is in `resources`, `variables`, `mounts`, `security` and `handlers`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
-from app.kinds.fielderrors import MOST_FAULTS, Field, invalid, supported
-from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
+from app.kinds.fielderrors import Field, invalid, supported
+from app.kinds.handlers import check_handlers
+from app.kinds.mounts import check_mounts
+from app.kinds.name_syntax import PORT_TEXT, check_element_name, port_name_faults
 from app.kinds.resource_claims import check_container_claims, claim_names
+from app.kinds.resources import check_container_resources
 from app.kinds.security import check_container_security
-from app.kinds.sources import PULL_POLICIES, check_environment
-from app.kube.quantity import parse
-from app.wire import JSON
+from app.kinds.variables import check_environment
+from app.kinds.volumes import PULL_POLICIES
 
-_DEFAULT_GRACE = 30
-_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-_HUGEPAGES = "hugepages-"
-_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
-_HEADER = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
-_HEADER_TEXT = (
-    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
-    "validation is '[-A-Za-z0-9]+')"
-)
-_PORT_TEXT = "must be between 1 and 65535, inclusive"
-_PORT_ALPHABET_TEXT = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+_RESTARTS = ("Always", "Never", "OnFailure")
+_RULE_ACTIONS = ("Restart", "RestartAllContainers")
+_MOST_RULES = 20
+_MOST_CODES = 255
 
 
 def check_containers(pod: Field) -> None:
@@ -39,203 +28,84 @@ def check_containers(pod: Field) -> None:
     claims = claim_names(pod.value)
     pod.required("containers")
     for kind in ("containers", "initContainers"):
+        taken: set[str] = set()
         for container in pod.each(kind):
             check_element_name(container, seen)
-            if kind == "initContainers" and container.value.get("restartPolicy") != "Always":
-                _refuse_handlers(container)
-            else:
-                _check_handlers(container, grace=pod.value.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
-            _check_container(container, host_network=bool(pod.value.get("hostNetwork")))
-            _check_mounts(container, volumes)
+            initial = kind == "initContainers"
+            _check_container(container, host_network=not initial and bool(pod.value.get("hostNetwork")))
+            _check_restarts(container, initial=initial)
+            check_handlers(container, pod, initial=initial)
+            check_environment(container, volumes)
+            check_mounts(container, volumes)
             check_container_claims(container.below("resources"), claims)
-        taken: set[str] = set()
-        for port in (port for container in pod.each(kind) for port in container.each("ports")):
-            if outer := port.value.get("hostPort"):
-                port.unique("hostPort", f"{port.value.get('protocol')}/{port.text('hostIP')}/{outer}", taken)
+            check_container_security(
+                container.below("securityContext"), host_users=pod.value.get("hostUsers") is not False
+            )
+            _check_resizing(container, pod.text("restartPolicy"), initial=initial)
+            if initial:
+                taken = set()  # they run one after the other
+            for port in container.each("ports"):
+                if outer := port.value.get("hostPort"):
+                    port.unique("hostPort", f"{port.value.get('protocol')}/{port.text('hostIP')}/{outer}", taken)
 
 
 def _check_container(container: Field, *, host_network: bool) -> None:
-    if container.required("image") and container.text("image").strip() != container.text("image"):
-        container.fault("image", "Invalid", "must not have leading or trailing whitespace")
+    container.required("image")
     names: set[str] = set()
     for port in container.each("ports"):
         _check_port(port, names, host_network=host_network)
-    check_environment(container)
     container.one_of("imagePullPolicy", PULL_POLICIES)
-    container.one_of("restartPolicy", ("Always", "Never", "OnFailure"), optional=True)
     container.one_of("terminationMessagePolicy", ("File", "FallbackToLogsOnError"), optional=True)
-    check_container_security(container.below("securityContext"))
-    resources = container.below("resources")
-    _check_resources(resources)
-    for _, entry in container.entries("resizePolicy"):
-        where = container.at("resizePolicy")
-        container.errors += supported(where, entry.get("resourceName"), ("cpu", "memory"))
-        container.errors += supported(where, entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
+    check_container_resources(container.below("resources"))
+
+
+def _check_restarts(container: Field, *, initial: bool) -> None:
+    """Whether the container is restarted, and the exit codes for which that is another."""
+    rules = container.value.get("restartPolicyRules") or []
+    if rules and "restartPolicy" not in container.value:
+        container.fault("restartPolicy", "Required", "must specify restartPolicy when restart rules are used")
+        if initial:
+            return
+    container.one_of("restartPolicy", _RESTARTS, optional=True)
+    if len(rules) > _MOST_RULES:
+        container.fault("restartPolicyRules", "TooMany", f"must have at most {_MOST_RULES} items", len(rules))
+    for rule in container.each("restartPolicyRules"):
+        rule.one_of("action", _RULE_ACTIONS)
+        if "exitCodes" not in rule.value:
+            rule.fault("exitCodes", "Required", "must be specified")
+        for codes in rule.present("exitCodes"):
+            codes.one_of("operator", ("In", "NotIn"))
+            if len(codes.value.get("values") or []) > _MOST_CODES:
+                codes.fault("values", "TooMany", f"must have at most {_MOST_CODES} items", len(codes.value["values"]))
+
+
+def _check_resizing(container: Field, restart_policy: str, *, initial: bool) -> None:
+    """What happens to the container when its resources change. The server reports most at the list."""
+    where = container.at("resizePolicy")
+    seen: set[str] = set()
+    for here, entry in container.entries("resizePolicy"):
+        resource, policy = entry.get("resourceName") or "", entry.get("restartPolicy") or ""
+        container.unique(here, resource, seen)
+        container.errors += supported(where, resource, ("cpu", "memory"))
+        container.errors += supported(where, policy, ("NotRequired", "RestartContainer"))
+        if restart_policy == "Never" and policy != "NotRequired":
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            container.errors += invalid(where, policy, [text])
+        if initial and container.value.get("restartPolicy") != "Always" and policy == "RestartContainer":
+            text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            container.fault(f"{here}.restartPolicy", "Invalid", text, policy)
 
 
 def _check_port(port: Field, names: set[str], *, host_network: bool) -> None:
     name, number, outer = port.text("name"), port.value.get("containerPort") or 0, port.value.get("hostPort") or 0
-    if name and (not _PORT_NAME.fullmatch(name) or len(name) > 15):
-        port.fault("name", "Invalid", _PORT_ALPHABET_TEXT)
-        if not re.search("[a-z]", name):
-            port.fault("name", "Invalid", "must contain at least one letter (a-z)")
-        names.add(name)
+    if faults := port_name_faults(name) if name else []:
+        port.errors += invalid(port.at("name"), name, faults)
     elif name:
         port.unique("name", name, names)
     if port.required("containerPort"):
-        port.number("containerPort", 1, _PORT_TEXT, 65535)
+        port.number("containerPort", 1, PORT_TEXT, 65535)
     if outer and not 0 < outer < 65536:
-        port.fault("hostPort", "Invalid", _PORT_TEXT)
+        port.fault("hostPort", "Invalid", PORT_TEXT)
     elif outer and host_network and outer != number:
         port.fault("hostPort", "Invalid", "must match `containerPort` when `hostNetwork` is true")
     port.one_of("protocol", ("SCTP", "TCP", "UDP"))
-
-
-def _check_mounts(container: Field, known: Mapping[str | None, JSON]) -> None:
-    """`known` are the volumes of the Pod by name."""
-    places: set[str] = set()
-    privileged = bool((container.value.get("securityContext") or {}).get("privileged"))
-    for mount in container.each("volumeMounts"):
-        if mount.required("name") and mount.text("name") not in known:
-            mount.fault("name", "NotFound")
-        place = mount.text("mountPath")
-        if mount.required("mountPath") and place in places:
-            mount.fault("mountPath", "Invalid", "must be unique")
-        places.add(place)
-        _check_mount_options(mount, privileged=privileged)
-    for device in container.each("volumeDevices"):
-        name = device.text("name")
-        if name not in known:
-            device.fault("name", "NotFound", "", name)
-        elif not known[name].keys() & {"persistentVolumeClaim", "ephemeral"}:
-            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            device.fault("name", "Invalid", text, name)
-
-
-def _check_mount_options(mount: Field, *, privileged: bool) -> None:
-    # The server leaves the index out of these paths; with it one finds the mount.
-    mount.syntax("subPath", inner_path_faults)
-    if mount.text("subPathExpr") and mount.text("subPath"):
-        mount.fault("subPathExpr", "Invalid", "subPathExpr and subPath are mutually exclusive")
-    mount.syntax("subPathExpr", inner_path_faults)
-    mount.one_of("mountPropagation", ("Bidirectional", "HostToContainer", "None"), optional=True)
-    if mount.value.get("mountPropagation") == "Bidirectional" and not privileged:
-        text = "Bidirectional mount propagation is available only to privileged containers"
-        mount.fault("mountPropagation", "Forbidden", text)
-    mount.one_of("recursiveReadOnly", ("Disabled", "Enabled", "IfPossible"), optional=True)
-
-
-def _check_resources(resources: Field) -> None:
-    limits, requests = resources.value.get("limits") or {}, resources.value.get("requests") or {}
-    check_amounts(resources, limits)
-    for name, value in requests.items():
-        if len(resources.errors) >= MOST_FAULTS:
-            return
-        _check_amount(resources, f"requests[{name}]", name, value)
-        _check_against_limit(resources, name, value, limits.get(name))
-    names = {*limits, *requests}
-    if any(name.startswith(_HUGEPAGES) for name in names) and not names & {"cpu", "memory"}:
-        resources.fault("", "Forbidden", "HugePages require cpu or memory")
-
-
-def check_amounts(holder: Field, limits: JSON) -> None:
-    """Amounts of resources by their names; the server calls those of `overhead` limits too."""
-    for name, value in limits.items():
-        if len(holder.errors) >= MOST_FAULTS:
-            return
-        _check_amount(holder, f"limits[{name}]", name, value)
-
-
-def _check_amount(holder: Field, here: str, name: str, value: str) -> None:
-    faults = qualified_faults(name)
-    holder.errors += invalid(holder.at(here), name, faults)
-    if "/" not in name and name not in _NATIVE and not name.startswith(_HUGEPAGES):
-        if not faults:
-            holder.fault(here, "Invalid", "must be a standard resource type or fully qualified", name)
-        holder.fault(here, "Invalid", "must be a standard resource for containers", name)
-    elif _is_foreign(name) and (faults or name.startswith("requests.")):
-        holder.fault(here, "Invalid", "doesn't follow extended resource name standard", name)
-    number = parse(value)
-    if number < 0:
-        holder.fault(here, "Invalid", "must be greater than or equal to 0", value)
-    if _is_foreign(name) and number != number.to_integral_value():
-        holder.fault(here, "Invalid", "must be an integer", value)
-
-
-def _is_foreign(name: str) -> bool:
-    """A name outside of Kubernetes's own domain: an extended resource."""
-    return "/" in name and "kubernetes.io/" not in name
-
-
-def _check_against_limit(resources: Field, name: str, request: str, limit: str | None) -> None:
-    overcommit = not _is_foreign(name) and not name.startswith(_HUGEPAGES)
-    if limit is None:
-        if not overcommit:
-            resources.fault("limits", "Required", "Limit must be set for non overcommitable resources")
-    elif not overcommit and parse(request) != parse(limit):
-        resources.fault("requests", "Invalid", f"must be equal to {name} limit of {limit}", request)
-    elif parse(request) > parse(limit):
-        resources.fault("requests", "Invalid", f"must be less than or equal to {name} limit of {limit}", request)
-
-
-def _refuse_handlers(container: Field) -> None:
-    """An init container that runs to its end has no probes and hooks."""
-    for name in ("lifecycle", *_PROBES):
-        if name in container.value:
-            container.fault(name, "Forbidden", "may not be set for init containers without restartPolicy=Always")
-
-
-def _check_handlers(container: Field, *, grace: int) -> None:
-    lifecycle = container.below("lifecycle")
-    for hook in lifecycle.present("postStart", "preStop"):
-        _check_handler(hook, grace)
-    for name in _PROBES:
-        if name in container.value:
-            _check_probe(container.below(name), grace, readiness=name == "readinessProbe")
-
-
-def _check_probe(probe: Field, grace: int, *, readiness: bool) -> None:
-    _check_handler(probe, grace)
-    for count in _COUNTS:
-        probe.number(count, 0, "must be greater than or equal to 0")
-    if not readiness:
-        probe.number("successThreshold", 1, "must be 1", 1)
-        probe.number("terminationGracePeriodSeconds", 1, "must be greater than 0")
-    elif "terminationGracePeriodSeconds" in probe.value:
-        probe.fault("terminationGracePeriodSeconds", "Invalid", "must not be set for readinessProbes")
-
-
-def _check_handler(handler: Field, grace: int) -> None:
-    """Exactly one kind of handler, with all that it needs."""
-    given = [name for name in _HANDLERS if name in handler.value]
-    if not given:
-        handler.fault("", "Required", "must specify a handler type")
-        return
-    for extra in given[1:]:
-        handler.fault(extra, "Forbidden", "may not specify more than 1 handler type")
-    name, action = given[0], handler.below(given[0])
-    if name == "exec":
-        action.required("command")
-    elif name == "sleep":
-        seconds = action.value.get("seconds", 0)
-        if not 0 <= seconds <= grace:
-            text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-            action.fault("", "Invalid", text, seconds)
-    else:
-        _check_target(action)
-    if name == "httpGet":
-        action.one_of("scheme", ("HTTP", "HTTPS"), optional=True)
-        for _, header in action.entries("httpHeaders"):
-            if not _HEADER.fullmatch(header.get("name") or ""):
-                action.fault("httpHeaders", "Invalid", _HEADER_TEXT, header.get("name") or "")
-
-
-def _check_target(action: Field) -> None:
-    """A number, or the name of a port."""
-    port = action.value.get("port", 0)
-    if isinstance(port, int):
-        action.number("port", 1, _PORT_TEXT, 65535, absent=0)
-    elif len(port) > 15:
-        action.fault("port", "Invalid", "must be no more than 15 characters")
-    elif not _PORT_NAME.fullmatch(port):
-        action.fault("port", "Invalid", _PORT_ALPHABET_TEXT)

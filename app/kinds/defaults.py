@@ -62,6 +62,8 @@ _BY_TYPE: dict[str, JSON] = {
     "RBDVolumeSource": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
     "AzureDiskVolumeSource": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
     "ScaleIOVolumeSource": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "PersistentVolumeClaim": {"spec": {}, "status": {}},
+    "PersistentVolumeClaimStatus": {"phase": "Pending"},
     "PersistentVolumeClaimTemplate": {"metadata": {}, "spec": {}},
     "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem", "resources": {}},
     "ObjectFieldSelector": {"apiVersion": "v1"},
@@ -77,6 +79,13 @@ _BY_TYPE: dict[str, JSON] = {
     "RollingUpdateDeployment": {"maxUnavailable": "25%", "maxSurge": "25%"},
     "ReplicaSet": {"spec": {}, "status": {"replicas": 0}},
     "ReplicaSetSpec": {"replicas": 1, "template": {}},
+    "ReplicationController": {"spec": {}, "status": {"replicas": 0}},
+    "ReplicationControllerSpec": {"replicas": 1},
+    "PodTemplate": {"template": {}},
+    "LimitRange": {"spec": {}},
+    "Ingress": {"spec": {}, "status": {"loadBalancer": {}}},
+    "HorizontalPodAutoscaler": {"spec": {}},
+    "autoscaling.v1.HorizontalPodAutoscaler": {"spec": {}},
     "DaemonSet": {"spec": {}, "status": dict.fromkeys(_DAEMON_COUNTS, 0)},
     "DaemonSetSpec": {"template": {}, "updateStrategy": {}, "revisionHistoryLimit": 10},
     "DaemonSetUpdateStrategy": _ROLLING,
@@ -140,24 +149,25 @@ _BY_TYPE: dict[str, JSON] = {
 
 _UNSET_WHERE_EMPTY = frozenset({
     "allocationMode", "apiGroup", "apiVersion", "concurrencyPolicy", "dnsPolicy", "imagePullPolicy", "operator",
-    "podManagementPolicy", "protocol", "restartPolicy", "scheme", "schedulerName", "sessionAffinity", "status",
-    "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
+    "podManagementPolicy", "protocol", "pullPolicy", "restartPolicy", "scheme", "schedulerName", "sessionAffinity",
+    "status", "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
 })  # fmt: skip
 """Texts that are no pointers in Go: an empty one is as none, which charts write for values that are not given."""
 
 
-def _is_unset(obj: JSON, field: str) -> bool:
-    return field not in obj or (obj[field] == "" and field in _UNSET_WHERE_EMPTY)
+def _is_unset(kind: str, obj: JSON, field: str) -> bool:
+    value = obj.get(field)
+    return field not in obj or (value == "" and field in _UNSET_WHERE_EMPTY) or (kind == "Probe" and value == 0)
 
 
 def apply_builtin_defaults(kind: str, obj: JSON) -> None:
     """Fill in the defaults of a built-in kind."""
     for field, value in _BY_TYPE.get(kind, {}).items():
-        if _is_unset(obj, field):
+        if _is_unset(kind, obj, field):
             obj[field] = deepcopy(value)
     if kind in _DERIVED:
         for field, value in _DERIVED[kind](obj).items():
-            if _is_unset(obj, field):
+            if _is_unset(kind, obj, field):
                 obj[field] = value
     if kind in _REWRITTEN:
         _REWRITTEN[kind](obj)
@@ -201,6 +211,15 @@ def _counts(job: JSON) -> JSON:
     completions = {} if job.keys() & {"completions", "parallelism"} else {"completions": 1}
     replaced = "Failed" if "podFailurePolicy" in job else "TerminatingOrFailed"
     return {**completions, "parallelism": 1, "backoffLimit": limit, "podReplacementPolicy": replaced}
+
+
+def _container_limits(limit: JSON) -> JSON:
+    """What a container has that says nothing: the largest limit, and as request the limit, else the least."""
+    if limit.get("type") != "Container":
+        return {}
+    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+    request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+    return {"default": default, "defaultRequest": request}
 
 
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {
@@ -276,6 +295,7 @@ def _definition(spec: JSON) -> None:
 
 
 _REWRITTEN: dict[str, Callable[[JSON], None]] = {
+    "LimitRangeItem": lambda limit: limit.update(_container_limits(limit)),
     "Pod": _pod,
     "PodSpec": _pod_spec,
     "Container": _container,

@@ -21,6 +21,8 @@ _1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY = "[-._a-zA-Z0-9]+"
 _KEY_FORM = re.compile(_KEY, re.ASCII)
 _QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
+_PORT_LETTERS = re.compile("[-a-z0-9]+")
+PORT_TEXT = "must be between 1 and 65535, inclusive"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
 _MANAGER_LIMIT = 128
@@ -32,6 +34,11 @@ _LABEL_TEXT = (
 _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    f"regex used for validation is '\\*\\.{_SUBDOMAIN}')"
 )
 _CASELESS_TEXT = (
     "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
@@ -62,11 +69,17 @@ def check_element_name(element: Field, seen: set[str]) -> None:
         element.unique("name", element.text("name"), seen)
 
 
+def descending_path_faults(path: str) -> list[str]:
+    """What is wrong with a path below a directory: it is relative, and does not lead out of it."""
+    faults = ["must be a relative path"] if path.startswith("/") else []
+    return [*faults, "must not contain '..'"] if ".." in path.split("/") else faults
+
+
 def inner_path_faults(file: str) -> list[str]:
-    """What is wrong with a path inside of a volume: it is relative, and does not lead out of it."""
-    if file.startswith("/"):
-        return ["must be a relative path"]
-    return ["must not contain '..'"] if ".." in file.split("/") else []
+    """As `descending_path_faults`, for a file that a volume writes: names with two dots in front are its own."""
+    faults = descending_path_faults(file)
+    reserved = file.startswith("..") and not file.startswith("../")
+    return [*faults, "must not start with '..'"] if reserved else faults
 
 
 def too_long(limit: int) -> str:
@@ -92,11 +105,29 @@ caseless_subdomain_faults = _form(f"(?i:{_SUBDOMAIN})", 253, _CASELESS_TEXT)
 label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT)
 
 
+wildcard_faults = _form(rf"\*\.{_SUBDOMAIN}", 253, _WILDCARD_TEXT)
+"""A subdomain whose first label may be any."""
+
+
 def path_segment_faults(value: str) -> list[str]:
     """What is wrong with a name that only has to fit into a path (RBAC objects)."""
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{mark}'" for mark in "/%" if mark in value]
+
+
+def port_name_faults(name: str) -> list[str]:
+    """What is wrong with the name of a port."""
+    faults = ["must be no more than 15 characters"] if len(name.encode()) > 15 else []
+    if not _PORT_LETTERS.fullmatch(name):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", name):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        faults.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
+    return faults
 
 
 def qualified_faults(value: str) -> list[str]:

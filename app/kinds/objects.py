@@ -12,11 +12,22 @@ import re
 from collections.abc import Callable, Mapping
 
 from app.kinds import defaults, shapes, tables
+from app.kinds.autoscaling import check_autoscaler
 from app.kinds.fielderrors import Field, FieldError, invalid
+from app.kinds.ingresses import check_ingress
 from app.kinds.jobs import check_cron_job, check_job
+from app.kinds.limit_ranges import check_limit_range
 from app.kinds.name_syntax import check_metadata, key_faults
 from app.kinds.validation import check_pod
-from app.kinds.workloads import check_daemon_set, check_deployment, check_replica_set, check_stateful_set
+from app.kinds.volume_claims import check_claim
+from app.kinds.workloads import (
+    check_daemon_set,
+    check_deployment,
+    check_pod_template,
+    check_replica_set,
+    check_replication_controller,
+    check_stateful_set,
+)
 from app.wire import JSON
 
 _DATA_LIMIT = 1024 * 1024
@@ -54,10 +65,11 @@ def check_new(kind: str, version: str, written: JSON) -> tuple[list[FieldError],
     of what a newer API server knows. Raises ShapeError.
     """
     decoded, unknown = shapes.decode_builtin(kind, version, written)
-    defaults.apply_builtin_defaults(kind, decoded)
+    shape = tables.type_of(written.get("apiVersion"), kind)
+    defaults.apply_builtin_defaults(shape, decoded)
     metadata = check_metadata(decoded["metadata"], namespaced=True, name_rule=name_rule(kind), free_finalizers=False)
     above = {field[: end.start()] for field in unknown for end in _ENDS.finditer(field)}
-    return [error for error in metadata + check_object(kind, decoded) if error.field not in above], unknown
+    return [error for error in metadata + check_object(shape, decoded) if error.field not in above], unknown
 
 
 def name_rule(kind: str) -> str:
@@ -113,6 +125,12 @@ def _check_secret(whole: Field) -> None:
         whole.fault(f"data[{key}]", "Required")
 
 
+def _check_revision(whole: Field) -> None:
+    whole.number("revision", 0, "must be greater than or equal to 0")
+    if not isinstance(whole.value.get("data"), dict):
+        whole.fault("data", "Required", "data must be a valid JSON object")
+
+
 def _check_json(whole: Field, key: str) -> list[str]:
     """The key, where it is missing."""
     data = whole.value.get("data") or {}
@@ -148,22 +166,35 @@ CHECKS: Mapping[str, Callable[[Field], None]] = {
     "CronJob": check_cron_job,
     "Secret": _check_secret,
     "ConfigMap": _check_config_map,
+    "PersistentVolumeClaim": check_claim,
+    "ReplicationController": check_replication_controller,
+    "PodTemplate": check_pod_template,
+    "ControllerRevision": _check_revision,
+    "LimitRange": check_limit_range,
+    "Ingress": check_ingress,
+    "HorizontalPodAutoscaler": check_autoscaler,
+    "autoscaling.v1.HorizontalPodAutoscaler": check_autoscaler,
 }
 """What is checked of each kind beside its metadata."""
 
 _NAMESPACED = {
     "v1": (
-        "ConfigMap", "Endpoints", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service",
-        "ServiceAccount",
+        "ConfigMap", "Endpoints", "Event", "LimitRange", "PersistentVolumeClaim", "Pod", "PodTemplate",
+        "ReplicationController", "ResourceQuota", "Secret", "Service", "ServiceAccount",
     ),
-    "apps/v1": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "apps/v1": ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "autoscaling/v1": ("HorizontalPodAutoscaler",),
+    "autoscaling/v2": ("HorizontalPodAutoscaler",),
     "batch/v1": ("CronJob", "Job"),
+    "certificates.k8s.io/v1": ("PodCertificateRequest",),
     "coordination.k8s.io/v1": ("Lease",),
     "discovery.k8s.io/v1": ("EndpointSlice",),
-    "networking.k8s.io/v1": ("NetworkPolicy",),
+    "events.k8s.io/v1": ("Event",),
+    "networking.k8s.io/v1": ("Ingress", "NetworkPolicy"),
     "policy/v1": ("PodDisruptionBudget",),
     "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
     "resource.k8s.io/v1": ("ResourceClaim", "ResourceClaimTemplate"),
+    "storage.k8s.io/v1": ("CSIStorageCapacity",),
 }  # fmt: skip
 NAMESPACED = frozenset((version, kind) for version, kinds in _NAMESPACED.items() for kind in kinds)
 """API version and kind of the objects in namespaces whose fields `tables` has."""

@@ -34,7 +34,7 @@ def pod_requests(pod: JSON) -> Amounts:
     """
     spec: JSON = pod.get("spec") or {}
     level = pod_level(spec)
-    total = {**_together(spec, _container_requests), **_supported(level.requests if level else {})}
+    total = {**together(spec, _container_requests), **_supported(level.requests if level else {})}
     return added(total, amounts_of(spec.get("overhead")))
 
 
@@ -42,7 +42,7 @@ def pod_limits(pod: JSON) -> Amounts:
     """The limits of a Pod, of the resources that have one; summed as requests are."""
     spec: JSON = pod.get("spec") or {}
     level = pod_level(spec)
-    total = {**_together(spec, _container_limits), **_supported(level.limits if level else {})}
+    total = {**together(spec, container_limits), **_supported(level.limits if level else {})}
     overhead = amounts_of(spec.get("overhead"))
     return added(total, {name: overhead[name] for name in overhead.keys() & total.keys() if total[name]})
 
@@ -57,13 +57,13 @@ def pod_level(spec: JSON) -> PodLevel | None:
     requests, limits = amounts_of(resources.get("requests")), amounts_of(resources.get("limits"))
     if not (requests or limits):
         return None
-    of_containers = _together(spec, _container_limits)
+    of_containers = together(spec, container_limits)
     for name, amount in of_containers.items():
         if name.startswith(_HUGE) and name not in requests:
             limits.setdefault(name, amount)
-    asked = _together(spec, _container_requests)
+    asked = together(spec, _container_requests)
     requests = {name: asked[name] for name in _COMPUTE & asked.keys()} | _supported(limits, but=asked) | requests
-    containers = [_container_limits(container) for container in _containers(spec)]
+    containers = [container_limits(container) for container in _containers(spec)]
     for name in _supported(requests).keys() - limits.keys():
         if all(name in container for container in containers):
             limits[name] = max(requests[name], of_containers[name])
@@ -102,7 +102,8 @@ def _containers(spec: JSON) -> list[JSON]:
     return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
 
 
-def _together(spec: JSON, of: Callable[[JSON], Amounts]) -> Amounts:
+def together(spec: JSON, of: Callable[[JSON], Amounts]) -> Amounts:
+    """What the containers of a Pod come to, or its largest init step where that is more; `of` one container."""
     total: Amounts = {}
     for container in spec.get("containers") or []:
         total = added(total, of(container))
@@ -131,7 +132,7 @@ def quality_of_service(spec: JSON) -> str:
 
 def container_quality(container: JSON) -> str:
     """The quality of service of a Pod that had this container alone. Raises QuantityError."""
-    return _quality(_container_requests(container), _container_limits(container))
+    return _quality(_container_requests(container), container_limits(container))
 
 
 def _quality(requests: Amounts, limits: Amounts) -> str:
@@ -152,7 +153,13 @@ def _container_requests(container: JSON) -> Amounts:
     return {**amounts_of(resources.get("limits")), **amounts_of(resources.get("requests"))}
 
 
-def _container_limits(container: JSON) -> Amounts:
+def stated_requests(container: JSON) -> Amounts:
+    """The requests of a container without those that are filled in. Raises QuantityError."""
+    return amounts_of((container.get("resources") or {}).get("requests"))
+
+
+def container_limits(container: JSON) -> Amounts:
+    """The limits of a container. Raises QuantityError."""
     return amounts_of((container.get("resources") or {}).get("limits"))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 
 from app.kinds.fielderrors import Field
 
@@ -17,11 +19,13 @@ _PARTS: tuple[tuple[int, int, list[str]], ...] = (
     (0, 59, []), (0, 23, []), (1, 31, []), (1, 12, ["", *_MONTHS]), (0, 6, _DAYS),
 )  # fmt: skip
 """Of a schedule: least, most, and names by their number."""
-_ZONE = re.compile(r"[A-Za-z.\-_0-9+]{1,}", re.ASCII)
+_ZONE = re.compile(r"[A-Za-z.\-_0-9+]{1,14}", re.ASCII)
+_ZONE_FILES = frozenset({"localtime", "posixrules"})
+"""Files that systems have among those of zones, and that an API server takes for zones."""
 
 
 def check_schedule(spec: Field) -> None:
-    """The schedule and the time zone of a CronJob's spec. Whether there is a zone of this name is not looked up."""
+    """The schedule and the time zone of a CronJob's spec."""
     if spec.required("schedule"):
         schedule = spec.text("schedule")
         for fault in schedule_faults(schedule):
@@ -64,6 +68,15 @@ def _check_zone(spec: Field) -> None:
     elif zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         spec.fault("timeZone", "Invalid", text)
+    elif zone.removeprefix("posix/").removeprefix("right/") not in _zones() | _ZONE_FILES:
+        text = f"unknown time zone {zone}: want a name as in https://www.iana.org/time-zones, such as 'Europe/Berlin'"
+        spec.fault("timeZone", "Invalid", text)
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """All zones of the IANA database, old names too."""
+    return frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 
 def _span_fault(span: str, least: int, most: int, names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.kinds.fielderrors import Field, invalid
+from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.name_syntax import (
     check_label_selector,
     check_operator,
@@ -11,6 +11,7 @@ from app.kinds.name_syntax import (
     qualified_faults,
     subdomain_faults,
 )
+from app.wire import JSON
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -24,7 +25,7 @@ def check_affinity(affinity: Field) -> None:
         check_node_selector(required)
     for preferred in node.each(_PREFERRED):
         _check_weight(preferred)
-        _check_node_term(preferred.below("preference"))
+        _check_node_term(preferred.below("preference"), preferred=True)
     for pods in (affinity.below("podAffinity"), affinity.below("podAntiAffinity")):
         for term in pods.each(_REQUIRED):
             _check_pod_term(term)
@@ -48,6 +49,7 @@ def _check_pod_term(term: Field) -> None:
     term.texts("namespaces", label_faults, at="namespace")
     for field in ("labelSelector", "namespaceSelector"):
         term.errors += check_label_selector(term.value.get(field) or {}, term.at(field))
+    _check_label_keys(term)
     term.required("topologyKey", "can not be empty")
     term.syntax("topologyKey", qualified_faults)
 
@@ -67,13 +69,15 @@ def check_spreading(pod: Field) -> None:
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             entry.one_of(field, ("Honor", "Ignore"), optional=True)
         entry.errors += check_label_selector(entry.value.get("labelSelector") or {}, entry.at("labelSelector"))
+        _check_label_keys(entry)
         entry.unique("{topologyKey, whenUnsatisfiable}", f"{{{key}, {way}}}", seen)
 
 
-def _check_node_term(term: Field) -> None:
+def _check_node_term(term: Field, *, preferred: bool = False) -> None:
+    """Labels and name of nodes; what is only `preferred` may have values that no label has."""
     for expression in term.each("matchExpressions"):
         check_operator(expression, numbers=True)
-        if expression.text("operator") in ("In", "NotIn"):
+        if not preferred:
             expression.texts("values", label_value_faults)
     for field in term.each("matchFields"):  # the one field of a node to choose by is its name
         if field.text("operator") not in ("In", "NotIn"):
@@ -87,9 +91,31 @@ def _check_node_term(term: Field) -> None:
             field.texts("values", subdomain_faults)
 
 
-def check_tolerations(pod: Field) -> None:
+def _check_label_keys(holder: Field) -> None:
+    """The keys of labels of the Pod itself that others have too, or have not."""
+    selector: JSON = holder.value.get("labelSelector") or {}
+    matched, others = (holder.value.get(field) or [] for field in ("matchLabelKeys", "mismatchLabelKeys"))
+    for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", others)):
+        if keys and "labelSelector" not in holder.value:
+            holder.fault(field, "Forbidden", "must not be specified when labelSelector is not set")
+        elif keys:
+            holder.texts(field, qualified_faults)
+    selected = set(selector.get("matchLabels") or {})
+    for expression in selector.get("matchExpressions") or []:
+        key = (expression or {}).get("key") or ""
+        if key in matched and key in selected:
+            text = "exists in both matchLabelKeys and labelSelector"
+            last = len(matched) - 1 - matched[::-1].index(key)
+            holder.errors.append(FieldError(f"{holder.path}[{last}]", "Invalid", text, key))
+        selected.add(key)
+    for here, key in holder.entries("matchLabelKeys"):
+        if key in others:
+            holder.fault(here, "Invalid", "exists in both matchLabelKeys and mismatchLabelKeys", key)
+
+
+def check_tolerations(pod: Field, field: str = "tolerations") -> None:
     """Which taints the Pod stands."""
-    for entry in pod.each("tolerations"):
+    for entry in pod.each(field):
         operator, value = entry.text("operator") or "Equal", entry.text("value")
         entry.syntax("key", qualified_faults, optional=True)
         if not entry.text("key") and operator != "Exists":

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.kinds.tables import Shape, fields_of
+from app.kinds.tables import Shape, fields_of, type_of
 from app.kube.quantity import QuantityError, canonical
 from app.pace import step
 from app.text import stamp
@@ -68,7 +68,7 @@ def decode_builtin(kind: str, version: str, obj: JSON, *, applied: bool = True) 
     60.0 is an integer in what is applied, and not in JSON that is created or updated.
     """
     decoder = _Decoder(kind, version, applied=applied)
-    decoded = decoder.fields(obj, fields_of(kind), "", kind)
+    decoded = decoder.fields(obj, fields_of(type_of(obj.get("apiVersion"), kind)), "", kind)
     decoded.setdefault("metadata", {})
     return decoded, list(decoder.unknown)
 

@@ -39,3 +39,12 @@ def tables() -> Tables:
 def fields_of(name: str) -> dict[str, Shape]:
     """The fields of a type, in the form of a shape: of a type that is not in the tables, a map of anything."""
     return tables().types.get(name, {"*": "*"})
+
+
+def type_of(api_version: object, kind: str) -> str:
+    """The name of the type of a kind in the tables: the kind, but where others have kinds of this name too."""
+    group, slash, version = str(api_version or "").rpartition("/")
+    if not slash:
+        return kind
+    qualified = f"{group.partition('.')[0]}.{version}.{kind}"
+    return qualified if qualified in tables().types else kind

@@ -10,7 +10,9 @@ from collections.abc import Collection
 
 from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, label_faults
+from app.kinds.pod_annotations import check_pod_annotations
 from app.kinds.validation import check_pod_spec
+from app.kinds.volume_claims import check_claim_spec
 from app.kube.selectors import label_selector_from_json
 from app.wire import JSON
 
@@ -58,6 +60,27 @@ def check_replica_set(whole: Field) -> None:
         _check_endless(spec, "ReplicaSet")
 
 
+def check_replication_controller(whole: Field) -> None:
+    """Its numbers, selector and template."""
+    spec = whole.below("spec")
+    for field in ("replicas", "minReadySeconds"):
+        spec.number(field, 0, NOT_NEGATIVE)
+    labels, selector = spec.below("template").below("metadata").value.get("labels") or {}, spec.value.get("selector")
+    if not (selector or labels):
+        spec.fault("selector", "Required")
+    if "template" not in spec.value:
+        spec.fault("template", "Required")
+        return
+    if any(labels.get(key) != value for key, value in (selector or {}).items()):
+        spec.fault("template.metadata.labels", "Invalid", NO_MATCH, labels)
+    _check_endless(spec, "ReplicationController", matched=True)
+
+
+def check_pod_template(whole: Field) -> None:
+    """A template that is an object of its own."""
+    check_template(whole.below("template"))
+
+
 def check_stateful_set(whole: Field) -> None:
     """How its Pods are made and changed, its numbers, selector and template with the volumes that it adds."""
     spec = whole.below("spec")
@@ -66,6 +89,8 @@ def check_stateful_set(whole: Field) -> None:
     _check_state_strategy(spec.below("updateStrategy"))
     for field in ("whenDeleted", "whenScaled"):
         spec.below("persistentVolumeClaimRetentionPolicy").one_of(field, _RETENTION, optional=True)
+    for claim in spec.each("volumeClaimTemplates"):
+        check_claim_spec(claim.below("spec"))
     for field in ("replicas", "minReadySeconds"):
         spec.number(field, 0, NOT_NEGATIVE)
     spec.below("ordinals").number("start", 0, NOT_NEGATIVE)
@@ -111,6 +136,7 @@ def check_template(template: Field, spec: JSON | None = None) -> Field:
     template.errors += check_labels(metadata.get("labels"), template.at("labels"))
     template.errors += check_annotations(metadata.get("annotations") or {}, template.at("annotations"))
     template.errors += check_pod_spec(pod.value if spec is None else spec, pod.path)
+    check_pod_annotations(metadata.get("annotations") or {}, pod, template.at("annotations"), of_template=True)
     if pod.value.get("ephemeralContainers"):
         pod.fault("ephemeralContainers", "Forbidden", "ephemeral containers not allowed in pod template")
     return pod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from app.errors import ApiError, Transient
@@ -14,6 +15,7 @@ from app.kube.asking import once
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.store import Store
+from app.pace import at_pace
 from app.wire import JSON
 
 GET_TIMEOUT = 5.0
@@ -90,7 +92,8 @@ class Lookup(Generic[T]):
             return Transient(f"could not read {where}: no answer within {self._timeout:g} s")
 
 
-Steps = Generator[tuple[Lookup[Any], str, str], Any, None]
+_Wanted = tuple[Lookup[Any], str, str]
+Steps = Generator[_Wanted, Any, None]
 """Yields what it has to know (which lookup, namespace, name), and is sent what was found."""
 
 
@@ -111,8 +114,15 @@ def follow(steps: Steps) -> Awaitable[None] | None:
 
 
 async def _follow_on(steps: Steps, lookup: Lookup[Any], namespace: str, name: str) -> None:
+    wanted: _Wanted | None = (lookup, namespace, name)
+    while wanted is not None:
+        lookup, namespace, name = wanted
+        wanted = await at_pace(partial(_sent, steps, await lookup.find(namespace, name)))
+
+
+def _sent(steps: Steps, found: object) -> _Wanted | None:
+    """What the steps look for next; None at their end."""
     try:
-        while True:
-            lookup, namespace, name = steps.send(await lookup.find(namespace, name))
+        return steps.send(found)
     except StopIteration:
-        return
+        return None

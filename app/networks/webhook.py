@@ -6,6 +6,7 @@ Only Pod CREATE is looked at. The namespace of the Pod is the request's, which t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode, Netw
 from app.networks.options import NetworksOptions
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
 from app.networks.switches import Switches
+from app.pace import at_pace
 
 _MOST_COMPARED = 10_000
 _MOST_KNOWN = 512
@@ -174,7 +176,7 @@ class NetworksInjector:
         except StopIteration as end:
             networks: Networks | None = end.value
         if not self._has_other_names(networks):
-            plan_networks(inputs, networks, plan)
+            await at_pace(partial(plan_networks, inputs, networks, plan))
         elif (planned := follow(self._beside_names(inputs, networks, plan))) is not None:
             await planned
 

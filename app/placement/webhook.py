@@ -7,6 +7,7 @@ author of a Pod asks for can be given up by its author; that a Pod stays on its 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 import msgspec
 
@@ -14,6 +15,7 @@ from app.admission.chain import Plan, audit_text
 from app.admission.namespaces import Namespaces
 from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
+from app.pace import at_pace
 from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
 from app.placement.plan import plan_affinity, refuse_contradictions, requirements
 from app.text import quoted
@@ -56,7 +58,8 @@ class PlacementInjector:
         return None
 
     async def _find_and_plan(self, lookup: Namespaces[str], namespace: str, pod: Pod, plan: Plan) -> None:
-        self._plan(pod, (namespace, await lookup.find(namespace)), plan)
+        home = namespace, await lookup.find(namespace)
+        await at_pace(partial(self._plan, pod, home, plan))
 
     def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:
         """`home` is the namespace with its tenant, None where the namespace does not matter."""

@@ -30,6 +30,8 @@ from app.workloads.model import (
 
 API_OWNER = "api"
 """Who keeps what was made without naming an owner."""
+LARGEST_MESSAGE = "berth-largest-message"
+"""The header with which a gateway begins a stream: how many bytes a message may have that it reads."""
 _KUBERNETES = workload_pb.ORCHESTRATOR_TYPE_KUBERNETES
 _OPERATORS: dict[str, rule_pb.MatchOperation] = {
     "In": rule_pb.MATCH_OPERATION_IN,

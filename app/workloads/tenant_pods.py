@@ -8,6 +8,7 @@ controllers of the cluster write them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from app.admission.chain import Plan, refuse
 from app.admission.namespaces import Namespaces
 from app.admission.review import Request, check_namespace, decode_object, old_object
 from app.networks.places import misplaced
+from app.pace import at_pace
 from app.placement.policy import TenantPolicy
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
 from app.workloads.templates.marks import at
@@ -73,7 +75,7 @@ class TenantPodCheck:
 
     async def _find_and_check(self, lookup: Namespaces[str], request: Request, plan: Plan) -> None:
         if await lookup.find(request.namespace):
-            self._judge(request, plan)
+            await at_pace(partial(self._judge, request, plan))
 
     def _judge(self, request: Request, plan: Plan) -> None:
         kind = (request.kind.group, request.kind.kind)

@@ -9,13 +9,16 @@ from importlib.resources import files
 from typing import Any
 
 from app.devtools.sandbox.kinds.builtin import BUILTIN
+from app.kinds.objects import NAMESPACED
 from app.wire import JSON, decode_json, encode_json
 from docs.generate.texts import Page
 
 _VERSIONS = range(30, 38)
-_KINDS = {(row.group, row.version, row.kind) for row in BUILTIN} | {("", "v1", "Binding")}
-_PACKAGES = {kind: f"{group.partition('.')[0] or 'core'}.{version}.{kind}" for group, version, kind in _KINDS}
-"""How the names of the types of kinds end."""
+_OBJECTS = ((*version.rpartition("/")[::2], kind) for version, kind in NAMESPACED)
+_KINDS = {(row.group, row.version, row.kind) for row in BUILTIN} | {("", "v1", "Binding"), *_OBJECTS}
+_PACKAGES = {kind: f"{group.partition('.')[0] or 'core'}.{version}.{kind}" for group, version, kind in sorted(_KINDS)}
+"""How the names of the types of kinds end: of one name in several groups the core's, of several versions the last."""
+_PACKAGES["Event"] = "core.v1.Event"
 _OPEN = {"*": "*"}
 _RAW = "RawExtension"
 """JSON of any kind, which merges as a whole: the OpenAPI calls it an object."""
@@ -68,7 +71,8 @@ class _Version:
     def _type(self, name: str) -> Any:
         """The shape of a reference: the name of the type in Go, which is in `types` from now on.
 
-        A kind has its name alone, so a type with the name of a kind has its package before it.
+        A kind has its name alone, so a type with the name of a kind has its package before it, as has one of several
+        types with one name and different fields.
         """
         short, properties = name.rpartition(".")[2], self._definitions[name].get("properties")
         qualified = ".".join(name.split(".")[-3:])
@@ -77,7 +81,7 @@ class _Version:
         if short in _KNOWN or properties is None:
             return _KNOWN.get(short, _OPEN)
         if self._names.setdefault(short, name) != name and properties.keys() != self.types[short].keys():
-            raise ValueError(f"{name} and {self._names[short]} have the same short name and different fields")
+            short = qualified
         if short not in self.types:
             self.types[short] = {field: self._shape(schema) for field, schema in properties.items()}
             self.merge[short] = {field: rule for field, schema in properties.items() if (rule := self._rule(schema))}

@@ -44,16 +44,17 @@ spec:
     name: busybox
 """
 
-PLAIN = "{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {containers: [{name: c}]}}\n"
+PLAIN = "{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {containers: [{name: c, image: i}]}}\n"
 
 DENIED = """
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
 spec:
+  selector: {matchLabels: {app: web}}
   template:
-    metadata: {annotations: {k8s.v1.cni.cncf.io/networks: nowhere}}
-    spec: {containers: [{name: c}]}
+    metadata: {labels: {app: web}, annotations: {k8s.v1.cni.cncf.io/networks: nowhere}}
+    spec: {containers: [{name: c, image: i}]}
 """
 
 SWITCHES = """

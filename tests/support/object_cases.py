@@ -2,11 +2,16 @@
 
 A real kube-apiserver 1.37 has said it, and says it again in `tests/integration/sandbox/test_object_cases.py`. Neighbors
 that are right have no fields. `NO_FIELD` is refused as a whole: it cannot be decoded, or needs what is not there.
+
+`object_cases.jsonl` has one more case a line: a form, what is put into it, and the fields below that.
 """
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from app.appwrappers.admission.components import component_problems
@@ -81,6 +86,54 @@ def refused_fields(obj: JSON) -> set[str]:
     components = [{"template": obj}, {"template": _object("v1", "Pod", {"containers": [CONTAINER]}, "beside")}]
     problems = component_problems({"components": components}, name="aw", namespace="ns", most=18)
     return {problem.partition(": ")[0].removeprefix("spec.components[0].template.") for problem in problems}
+
+
+def _claim_template(template: JSON) -> JSON:
+    return pod(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}])
+
+
+_DIRECTORIES = [{"name": "d", "emptyDir": {}}, {"name": "s", "secret": {"secretName": "a"}}]
+_CLAIM_KIND = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x"}}
+FORMS: dict[str, tuple[Callable[[Any], JSON], str]] = {
+    "volume": (
+        lambda source: pod(serviceAccountName="a", volumes=[{"name": "v", **source}]),
+        "spec.volumes[0]",
+    ),
+    "claim template": (_claim_template, "spec.volumes[0].ephemeral.volumeClaimTemplate"),
+    "claim of a set": (
+        lambda spec: stateful_set(volumeClaimTemplates=[{"metadata": {"name": "d"}, "spec": spec}]),
+        "spec.volumeClaimTemplates[0].spec",
+    ),
+    "claim": (lambda spec: {**_CLAIM_KIND, "spec": spec}, "spec"),
+    "variable": (
+        lambda variable: pod(volumes=_DIRECTORIES, containers=[{**CONTAINER, "env": [variable]}]),
+        "spec.containers[0].env[0]",
+    ),
+    "variables": (lambda bulk: container(envFrom=[bulk]), "spec.containers[0].envFrom"),
+    "pod": (lambda spec: pod(**spec), "spec"),
+    "container": (lambda fields: container(**fields), "spec.containers[0]"),
+    "annotations": (
+        lambda annotations: {**pod(), "metadata": {"name": "x", "annotations": annotations}},
+        "metadata.annotations",
+    ),
+    "cron job": (lambda spec: cron_job(**spec), "spec"),
+    "template": (deployment, "spec.template.spec"),
+    "autoscaler": (lambda spec: _object("autoscaling/v2", "HorizontalPodAutoscaler", spec), "spec"),
+    "ingress": (lambda spec: _object("networking.k8s.io/v1", "Ingress", spec), "spec"),
+    "limit": (lambda limit: _object("v1", "LimitRange", {"limits": [limit]}), "spec.limits[0]"),
+    "object": (lambda obj: obj, ""),
+}
+"""What builds an object around a value, and the path of the value in it."""
+
+
+def _read_cases() -> list[tuple[JSON, str]]:
+    cases = []
+    for line in Path(__file__).with_suffix(".jsonl").read_text().splitlines():
+        form, value, fields = json.loads(line)
+        build, path = FORMS[form]
+        absolute = [field if not path else path if field == "." else f"{path}{field}" for field in fields.split()]
+        cases.append((build(value), NO_FIELD if fields == "NO_FIELD" else " ".join(absolute)))
+    return cases
 
 
 _PORT = {"ports": [{"port": 80}]}
@@ -523,3 +576,4 @@ CASES: list[tuple[JSON, str]] = [
     (named("Secret", "a", type="kubernetes.io/tls"), "data[tls.crt] data[tls.key]"),
     (named("ConfigMap", "a", data={"a/b": "c"}), "data[a/b]"),
 ]
+CASES += _read_cases()

@@ -7,13 +7,16 @@ Facts: seen on kube-apiserver 1.37. It refuses `resourceVersion`, and takes `uid
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from app.appwrappers.admission.jobsets import job_set_problems
-from app.appwrappers.admission.ray import ray_problems
+from app.appwrappers.admission.ray import ray_problems, upgrade_warnings
+from app.appwrappers.admission.required import missing_problems
 from app.appwrappers.admission.scopes import is_built_in
 from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
+from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
@@ -54,6 +57,7 @@ def object_problems(template: JSON, path: str, unknown: list[str], *, readable: 
     wrong type has been named. An object with more than `MOST_VALUES` is left to the API server.
     """
     yield from ray_problems(template, path)
+    yield from islice(missing_problems(template, path), MOST_FAULTS)
     if not _has_at_most(template, MOST_VALUES):
         return
     if (_group(template), template["kind"]) == _JOB_SET:
@@ -103,6 +107,7 @@ def _named(metadata: JSON) -> JSON:
 def creation_warnings(component: JSON, path: str) -> Iterator[str]:
     """What would keep the object from making its Pods, and what is not used."""
     yield from stop_warnings(component["template"], f"{path}.template")
+    yield from upgrade_warnings(component["template"], f"{path}.template")
     yield from _surplus_infos(component, path)
 
 

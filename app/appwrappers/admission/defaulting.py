@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 from app.admission.chain import Plan
 from app.admission.patch import pointer
@@ -16,6 +17,7 @@ from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR
 from app.kube.configuration import Configuration
 from app.kube.owners import controller_of
+from app.pace import at_pace
 from app.wire import JSON
 
 
@@ -50,7 +52,7 @@ class Defaulting:
         ancestor = await managed_ancestor(
             owner, request.namespace, self._access.ancestor, managed=lambda one: bool(one.queue) or unqueued
         )
-        self._inject(request, obj, plan, child=ancestor is not None)
+        await at_pace(partial(self._inject, request, obj, plan, child=ancestor is not None))
 
     def _inject(self, request: Request, obj: JSON, plan: Plan, *, child: bool) -> None:
         user = request.user_info

@@ -11,6 +11,7 @@ from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.creators import service_account
 from app.appwrappers.admission.rights import Kind, Resources, Right
 from app.appwrappers.admission.scopes import no_namespace
+from app.pace import at_pace
 from app.wire import JSON
 
 MOST_KINDS = 64
@@ -38,7 +39,7 @@ class Entitlement:
         if len(kinds) > MOST_KINDS:
             return [f"spec.components: want at most {MOST_KINDS} kinds of objects, got {len(kinds)}"]
         resources = await self._access.resources(kinds)
-        needed = list(rights.of_creator(components, resources, namespace, strict=self._strict))
+        needed = await at_pace(lambda: list(rights.of_creator(components, resources, namespace, strict=self._strict)))
         refused = await self._access.refused(user, (right for _, right in needed))
         return [
             *_without_namespace(components, resources),

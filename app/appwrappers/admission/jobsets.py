@@ -14,6 +14,7 @@ from app.kinds.name_syntax import dns1035_faults
 from app.kinds.objects import check_new
 from app.kinds.shapes import ShapeError
 from app.pace import step
+from app.text import quoted
 from app.wire import JSON
 
 _MOST_JOBS = 64
@@ -25,11 +26,16 @@ _POD_SUFFIX = "-abcde"
 def job_set_problems(template: JSON, path: str, *, readable: bool) -> Iterator[str]:
     """Why the Jobs of a JobSet would be refused; wrong types in templates that are not `readable` are named."""
     jobs = found_at(template, "template.spec.replicatedJobs")
+    names: set[str] = set()
     for index, job in enumerate(jobs[:_MOST_JOBS] if isinstance(jobs, list) else ()):
         step()
         where = f"{path}.spec.replicatedJobs[{index}]"
-        if not isinstance(job, dict):
+        if not isinstance(job, dict) or job.get("name") is None:  # `required` tells of a missing name
             continue
+        if str(job["name"]) in names:
+            yield f"{where}.name: an earlier entry is called {quoted(str(job['name']))}: want another name"
+            continue
+        names.add(str(job["name"]))
         spec = _spec_of(job)
         name = _name_of(template["metadata"], job)
         if faults := dns1035_faults(name):

@@ -1,8 +1,7 @@
 """What KubeRay refuses of its objects once they are created: a RayJob fails, the others make no Pods. Pure.
 
 Facts: KubeRay 1.6.2 with its usual feature gates (`utils/validation.go`), after the defaults of its definitions.
-Left to it are whether `runtimeEnvYAML` is YAML, what `NewClusterWithIncrementalUpgrade` needs, and the annotation for
-the time in which a RayService may initialize.
+Left to it are whether `runtimeEnvYAML` is YAML, and the annotation for the time in which a RayService may initialize.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ _ASKED = ("num-cpus", "num-gpus", "memory", "resources")
 _ON = ("1", "true")
 _OF_CLUSTER, _TTL = "ray.io/cluster", "ttlSecondsAfterFinished"
 _LEAST = {_TTL: 0, "backoffLimit": 0, "activeDeadlineSeconds": 1, "preRunningDeadlineSeconds": 1}
+_ALL = 100
+_UPGRADE_BOUNDS = (("maxSurgePercent", 0, _ALL), ("stepSizePercent", 0, _ALL), ("intervalSeconds", 1, 2**31))
 _VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)+).*", re.ASCII)
 """As `ParseGeneric` of k8s.io/apimachinery: what follows the numbers has no meaning, numbers that are missing are 0."""
 _GATE = "the Ray autoscaler"
@@ -296,6 +297,26 @@ def _service(template: JSON) -> Iterator[str]:
     if _found(template, "spec.upgradeStrategy.type") not in kinds:
         yield "spec.upgradeStrategy.type: want NewCluster, NewClusterWithIncrementalUpgrade or None"
     yield from _at_least(template, "spec.rayClusterDeletionDelaySeconds", 0)
+
+
+def upgrade_warnings(template: JSON, path: str) -> Iterator[str]:
+    """What a RayService lacks for an incremental upgrade: KubeRay refuses it where its feature for these is on."""
+    strategy = "spec.upgradeStrategy"
+    of_ray = template["kind"] == "RayService" and str(template["apiVersion"]).startswith("ray.io/")
+    if not of_ray or _found(template, f"{strategy}.type") != "NewClusterWithIncrementalUpgrade":
+        return
+    options = mapping(_found(template, f"{strategy}.clusterUpgradeOptions"))
+    scaled = _found(template, "spec.rayClusterConfig.enableInTreeAutoscaling") is True
+    wanted = [] if scaled else ["spec.rayClusterConfig.enableInTreeAutoscaling: want true"]
+    for field, least, most in _UPGRADE_BOUNDS:
+        value: Any = options.get(field, _ALL if field == "maxSurgePercent" else None)
+        if not (_number(value) and least <= value <= most):
+            bounds = f"{least} to {most}" if most == _ALL else f"{least} or more"
+            wanted.append(f"{strategy}.clusterUpgradeOptions.{field}: want {bounds}, got {shown(value)}")
+    if not options.get("gatewayClassName"):
+        wanted.append(f"{strategy}.clusterUpgradeOptions.gatewayClassName: want the name of a GatewayClass")
+    for want in wanted:
+        yield f"{path}.{want}, or KubeRay refuses the incremental upgrade where RayServiceIncrementalUpgrade is on"
 
 
 def _found(template: JSON, path: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from app.admission.chain import Plan, PodInjector, audit_text
 from app.admission.patch import pointer
@@ -20,6 +21,7 @@ from app.appwrappers.podsets.paths import steps
 from app.errors import Denied
 from app.kube.resources import JOBS
 from app.networks.places import INJECT_TEMPLATE, misplaced
+from app.pace import at_pace
 from app.wire import JSON
 
 MOST_TEMPLATES = 64
@@ -66,7 +68,7 @@ class TemplateInjector:
 
     async def _plan(self, pod: Pod, namespace: str, plan: Plan) -> None:
         for injector in self._injectors:
-            waiting = injector.inject_pod(pod, namespace=namespace, plan=plan)
+            waiting = await at_pace(partial(injector.inject_pod, pod, namespace=namespace, plan=plan))
             if waiting is not None:
                 await waiting
 

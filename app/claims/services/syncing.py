@@ -18,6 +18,7 @@ from app.kube.resources import ENDPOINT_SLICES
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key
 from app.kube.walls import Apart
+from app.text import enumerated
 
 
 class ServiceSync:
@@ -62,21 +63,22 @@ class ServiceSync:
                 await self._delete(self._caches.slices_of(service.key))
 
     async def _write(self, service: Service, plan: Plan) -> str:
-        """What the API server says of a slice that it does not take; "" where it has taken all.
+        """What the API server says of the slices that it does not take; "" where it has taken all.
 
         One that it does not take costs its own addresses, and what is to be deleted after it.
         """
-        apart, refused = Apart(), ""
+        apart, refusals = Apart(), list[str]()
         for name, wanted in plan.create.items():
             with apart.step():
-                refused = await self._taken_or(self._create(service, name, wanted)) or refused
+                refusals.append(await self._taken_or(self._create(service, name, wanted)))
         for found, wanted in plan.change:
             with apart.step():
-                refused = await self._taken_or(self._change(found, wanted)) or refused
+                refusals.append(await self._taken_or(self._change(found, wanted)))
         apart.end()
+        refused = [text for text in dict.fromkeys(refusals) if text]
         if not refused:
             await self._delete(plan.delete)
-        return refused
+        return enumerated(refused)
 
     async def _taken_or(self, write: Awaitable[None]) -> str:
         """What the API server says where it does not take the slice. Raises ApiError for what may pass."""

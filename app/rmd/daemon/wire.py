@@ -12,7 +12,7 @@ from typing import Any
 
 from app.rmd.cores import cores_in, parse_ranges
 from app.rmd.requests import Settings
-from app.wire import JSON
+from app.wire import JSON, mapping
 
 REST = "REST"
 """The origin of reservations that came by this API. A daemon lets clients change no others."""
@@ -96,10 +96,41 @@ def read_reservation(document: Any) -> Reservation:
 
 
 def read_reservations(document: Any) -> tuple[Reservation, ...]:
-    """The answer to a GET of all. Raises Malformed."""
+    """The answer to a GET of all. One that cannot be read costs no other: it has no cores, and its status says why.
+
+    Raises Malformed for what is no list, and where none of the reservations can be read.
+    """
     if not isinstance(document, list):
         raise Malformed("want a list of workloads")
-    return tuple(read_reservation(one) for one in document)
+    found, faults = list[Reservation](), list[Malformed]()
+    for item in document:
+        try:
+            found.append(read_reservation(item))
+        except Malformed as error:
+            faults.append(error)
+            found.append(_unread(item, error))
+    if faults and len(faults) == len(found):
+        raise faults[0]
+    return tuple(found)
+
+
+def _unread(document: Any, error: Malformed) -> Reservation:
+    """What can be told of it: by whose name and id it may be released."""
+    said = mapping(document)
+    name, number, origin = (
+        value if isinstance(value := said.get(field), str) else "" for field in ("uuid", "id", "origin")
+    )
+    return Reservation(
+        id=number,
+        uuid=name,
+        cores=None,
+        settings=Settings(),
+        status=f"cannot be read: {error}",
+        cos="",
+        origin=origin,
+        core_ids=(),
+        tasks=False,
+    )
 
 
 def _pstate(plugins: Any) -> tuple[float | None, str]:

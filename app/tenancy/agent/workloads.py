@@ -18,12 +18,14 @@ from app.tenancy.agent.connection import Link
 from app.tenancy.agent.namespaces import Namespaces
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import PodView
+from app.tenancy.messages import LARGEST_MESSAGE
 from app.tenancy.proto import workload_pb as pb
 
 log = structlog.get_logger(__name__)
 
 _PENDING_FLOOR = 10_000
 _ANSWER_SECONDS, _STATUS_SECONDS = 2.0, 0.05
+_DIGITS = 12
 _METHOD = f"/{pb.DESCRIPTOR.services_by_name['WorkloadService'].full_name}/WorkloadStream"
 _SYNCED = pb.WorkloadStreamRequest(synced=pb.WorkloadSynced()).SerializeToString()
 
@@ -80,6 +82,7 @@ class WorkloadSender:
         self._open = False
         self._sent: set[str] = set()
         self._too_large: dict[str, bytes] = {}
+        self._most = options.max_message
         pods.subscribe(self._changed)
         namespaces.on_change = self._pending.renew
 
@@ -92,7 +95,7 @@ class WorkloadSender:
         ended = asyncio.ensure_future(call.code())
         self._open, self._sent = True, set()
         try:
-            await _answered(call, ended)
+            self._most = min(await _answered(call, ended) or self._options.max_message, self._options.max_message)
             while not ended.done():
                 await self._send_all(call)
                 if not ended.done():
@@ -155,7 +158,7 @@ class WorkloadSender:
         view = self._pods.get(*key)
         if view is None or view.id != workload_id:
             await self._delete(call, workload_id)
-        elif len(view.message) > self._options.max_message:
+        elif len(view.message) > self._most:
             if self._too_large.get(workload_id) != view.message:
                 self._too_large[workload_id] = view.message
                 log.warning("Pod skipped: too large to be sent", namespace=key[0], name=key[1], bytes=len(view.message))
@@ -172,8 +175,11 @@ class WorkloadSender:
         metrics.SENT.labels("delete").inc()
 
 
-async def _answered(call: Any, ended: asyncio.Future[Any]) -> None:
-    """Wait until the gateway takes or refuses the stream, `_ANSWER_SECONDS` at most: a write would hide the refusal."""
+async def _answered(call: Any, ended: asyncio.Future[Any]) -> int:
+    """Wait until the gateway takes or refuses the stream, `_ANSWER_SECONDS` at most: a write would hide the refusal.
+
+    The result is how many bytes a message may have, as the gateway says; 0 where it does not say.
+    """
     taken = asyncio.ensure_future(call.initial_metadata())
     try:
         await asyncio.wait({taken, ended}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -182,6 +188,9 @@ async def _answered(call: Any, ended: asyncio.Future[Any]) -> None:
     finally:
         taken.cancel()
         await asyncio.gather(taken, return_exceptions=True)
+    headers = () if taken.cancelled() or taken.exception() is not None else taken.result()
+    said = str(dict(headers or ()).get(LARGEST_MESSAGE, ""))
+    return int(said) if said.isascii() and said.isdigit() and len(said) < _DIGITS else 0
 
 
 async def _write(call: Any, request: bytes) -> None:

@@ -23,6 +23,7 @@ from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
 from app.tenancy.gateway.reading import Context, Receiving
+from app.tenancy.messages import LARGEST_MESSAGE
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
@@ -82,6 +83,7 @@ class Guard(grpc.aio.ServerInterceptor):
         self._observer = backend.observer
         self._receiving = Receiving(limits, backend.readers)
         self._seconds = limits.exchange
+        self._bounds = ((LARGEST_MESSAGE, str(limits.message_bytes)),)
         self._slots = Slots(limits.streams_per_tenant, backend.observer.streams)
         self._streams: set[_Call] = set()
 
@@ -185,7 +187,7 @@ class Guard(grpc.aio.ServerInterceptor):
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
             # Before the first message and before the stream can be ended: gRPC sends no status past a message that is
             # stuck with the headers, and takes none while they are under way. A caller may send once it has them.
-            await self._taken(call.context.send_initial_metadata(()), call.evidence.connection)
+            await self._taken(call.context.send_initial_metadata(self._bounds), call.evidence.connection)
             try:
                 async with asyncio.timeout(None) as call.scope:
                     self._streams.add(call)

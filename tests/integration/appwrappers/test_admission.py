@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.admission.review import UserInfo
+from app.appwrappers.admission.access import Access
+from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
 from app.appwrappers.sizes import MOST_COMPONENTS
 from app.errors import ApiError
@@ -19,6 +22,7 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
+from app.pace import STEPS, Pace, pacing
 from tests.support.appwrapper_reviews import PODS_RULE, WRAP, Opening, queued
 from tests.support.appwrappers import CONFIG, JOBS, NAMESPACE, SYSTEM, app_wrapper, job, pod
 from tests.support.appwrappers import service as a_service
@@ -287,6 +291,18 @@ async def test_strict_admission_asks_for_more_rights(opening: Opening) -> None:
         assert "User bob is not authorized to create pods in default" in said
         await place.grant("bob", WRAP, jobs, PODS_RULE)
         await place.create(app_wrapper("three", job("j")), client=bob)
+
+
+async def test_what_makes_pods_is_looked_for_in_slices(opening: Opening) -> None:
+    """The API server has been asked for the kinds before: the rest of a big review lets others pass all the same."""
+    async with opening(appwrapper_strict=True) as place:
+        entitlement = Entitlement(Access(lambda: place.admin), strict=True, controller="")
+        big = a_service("x") | {"spec": {"values": [{"a": [n]} for n in range(20_000)]}}
+        pace = Pace()
+        for paced, slices in ((None, 0), (pace, 40_000 // STEPS)):
+            with pacing(paced):
+                assert await entitlement.problems(UserInfo("bob"), [{"template": big}], NAMESPACE)
+            assert (pace.slices > slices) == bool(paced)
 
 
 async def test_strict_admission_keeps_users_from_passing_by_kueue(opening: Opening) -> None:

@@ -258,3 +258,27 @@ async def looked_at_again(rounds: Rounds) -> None:
         await cluster.attach("late", attached("10.99.0.1", pci="0000:03:00.7"))
         await eventually(lambda: cluster.ips("late", "vf7"))
         assert client.applied.keys() <= {"late"}, "it writes what is there"
+
+
+@pytest.mark.parametrize("poison", ["a", "b"])
+async def test_a_claim_that_cannot_be_written_stops_no_other_of_its_pod(cluster: ClaimsCluster, poison: str) -> None:
+    """Its write is tried again and again, whichever of them comes first."""
+
+    async def fail(name: str) -> None:
+        if name == poison:
+            raise ApiError("the object has been modified", status=409, reason="Conflict")
+
+    devices = {"a": ("vf1", "10.0.0.5/24"), "b": ("vf2", "10.0.0.6/24")}
+    await cluster.attachment()
+    await cluster.slice("vf1", "vf2")
+    async with await cluster.client() as client:
+        client.before = fail
+        pod = await cluster.pod("p", *devices, networks="net,net")
+        for name, (device, _) in devices.items():
+            await cluster.claim(name, pod, device)
+        await cluster.attach("p", attached("10.0.0.5"), attached("10.0.0.6", interface="net2", pci="0000:03:00.2"))
+        async with cluster.controller(client):
+            for name in sorted(devices, key=lambda name: name == poison):
+                device, address = devices[name]
+                assert await eventually(lambda: cluster.ips(name, device)) == [address]  # noqa: B023
+                client.before = None

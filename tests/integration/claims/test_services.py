@@ -417,6 +417,20 @@ async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:
         await cluster.shows("db", _192_168_1_1=False)
 
 
+async def test_every_refusal_is_said(cluster: NetworkCluster) -> None:
+    """Of all slices that one pass writes, not of the last alone."""
+    await cluster.service("db", ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="RequireDualStack")
+
+    async def refuse(verb: str, name: str) -> None:
+        if verb == "create" and name.startswith("db-"):
+            raise ApiError(f"{name}: bad", status=422)
+
+    async with cluster.controller() as client:
+        client.before = refuse
+        await cluster.pod("p1", "192.168.1.1", "fd00::1")
+        await eventually(lambda: cluster.says("db", "EndpointSliceRefused"), lambda text: text.count(": bad") == 2)
+
+
 async def test_devices_that_drivers_move_into_pods_without_multus(cluster: NetworkCluster) -> None:
     """Named by interface or request, of any driver; a Service on an attachment says what would help."""
     await cluster.service("db", network=None)

@@ -54,7 +54,7 @@ def test_the_console_script_answers_the_same_through_a_pipe(manifests) -> None:
 )
 def test_mistakes_are_status_2_and_one_line(manifests, capsys, arguments, message) -> None:
     Path("broken.yaml").write_text("kind: Pod\nmetadata:\n  name: p\n  a: b: c\n")
-    Path("maps.yaml").write_text("kind: ConfigMap\n")
+    Path("maps.yaml").write_text("kind: ConfigMap\nmetadata: {name: a}\n")
     assert explain(*arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err

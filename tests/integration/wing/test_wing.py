@@ -130,7 +130,12 @@ def test_the_chart_runs_its_role_and_has_its_values(generated: Path) -> None:
 
 
 def test_pods_are_explained_with_it(berth: Berth) -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"echo": "hallo"}}, "spec": {}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"echo": "hallo"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     shown = berth("app", "explain", "-f", "-", given=json.dumps(pod)).stdout
     assert "echo.example.com/heard" in shown
     assert "label echo" in shown

@@ -11,7 +11,7 @@ import pytest
 
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.parts import Caches, Context, chains
-from app.pace import step
+from app.pace import Pace, at_pace, pacing, step
 from app.registry import parts_of, settings_of
 from app.serving.memory import SMALL
 from tests.support.rmd_reviews import filled
@@ -144,3 +144,29 @@ async def test_the_deadline_ends_what_computes_behind_what_waits(calling, review
     call = calling(injectors=[Waiting(), Endless()], deadline=0.1)
     answer = await call(json.dumps(review(name="big", padding="x" * SMALL)).encode())
     assert (answer.status, answer.response["status"]["reason"]) == (500, "DeadlineExceeded")
+
+
+class Afterwards:
+    """What a part computes when the answer that it waited for has come."""
+
+    name = "afterwards"
+
+    async def inject(self, request: Any, _plan: Any) -> None:
+        await asyncio.sleep(0)
+        await at_pace(lambda: Endless().check(request, None))
+
+
+async def test_the_deadline_ends_what_computes_after_it_has_waited(calling, review) -> None:
+    call = calling(injectors=[Afterwards()], deadline=0.1)
+    answer = await call(json.dumps(review(name="big", padding="x" * SMALL)).encode())
+    assert (answer.status, answer.response["status"]["reason"]) == (500, "DeadlineExceeded")
+
+
+async def test_without_a_pace_work_runs_at_once() -> None:
+    assert await at_pace(lambda: 7) == 7
+    pace = Pace()
+    with pacing(pace):
+        assert await at_pace(lambda: 7) == 7
+    assert pace.slices == 1
+    assert await at_pace(lambda: 7) == 7
+    assert pace.slices == 1

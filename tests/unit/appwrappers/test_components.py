@@ -212,7 +212,8 @@ def test_a_path_that_leads_to_no_pod_template_is_refused(path: str) -> None:
 
 def test_podsets_that_are_missing_are_named() -> None:
     both = job_set()
-    both["spec"]["replicatedJobs"] *= 2
+    (first,) = both["spec"]["replicatedJobs"]
+    both["spec"]["replicatedJobs"] = [first, {**first, "name": "other"}]
     path = "template.spec.replicatedJobs[0].template.spec.template"
     found = problems(wrapped(both, {"path": path, "replicas": 2}))
     assert found == [

@@ -42,7 +42,12 @@ def deployment(**spec: Any) -> JSON:
 
 HELD = {"spec": pod_spec() | {"schedulingGates": [{"name": "example.com/held"}, {"name": "example.com/more"}]}}
 NEVER = {"spec": pod_spec()}
+HEAD = {"headGroupSpec": {"template": NEVER}}
 QUEUE = "kueue.x-k8s.io/multikueue"
+
+
+def ray_job(**cluster: Any) -> JSON:
+    return other("ray.io/v1", "RayJob", entrypoint="true", submissionMode="HTTPMode", rayClusterSpec=HEAD | cluster)
 
 
 def cron_job(**spec: Any) -> JSON:
@@ -260,6 +265,113 @@ def test_a_kind_that_is_called_a_list() -> None:
     assert read(other("example.com/v1", "AllowList", items=["a"]), pod("p")) == ([], [])
 
 
+GROUP = {"groupName": "g", "template": NEVER}
+UPGRADE = {"gatewayClassName": "g", "intervalSeconds": 1, "stepSizePercent": 10}
+
+
+def without(fields: JSON, *names: str) -> JSON:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def ray_service(**spec: Any) -> JSON:
+    return other("ray.io/v1", "RayService", rayClusterConfig=HEAD, **spec)
+
+
+def upgraded(*missing: str, scaled: bool = True, **options: Any) -> JSON:
+    strategy = {
+        "type": "NewClusterWithIncrementalUpgrade",
+        "clusterUpgradeOptions": without(UPGRADE, *missing) | options,
+    }
+    cluster = HEAD | ({"enableInTreeAutoscaling": True} if scaled else {})
+    return other("ray.io/v1", "RayService", rayClusterConfig=cluster, upgradeStrategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("template", "fields"),
+    [
+        (other("kubeflow.org/v1", "PyTorchJob"), ["pytorchReplicaSpecs"]),
+        (
+            other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Master": {"replicas": 1}, "Worker": {}}),
+            ["pytorchReplicaSpecs.Master.template", "pytorchReplicaSpecs.Worker.template"],
+        ),
+        (other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"Worker": {}}), ["tfReplicaSpecs.Worker.template"]),
+        (other("kubeflow.org/v2beta1", "MPIJob", mpiReplicaSpecs={"Worker": {}}), ["mpiReplicaSpecs.Worker.template"]),
+        (
+            other(
+                "jobset.x-k8s.io/v1alpha2",
+                "JobSet",
+                replicatedJobs=[{"name": "a"}, {"template": {"spec": {"template": NEVER}}}],
+            ),
+            ["replicatedJobs[0].template", "replicatedJobs[1].name"],
+        ),
+        (
+            job_set() | {"spec": job_set()["spec"] | {"successPolicy": {}, "startupPolicy": {}}},
+            ["startupPolicy.startupPolicyOrder", "successPolicy.operator"],
+        ),
+        (
+            job_set() | {"spec": {"replicatedJobs": job_set()["spec"]["replicatedJobs"][:1] * 2}},
+            ["replicatedJobs[1].name"],
+        ),
+        *(
+            (build(HEAD | {"workerGroupSpecs": [GROUP, without(GROUP, field)]}), [f"{path}workerGroupSpecs[1].{field}"])
+            for build, path in (
+                (lambda cluster: other("ray.io/v1", "RayCluster", **cluster), ""),
+                (lambda cluster: ray_job(**cluster), "rayClusterSpec."),
+                (lambda cluster: other("ray.io/v1", "RayService", rayClusterConfig=cluster), "rayClusterConfig."),
+            )
+            for field in ("groupName", "template")
+        ),
+        (other("ray.io/v1", "RayService"), ["rayClusterConfig"]),
+        (other("ray.io/v1", "RayService", rayClusterConfig={}), ["rayClusterConfig.headGroupSpec"]),
+        (
+            other("ray.io/v1", "RayService", rayClusterConfig={"headGroupSpec": {}}),
+            ["rayClusterConfig.headGroupSpec.template"],
+        ),
+        (
+            other("ray.io/v1", "RayCluster", gcsFaultToleranceOptions={}, **HEAD),
+            ["gcsFaultToleranceOptions.redisAddress"],
+        ),
+        *((upgraded(field), [f"upgradeStrategy.clusterUpgradeOptions.{field}"]) for field in UPGRADE),
+        (
+            ray_service(upgradeStrategy={"clusterUpgradeOptions": {}, "type": "None"}),
+            [f"upgradeStrategy.clusterUpgradeOptions.{field}" for field in UPGRADE],
+        ),
+    ],
+)
+def test_fields_without_which_a_definition_or_webhook_refuses_an_object(template: JSON, fields: list[str]) -> None:
+    """A real API server with the definitions of KubeRay 1.6.2 and JobSet 0.12 names the same fields."""
+    problems, _ = read(template, pod("first-pod"))
+    assert sorted(problem.partition(": ")[0] for problem in problems) == sorted(
+        f"{AT}.spec.{field}" for field in fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "fields"),
+    [
+        (upgraded(), []),
+        (upgraded(maxSurgePercent=0, stepSizePercent=100), []),
+        (
+            ray_service(
+                upgradeStrategy={"type": "NewCluster", "clusterUpgradeOptions": UPGRADE | {"stepSizePercent": 999}}
+            ),
+            [],
+        ),
+        (upgraded(scaled=False), ["rayClusterConfig.enableInTreeAutoscaling"]),
+        (upgraded(maxSurgePercent=101), ["upgradeStrategy.clusterUpgradeOptions.maxSurgePercent"]),
+        (upgraded(maxSurgePercent=-1), ["upgradeStrategy.clusterUpgradeOptions.maxSurgePercent"]),
+        (upgraded(stepSizePercent=101), ["upgradeStrategy.clusterUpgradeOptions.stepSizePercent"]),
+        (upgraded(intervalSeconds=0), ["upgradeStrategy.clusterUpgradeOptions.intervalSeconds"]),
+        (upgraded(gatewayClassName=""), ["upgradeStrategy.clusterUpgradeOptions.gatewayClassName"]),
+    ],
+)
+def test_an_incremental_upgrade_that_kuberay_may_refuse_is_warned_of(template: JSON, fields: list[str]) -> None:
+    """KubeRay looks at it where a feature is on, which it is not by default: so it is no problem."""
+    problems, warnings = read(template, pod("first-pod"))
+    assert problems == []
+    assert [warning.partition(": ")[0] for warning in warnings] == [f"{AT}.spec.{field}" for field in fields]
+
+
 def test_one_object_twice() -> None:
     """The version makes no difference, the kind and the group do."""
     assert read(pod("x"), service("x"), pod("y"))[0] == []
@@ -283,9 +395,15 @@ def test_one_object_twice() -> None:
             other("ray.io/v1alpha1", "RayJob", suspend=True, shutdownAfterJobFinishes=True, rayClusterSpec={}),
             "spec.suspend",
         ),
-        (other("ray.io/v1", "RayService", rayClusterConfig={"suspend": True}), "spec.rayClusterConfig.suspend"),
-        (other("kubeflow.org/v1", "PyTorchJob", runPolicy={"suspend": True}), "spec.runPolicy.suspend"),
-        (other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"suspend": True}), "spec.runPolicy.suspend"),
+        (other("ray.io/v1", "RayService", rayClusterConfig=HEAD | {"suspend": True}), "spec.rayClusterConfig.suspend"),
+        (
+            other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={}, runPolicy={"suspend": True}),
+            "spec.runPolicy.suspend",
+        ),
+        (
+            other("kubeflow.org/v2beta1", "MPIJob", mpiReplicaSpecs={}, runPolicy={"suspend": True}),
+            "spec.runPolicy.suspend",
+        ),
         (deployment(paused=True), "spec.paused"),
     ],
 )
@@ -300,18 +418,15 @@ def test_an_object_that_makes_no_pods_is_warned_of(template: JSON, path: str) ->
 OTHER = "another.example.com/controller"
 
 
-def ray_job(**cluster: Any) -> JSON:
-    group = {"headGroupSpec": {"template": NEVER}}
-    return other("ray.io/v1", "RayJob", entrypoint="true", submissionMode="HTTPMode", rayClusterSpec=group | cluster)
-
-
 @pytest.mark.parametrize(
     ("template", "warning"),
     [
         (ray_job(suspend=True), "spec.rayClusterSpec.suspend: the RayCluster of the RayJob is suspended"),
         (ray_job(managedBy=QUEUE), f"spec.rayClusterSpec.managedBy: the controller '{QUEUE}' has it, so ray.io/"),
         (
-            other("ray.io/v1", "RayCronJob", schedule="@daily", jobTemplate={"rayClusterSpec": {"suspend": True}}),
+            other(
+                "ray.io/v1", "RayCronJob", schedule="@daily", jobTemplate={"rayClusterSpec": HEAD | {"suspend": True}}
+            ),
             "spec.jobTemplate.rayClusterSpec.suspend: the RayCluster of each run is suspended",
         ),
         (cron_job(suspend=True), "spec.jobTemplate.spec.suspend: the Job of each run is suspended"),
@@ -331,7 +446,10 @@ def ray_job(**cluster: Any) -> JSON:
             other("ray.io/v1", "RayCluster", headGroupSpec={"template": NEVER}, managedBy=QUEUE),
             "spec.managedBy: the controller",
         ),
-        (other("kubeflow.org/v1", "TFJob", runPolicy={"managedBy": QUEUE}), "spec.runPolicy.managedBy: the controller"),
+        (
+            other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={}, runPolicy={"managedBy": QUEUE}),
+            "spec.runPolicy.managedBy: the controller",
+        ),
         (other("trainer.kubeflow.org/v1alpha1", "TrainJob", managedBy=QUEUE), "spec.managedBy: the controller"),
         (deployment(replicas=0), "spec.replicas: the Deployment makes no Pods until it is scaled"),
         (other("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", replicas=0), "spec.replicas: the LeaderWorkerSet"),
@@ -369,7 +487,9 @@ def test_what_stops_an_object_or_its_pods_is_warned_of(template: JSON, warning: 
         job_set(suspend=True),  # JobSet resumes the Jobs that it makes
         job_set(managedBy="kubernetes.io/job-controller"),
         ray_job(suspend=False, managedBy="ray.io/kuberay-operator"),
-        other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"managedBy": "kubeflow.org/mpi-operator"}),
+        other(
+            "kubeflow.org/v2beta1", "MPIJob", mpiReplicaSpecs={}, runPolicy={"managedBy": "kubeflow.org/mpi-operator"}
+        ),
         other("kubevirt.io/v1", "VirtualMachine", runStrategy="Always"),
         other("example.com/v1", "Job", suspend=True, parallelism=0),
         deployment(replicas=1),
@@ -381,7 +501,7 @@ def test_what_runs_is_not_warned_of(template: JSON) -> None:
 
 def test_an_object_that_is_resumed_is_not_warned_of() -> None:
     assert read(job("j", suspend=False)) == ([], [])
-    assert read(other("kubeflow.org/v1", "TFJob", runPolicy=None), pod("p")) == ([], [])
+    assert read(other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={}, runPolicy=None), pod("p")) == ([], [])
 
 
 def test_more_pod_set_infos_than_pod_sets() -> None:

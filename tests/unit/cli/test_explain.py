@@ -23,6 +23,12 @@ def test_text_names_field_value_and_reason(manifests, capsys) -> None:
     assert any(line.startswith("    spec.volumes[podnetinfo]: {") for line in lines)
 
 
+def test_a_pod_without_a_name_is_status_1(manifests, capsys) -> None:
+    Path("nameless.yaml").write_text(PLAIN.replace("name: plain", "labels: {a: b}"))
+    assert explain("-f", "nameless.yaml") == 1
+    assert "metadata.name: Required value: name or generateName is required\n" in capsys.readouterr().out
+
+
 def test_diff_shows_what_is_added(manifests, capsys) -> None:
     assert explain("-f", "pod.yaml", "-f", "nads.yaml", "-o", "diff") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -226,7 +232,7 @@ def test_a_node_selector_conflict_warns_or_denies(manifests, capsys) -> None:
 
 
 def test_hugepages_follow_the_webhooks_flag(manifests, capsys) -> None:
-    huge = "resources: {requests: {hugepages-1Gi: 2Gi}, limits: {hugepages-1Gi: 2Gi}}"
+    huge = "resources: {requests: {cpu: 1, hugepages-1Gi: 2Gi}, limits: {hugepages-1Gi: 2Gi}}"
     Path("huge.yaml").write_text(POD.replace("resources:", huge))
     for flag, expected in (("--injectHugepageDownApi", True), ("--injectHugepageDownApi=false", False)):
         assert explain("-f", "huge.yaml", "-f", "nads.yaml", flag) == 0

@@ -35,7 +35,12 @@ def service(annotations: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 def pod(labels: dict[str, str], annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     metadata = {"name": "p", "labels": labels, "annotations": annotations or {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
 
 
 async def found(*objects: dict[str, Any], **settings: Any) -> list[tuple[str, str, str]]:

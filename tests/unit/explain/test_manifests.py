@@ -14,7 +14,7 @@ from app.explain.rehearsal import Rehearsal
 from app.registry import settings_of
 from tests.support.explaining import given
 
-SPEC = {"containers": [{"name": "c", "resources": None}]}
+SPEC = {"containers": [{"name": "c", "image": "i", "resources": None}]}
 
 
 def owner(kind: str) -> dict:
@@ -32,7 +32,7 @@ def test_templates_become_pods_of_their_owners_namespace(kind) -> None:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"generateName": "o-", "namespace": "ns", "labels": {"a": "b"}},
-        "spec": {"containers": [{"name": "c"}]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
 
 
@@ -167,7 +167,12 @@ async def explained(*objects: dict[str, Any], namespace: str = "default") -> Ans
 
 def pod_with(networks: str, **metadata: Any) -> dict[str, Any]:
     metadata = {"name": "p", "annotations": {"k8s.v1.cni.cncf.io/networks": networks}, **metadata}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
 
 
 @pytest.mark.parametrize("kind", ["SriovNetwork", "SriovIBNetwork", "OVSNetwork"])

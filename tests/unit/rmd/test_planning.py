@@ -132,6 +132,33 @@ def test_plugins_that_another_client_sent_hold_up_no_reservation(plugins: Any) -
 
 
 @pytest.mark.parametrize(
+    "malformed",
+    [
+        {"id": 5},
+        {"core_ids": [4]},
+        {"rdt": [1]},
+        {"rdt": {"cache": {"max": "2"}}},
+        {"rdt": {"mba": {"mbps": -1}}},
+        [],
+        1,
+        None,
+    ],
+)
+def test_a_reservation_that_cannot_be_read_costs_no_other(malformed: Any) -> None:
+    """It may be released and made again where its uuid is ours, and is left alone where it is of another."""
+    good = {"id": "1", "uuid": "ns/a", "core_ids": ["0-1"], "origin": "REST"}
+    bad = malformed | {"uuid": "ns/b"} if isinstance(malformed, dict) else malformed
+    first, second = read_reservations([good, bad])
+    assert (first.uuid, first.cores, second.cores) == ("ns/a", frozenset({0, 1}), None)
+    assert second.status.startswith("cannot be read: not a workload: ")
+    plan = plan_node([], [], [first, second])
+    assert plan.foreign == (first, second)
+    stuck = malformed | {"id": "7", "uuid": "ns/a", "origin": "REST"} if isinstance(malformed, dict) else {}
+    if stuck:
+        assert steps(plan_node([A], [], read_reservations([stuck, good | {"uuid": "ns/b"}]))) == (["7"], ["a"], [])
+
+
+@pytest.mark.parametrize(
     "said",
     [None, "text", {}, [1], [{"id": 5}], [{"core_ids": [4]}], [{"rdt": [1]}], [{"rdt": {"cache": {"max": "2"}}}], [[]]],
 )

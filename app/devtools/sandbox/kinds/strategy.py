@@ -19,6 +19,7 @@ from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.jobs import generate_labels
 from app.kinds.requests import fill_pod_level, quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.kinds.volume_claims import prepare_claim
 from app.text import stamp
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             apply_builtin_defaults(obj["kind"], obj)
     match resource.kind:
         case "Pod":
-            fill_pod_level(obj["spec"])
-            obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+            _begin_pod(obj)
         case "Namespace":
             finalizers = obj["spec"].setdefault("finalizers", [])
             if "kubernetes" not in finalizers:
@@ -96,6 +96,14 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             _allot(obj)
 
 
+def _begin_pod(pod: JSON) -> None:
+    spec = pod["spec"]
+    fill_pod_level(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+
+
 def _allot(obj: JSON) -> None:
     """What the server gives an object that its author has not named."""
     if obj["kind"] == "Job":
@@ -103,6 +111,7 @@ def _allot(obj: JSON) -> None:
     elif obj["kind"] == "Service":
         _allocate_address(obj["spec"])
     else:
+        prepare_claim(obj["spec"])
         obj["status"] = {"phase": "Pending"}
 
 

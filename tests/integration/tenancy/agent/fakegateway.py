@@ -52,7 +52,8 @@ def write_files(folder: Path, ca: bytes, issued: Issued) -> None:
 class FakeGateway:
     """`fail[method]` is the code (and text) that a method ends with; `reading` cleared stops reading workloads.
 
-    `telling` cleared stops the Watch streams; `template` is what it makes of every rule's template.
+    `telling` cleared stops the Watch streams; `template` is what it makes of every rule's template, `headers` are
+    those of a stream of workloads.
     """
 
     def __init__(self, certificates: Certificates) -> None:
@@ -68,6 +69,7 @@ class FakeGateway:
         self.fail: dict[str, tuple[grpc.StatusCode, str]] = {}
         self.template: bytes | None = None
         self.silent = False
+        self.headers: tuple[tuple[str, str], ...] = ()
         self.reading = asyncio.Event()
         self.reading.set()
         self.telling = asyncio.Event()
@@ -201,7 +203,7 @@ class _Workloads(workload_grpc.WorkloadServiceServicer):
     async def WorkloadStream(self, request_iterator: Any, context: Any) -> Any:
         await self.fake.begin("WorkloadStream", context)
         if not self.fake.silent:
-            await context.send_initial_metadata(())
+            await context.send_initial_metadata(self.fake.headers)
         reader = asyncio.ensure_future(self.fake.read(request_iterator))
         cut = asyncio.ensure_future(self.fake.was_cut.wait())
         try:

@@ -14,6 +14,7 @@ from app.tenancy.agent.namespaces import Namespaces, parse_namespaces
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import project_pod
 from app.tenancy.agent.workloads import Pending, WorkloadSender
+from app.tenancy.messages import LARGEST_MESSAGE
 from tests.integration.tenancy.agent.conftest import Refusing, Runner, Tenant
 from tests.integration.tenancy.agent.fakegateway import FakeGateway
 from tests.support.waiting import eventually
@@ -247,6 +248,21 @@ async def test_a_pod_too_large_is_skipped_and_the_others_go_on(
     assert fake.calls["WorkloadStream"] == 1, "the stream broke"
     assert seen.counts["skipped", "too_large"] == 1
     assert [entry["name"] for entry in logs if entry["event"].startswith("Pod skipped")] == ["big"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"), [("2000", {"small"}), ("nonsense", {"big", "small"}), ("", {"big", "small"})]
+)
+async def test_the_gateway_says_how_much_it_reads(
+    tenant: Tenant, fake: FakeGateway, agents: Runner, said: str, sent: set[str]
+) -> None:
+    """A larger message would end the stream each time, and no Pod after it would be sent."""
+    fake.headers = ((LARGEST_MESSAGE, said),)
+    await tenant.pod("big", annotations={"a": "x" * 5000})
+    await tenant.pod("small")
+    await agents.start(resync_seconds=0.1)
+    await eventually(lambda: names(fake) == sent)
+    assert fake.calls["WorkloadStream"] == 1
 
 
 async def test_a_pod_that_cannot_be_read_leaves_the_others(caplog: pytest.LogCaptureFixture) -> None:

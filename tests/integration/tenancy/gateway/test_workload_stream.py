@@ -14,7 +14,7 @@ from app.kube.resources import NAMESPACES
 from app.tenancy.gateway import workload_events
 from app.tenancy.gateway.reading import Context, Readers, Receiving
 from app.tenancy.gateway.settings import Limits
-from app.tenancy.messages import workload_message
+from app.tenancy.messages import LARGEST_MESSAGE, workload_message
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 from app.workloads.model import WORKLOADS
 from tests.support.gateway_calls import Sender, fails, rule, rules, spec, uid, workload
@@ -151,6 +151,14 @@ async def test_a_workload_that_is_too_large_keeps_its_last_good_state(infra: Inf
     await sender.close()
     assert await specs(infra) == {workload("a"): spec("a")}
     assert door.seen.dropped == [("tenant1", "size")]
+
+
+async def test_a_stream_begins_with_the_largest_message(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(message_bytes=70_000))
+    sender = Sender(door.tenant("tenant1"))
+    assert dict(await sender.call.initial_metadata())[LARGEST_MESSAGE] == "70000"
+    await sender.close()
 
 
 async def test_large_states_keep_their_place(door: Door, infra: Infra) -> None:
