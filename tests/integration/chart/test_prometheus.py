@@ -80,7 +80,9 @@ def evaluated(expression: str, count: int) -> JSON:
 
 
 def fires(alert: str, count: int) -> JSON:
-    return evaluated(f'count(count by (alertname) (ALERTS{{alertname="{alert}",alertstate="firing"}})) or vector(0)', count)
+    return evaluated(
+        f'count(count by (alertname) (ALERTS{{alertname="{alert}",alertstate="firing"}})) or vector(0)', count
+    )
 
 
 def world(name: str, series: list[JSON], *expected: JSON) -> JSON:
