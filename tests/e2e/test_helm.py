@@ -5,8 +5,6 @@ What the chart installs runs as processes with the rights of its ServiceAccounts
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import yaml
 
@@ -66,10 +64,10 @@ class Release:
 
 
 @pytest.fixture(scope="module")
-def release(reader: Reader) -> Iterator[Release]:
+def release(reader: Reader) -> Release:
     made = Release(reader)
     made.type("kubectl apply -f examples/attachments/foo-network.yaml")
-    yield made
+    return made
 
 
 @pytest.mark.parametrize(

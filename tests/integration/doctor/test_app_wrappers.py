@@ -156,30 +156,30 @@ async def test_one_workload_controller_has_to_act(
 
 
 @pytest.mark.parametrize(
-    ("external", "controllers", "complains"),
+    ("external", "controllers", "codes"),
     [
-        ("", "appwrappers,appwrapper-workloads", True),
-        ("[]", "appwrappers,appwrapper-workloads", True),
-        ("[AppWrapper.v1beta1.workload.codeflare.dev]", "appwrappers,appwrapper-workloads", True),
-        ('\n  # - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", True),
+        ("", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ("[]", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ("[AppWrapper.v1beta1.workload.codeflare.dev]", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ('\n  # - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", ["BERTH4009"]),
         (
             '["Foo.v1.example.com", "AppWrapper.v1beta2.workload.codeflare.dev"]',
             "appwrappers,appwrapper-workloads",
             False,
         ),
-        ('\n  - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", False),
-        ("", "tenants", False),
+        ('\n  - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", []),
+        ("", "tenants", []),
     ],
 )
 async def test_kueue_has_to_know_that_app_wrappers_have_workloads(
-    patient: Patient, external: str, controllers: str, complains: bool
+    patient: Patient, external: str, controllers: str, codes: list[str]
 ) -> None:
     await define(patient)
     await controller(patient, controllers)
     await kueue(patient, "batch/job", external=external)
     found = await patient.complaints(CHECK)
-    assert [one.code for one in found] == (["BERTH4009"] if complains else [])
-    if complains:
+    assert [one.code for one in found] == codes
+    if codes:
         assert found[0].severity == Severity.error
         assert "kubectl --namespace kueue-system edit configmap kueue-manager-config" in found[0].command
 
