@@ -87,10 +87,7 @@ async def real_kueue(
         "featureGates": {"VisibilityOnDemand": False},
         **configuration,
     }
-    server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{_NAMESPACE}"]
-    user = f"system:serviceaccount:{_NAMESPACE}:{_ACCOUNT}"
-    account = await asyncio.to_thread(client_kubeconfig, kubeconfig.parent, user, url=server, groups=groups)
+    account = await asyncio.to_thread(_account, kubeconfig)
     config = directory / "kueue.yaml"
     command = [str(real_part("kueue")), f"--config={config}", f"--kubeconfig={account}"]
     async with running(_mounted(client, certificates)):
@@ -100,6 +97,14 @@ async def real_kueue(
             yield kueue
         finally:
             await kueue.stop()
+
+
+def _account(kubeconfig: Path) -> Path:
+    """By which Kueue acts as itself."""
+    server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{_NAMESPACE}"]
+    user = f"system:serviceaccount:{_NAMESPACE}:{_ACCOUNT}"
+    return client_kubeconfig(kubeconfig.parent, user, url=server, groups=groups)
 
 
 def _made(folder: Path) -> Path:
