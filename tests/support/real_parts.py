@@ -17,7 +17,10 @@ def real_part(name: str) -> Path | None:
 
 
 def needs(*names: str) -> list[pytest.MarkDecorator]:
-    """The marks of tests that run by these programs in `make real`, and are skipped where one of them is not built."""
+    """The marks of tests that run by these programs, and are skipped where one of them is not built.
+
+    `make real` and `make real-all` build what they need, and name the folder.
+    """
     missing = [name for name in names if real_part(name) is None]
-    reason = f"{' and '.join(missing)} not built: `make real` builds what it needs, and runs this"
+    reason = f"{' and '.join(missing)} not built: `make real-parts PARTS={names[0]}`, or all of it by `make real-all`"
     return [pytest.mark.real, pytest.mark.skipif(bool(missing), reason=reason)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.programs import Program, directory, programs
+from tests.real.programs import SETS, Program, directory, programs
 
 PROGRAMS = [*programs()]
 
@@ -22,6 +22,13 @@ def test_each_line_is_a_program_with_a_name_of_its_own() -> None:
     assert len(names) == sum(line.startswith("tool ") and line != "tool (" for line in lines) + sum(
         bool(re.fullmatch(r"\t[\w./-]+", line)) for line in lines
     )
+
+
+def test_a_set_has_programs_that_are_pinned_and_each_is_in_one() -> None:
+    names = [name for several in SETS.values() for name in several]
+    assert set(names) <= {program.name for program in PROGRAMS}
+    assert len(names) == len(set(names))
+    assert not SETS.keys() & {program.name for program in PROGRAMS}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.name for program in PROGRAMS])
