@@ -18,6 +18,9 @@ from tests.support.waiting import PATIENCE, wait_until
 pytestmark = [pytest.mark.e2e, *needs("grpcurl")]
 ADDRESS = "10.133.133.1:30001"
 SERVICE = "universe.admin.workload.v1.AdminWorkloadRuleService"
+ADMIN = "-cacert=ca.crt -cert=admin.crt -key=admin.key"
+TENANT = "-cacert=tenant1/ca.crt -cert=tenant1/tls.crt -key=tenant1/tls.key"
+RULES = "universe.workload.v1.WorkloadRuleService"
 CREATE = r"""
 RULE_TEMPLATE=$(cat << EOM | base64 -w0
 { "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "nginx" },
@@ -39,7 +42,7 @@ EOM
 
 
 class Caller:
-    """Somebody with grpcurl and a certificate, in the directory of the protos."""
+    """Has grpcurl, and in the directory of the protos the certificates of the admin and, below `tenant1`, of a tenant."""
 
     def __init__(self, sandbox: Path, directory: Path) -> None:
         self._gateway = (sandbox / "gateway.addr").read_text().strip()
@@ -47,6 +50,7 @@ class Caller:
         (directory / "universe").symlink_to(ROOT / "app" / "tenancy" / "proto" / "universe")
         for path in (sandbox / "admin").iterdir():
             (directory / path.name).symlink_to(path)
+        (directory / "tenant1").symlink_to(sandbox / "tenants" / "tenant1")
         grpcurl = real_part("grpcurl")
         assert grpcurl is not None
         self._path = os.pathsep.join((str(grpcurl.parent), os.environ["PATH"]))
@@ -69,9 +73,8 @@ class Caller:
         assert status == 0, f"$ {commands}\n{printed}"
         return printed
 
-    def call(self, options: str, method: str) -> tuple[int, str]:
-        files = "-cacert=ca.crt -cert=admin.crt -key=admin.key -servername api-gateway.local"
-        return self.run(f"grpcurl {files} {options} {ADDRESS} {method}")
+    def call(self, options: str, method: str, *, files: str = ADMIN) -> tuple[int, str]:
+        return self.run(f"grpcurl {files} -servername api-gateway.local {options} {ADDRESS} {method}")
 
 
 @pytest.fixture
@@ -91,7 +94,8 @@ def test_the_calls_of_the_pages(sandbox: Path, caller: Caller) -> None:
         wait_until(lambda: pod in infra.run("get", "pods", "-n", "universe", "-o", "name"))
         (get,) = commands_of("docs/migrate-from-universe.md", "Calls by grpcurl")
         rule = json.loads(caller.type(get))["rule"]
-        assert (rule["id"], rule["tenantMatch"]) == ("adminrule1", ["tenant1", "tenant2"])
+        # Descriptors of Python have no JSON names: by reflection fields are called as in the .proto files.
+        assert (rule["id"], rule["tenant_match"]) == ("adminrule1", ["tenant1", "tenant2"])
         (delete,) = commands_of("docs/workload-api.md", "Calling the gateway")
         assert json.loads(caller.type(delete)) == {}
         wait_until(lambda: "adminrule1" not in infra.run("get", "pods", "-n", "universe", "-o", "name"))
@@ -109,20 +113,27 @@ def test_reflection_and_health_answer_grpcurl(caller: Caller) -> None:
     assert "SERVING" in caller.call("", "grpc.health.v1.Health.Check")[1]
 
 
+def test_a_tenant_calls_its_own_services(caller: Caller) -> None:
+    for header in ("", "-H 'tenant-id: tenant1'"):
+        status, printed = caller.call(header, f"{RULES}.List", files=TENANT)
+        assert status == 0, printed
+
+
 @pytest.mark.parametrize(
-    ("options", "method", "code", "text"),
+    ("files", "options", "method", "code", "text"),
     [
-        ("""-d '{"id": "nothing"}'""", f"{SERVICE}.Get", "NotFound", "nothing"),
-        ("-d '{}'", f"{SERVICE}.Create", "InvalidArgument", "id"),
-        ("-d '{}'", "universe.workload.v1.WorkloadRuleService.List", "PermissionDenied", ""),
-        ("""-H 'tenant-id: tenant2' -d '{"id": "x"}'""", f"{SERVICE}.Get", "PermissionDenied", "tenant-id"),
+        (ADMIN, """-d '{"id": "nothing"}'""", f"{SERVICE}.Get", "NotFound", "there is no rule 'nothing'"),
+        (ADMIN, "-d '{}'", f"{SERVICE}.Create", "InvalidArgument", "id"),
+        (ADMIN, "", f"{RULES}.List", "PermissionDenied", ""),
+        (TENANT, "", f"{SERVICE}.List", "PermissionDenied", "this service is for the cloud admin alone"),
+        (TENANT, "-H 'tenant-id: tenant2'", f"{RULES}.List", "PermissionDenied", "the metadata tenant-id disagrees"),
     ],
-    ids=["not there", "no id", "a tenant's service", "another tenant's header"],
+    ids=["not there", "no id", "a tenant's service", "the admin's service", "another tenant's header"],
 )
 def test_what_is_wrong_is_an_error_that_grpcurl_shows(
-    caller: Caller, options: str, method: str, code: str, text: str
+    caller: Caller, files: str, options: str, method: str, code: str, text: str
 ) -> None:
-    status, printed = caller.call(options, method)
+    status, printed = caller.call(options, method, files=files)
     assert status != 0
     assert f"Code: {code}" in printed
     assert text in printed

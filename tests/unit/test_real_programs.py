@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.programs import SETS, Program, directory, programs
+from tests.support.paths import ROOT
 
 PROGRAMS = [*programs()]
 
@@ -36,6 +37,22 @@ def test_a_program_has_a_module_whose_version_and_sum_are_pinned(program: Progra
     module, version = program.pin
     assert f"{program.package}/".startswith(f"{module}/")
     assert f"{module} {version} h1:" in (program.folder / "go.sum").read_text()
+
+
+TITLES = {"kubectl": "kubectl", "helm": "Helm 4", "helm3": "Helm 3", "grpcurl": "grpcurl", "kueue": "Kueue"}
+TITLES |= {name: name for name in SETS["control-plane"]} | {"promtool": "promtool (Prometheus)"}
+
+
+@pytest.mark.parametrize("name", [name for several in SETS.values() for name in several])
+def test_the_page_has_the_version_that_runs(name: str) -> None:
+    (program,) = (program for program in PROGRAMS if program.name == name)
+    rows = [
+        line.split(" | ")
+        for line in (ROOT / "docs" / "compatibility.md").read_text().partition("\n## ")[0].splitlines()
+    ]
+    (versions,) = (row[1] for row in rows if TITLES[name] in row[0].removeprefix("| ").split(", "))
+    wanted = program.pin[1].removeprefix("v")
+    assert wanted in versions.split(", ")
 
 
 def test_another_pin_is_another_place(tmp_path: Path) -> None:
