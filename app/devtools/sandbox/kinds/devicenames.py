@@ -72,12 +72,12 @@ def check_declared_driver(holder: Field, name: str) -> None:
 
 
 def check_pool(holder: Field, name: str) -> None:
-    """A pool's name: DNS subdomains joined by `/`, at most 253 bytes together."""
+    """A pool's name: DNS subdomains joined by `/`, at most 253 bytes together. Of one subdomain the server says characters."""
     if holder.required(name):
         too_long(holder, name, _MOST_OF_POOL)
         for part in holder.text(name).split("/"):
             for text in subdomain_faults(part):
-                holder.fault(name, "Invalid", text, part)
+                holder.fault(name, "Invalid", text.replace(" bytes", " characters"), part)
 
 
 def check_declared_pool(holder: Field, name: str) -> None:
