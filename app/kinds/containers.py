@@ -6,10 +6,10 @@ Their variables are in `sources`, their security contexts in `security`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from app.kinds.fielderrors import MOST_FAULTS, Field, invalid, supported
-from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
+from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults, too_long
 from app.kinds.resource_claims import check_container_claims, claim_names
 from app.kinds.security import check_container_security
 from app.kinds.sources import PULL_POLICIES, check_environment
@@ -23,7 +23,8 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _HEADER = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
+_PORT_NAME = re.compile(r"[-a-z0-9]+", re.ASCII)
+_MOST_OF_PORT_NAME = 15
 _HEADER_TEXT = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
     "validation is '[-A-Za-z0-9]+')"
@@ -75,11 +76,9 @@ def _check_container(container: Field, *, host_network: bool) -> None:
 
 def _check_port(port: Field, names: set[str], *, host_network: bool) -> None:
     name, number, outer = port.text("name"), port.value.get("containerPort") or 0, port.value.get("hostPort") or 0
-    if name and (not _PORT_NAME.fullmatch(name) or len(name) > 15):
-        port.fault("name", "Invalid", _PORT_ALPHABET_TEXT)
-        if not re.search("[a-z]", name):
-            port.fault("name", "Invalid", "must contain at least one letter (a-z)")
-        names.add(name)
+    if name and (faults := list(_port_name_faults(name))):
+        for text in faults:
+            port.fault("name", "Invalid", text)
     elif name:
         port.unique("name", name, names)
     if port.required("containerPort"):
@@ -230,12 +229,25 @@ def _check_handler(handler: Field, grace: int) -> None:
                 action.fault("httpHeaders", "Invalid", _HEADER_TEXT, header.get("name") or "")
 
 
+def _port_name_faults(name: str) -> Iterator[str]:
+    """Of the name of a service (RFC 6335) in lower case."""
+    if len(name.encode()) > _MOST_OF_PORT_NAME:
+        yield too_long(_MOST_OF_PORT_NAME, "characters")
+    if not _PORT_NAME.fullmatch(name):
+        yield _PORT_ALPHABET_TEXT
+    if not re.search("[a-z]", name):
+        yield "must contain at least one letter (a-z)"
+    if "--" in name:
+        yield "must not contain consecutive hyphens"
+    if name.startswith("-") or name.endswith("-"):
+        yield "must not begin or end with a hyphen"
+
+
 def _check_target(action: Field) -> None:
     """A number, or the name of a port."""
     port = action.value.get("port", 0)
     if isinstance(port, int):
         action.number("port", 1, _PORT_TEXT, 65535, absent=0)
-    elif len(port) > 15:
-        action.fault("port", "Invalid", "must be no more than 15 characters")
-    elif not _PORT_NAME.fullmatch(port):
-        action.fault("port", "Invalid", _PORT_ALPHABET_TEXT)
+    else:
+        for text in _port_name_faults(port):
+            action.fault("port", "Invalid", text)
