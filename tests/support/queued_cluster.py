@@ -87,7 +87,7 @@ class Queue:
 
         async def look() -> JSON:
             owned = [one for one in await self.workloads() if _owner(one) == name]
-            return owned[0] if len(owned) == 1 else {}
+            return {"status": {}} | owned[0] if len(owned) == 1 else {}
 
         return await eventually(look, lambda found: found and holds(found))
 
