@@ -32,7 +32,7 @@ JSON = dict[str, Any]
 SERVICES = "127.80.0.0/16"
 """The range of cluster IPs: on loopback, so that an API server of this machine reaches Kueue at that of its Service."""
 _ADDRESS = "127.80.0.50"
-_NAMESPACE, _ACCOUNT, _SECRET = "kueue-system", "kueue-controller-manager", "kueue-webhook-server-cert"
+_NAMESPACE, _ACCOUNT, _CERTIFICATE = "kueue-system", "kueue-controller-manager", "kueue-webhook-server-cert"
 _CONFIG = "kueue-manager-config"
 _LEFT_OUT = ("Deployment", "APIService")
 
@@ -143,7 +143,7 @@ async def _mounted(client: KubeClient, folder: Path) -> None:
     """Does what a kubelet does with a Secret in a volume: Kueue writes its certificate there, and reads it here."""
     while True:
         with contextlib.suppress(ApiError):
-            secret = await get_or_none(client, SECRETS, _SECRET, namespace=_NAMESPACE)
+            secret = await get_or_none(client, SECRETS, _CERTIFICATE, namespace=_NAMESPACE)
             for name, content in ((secret or {}).get("data") or {}).items():
                 path, read = folder / name, base64.b64decode(content)
                 if not path.exists() or path.read_bytes() != read:
