@@ -10,10 +10,10 @@ CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test unit e2e conformance real real-parts peers fuzz lint format generate secrets bench protos lock clean
+.PHONY: help demo test unit e2e conformance real real-all real-parts peers fuzz lint format generate secrets bench protos lock clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): requirements-dev.lock pyproject.toml
 	@echo "==> Making the virtual environment in $(VENV) (once, about a minute); pip says what it does"
@@ -37,7 +37,7 @@ demo: $(READY) ## Start a sandbox and play the examples, step by step
 test: $(WARM) ## Run all tests
 	@echo "==> Tests (some minutes on two cores)"
 	@# Many tests wait for processes, so two workers more than cores. In the order of the files: the few long ones come first.
-	@$(BIN)/python -m pytest -n $$(( $(CORES) + 2 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $$(( $(CORES) + 2 )) --dist loadfile --no-loadscope-reorder -rs $(PYTEST_ARGS)
 
 unit: $(READY) ## Run the tests that start no process and no whole API server
 	@# None waits for a process, and each worker collects all tests: one for each core.
@@ -53,10 +53,13 @@ conformance: $(READY) ## Run the tests that state what an API server does on a r
 real-parts: $(READY) ## Build the real components from pinned modules (needs Go; PARTS="kube-apiserver etcd" builds some)
 	@$(BIN)/python -m tests.real $(PARTS)
 
-REAL_PARTS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
-real: $(READY) ## Run the end-to-end and conformance tests on real components (needs Go: builds them first)
-	@assets=$$($(BIN)/python -m tests.real $(REAL_PARTS)) && KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" \
-		$(BIN)/python -m pytest tests -m "conformance or e2e" -n $(CORES) --dist loadfile $(PYTEST_ARGS)
+real: REAL := control-plane clients
+real: $(READY) ## Run the tests for real API servers, Helm and grpcurl (needs Go: builds these first)
+real-all: REAL := control-plane clients neighbors
+real-all: $(READY) ## The same, and beside Kueue and in Prometheus (longer builds)
+real real-all:
+	@assets=$$($(BIN)/python -m tests.real $(REAL)) && KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" \
+		$(BIN)/python -m pytest tests -m "conformance or e2e or real" -n $(CORES) --dist loadfile -rs $(PYTEST_ARGS)
 
 peers: $(READY) ## Have the code of Kueue, Multus, kubectl and Kubernetes answer our cases (needs Go; PEERS_ARGS=--check compares)
 	@$(BIN)/python -m tests.peers $(PEERS_ARGS)

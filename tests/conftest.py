@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 # As in an activated environment: `kubectl` is the pinned one, not the machine's.
 os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
 _SLOWEST = 10
+_OWN_CLUSTERS = ("tests/e2e/test_helm.py", "tests/e2e/test_install.py")
 # A slow machine is no fault of what is tested.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")
@@ -44,7 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 class _Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "tests/e2e" if file.startswith("tests/e2e/") and file != "tests/e2e/test_install.py" else file
+        return "tests/e2e" if file.startswith("tests/e2e/") and file not in _OWN_CLUSTERS else file
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

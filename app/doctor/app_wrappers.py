@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 
 from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
@@ -13,7 +14,7 @@ from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, of_each, or_default, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
-from app.wire import JSON
+from app.wire import JSON, load_yaml
 from app.wiring import OFF
 
 PATIENCE = 900.0
@@ -21,6 +22,8 @@ PATIENCE = 900.0
 _QUEUED = 300.0
 _MOST = 100
 _INTEGRATION = "workload.codeflare.dev/appwrapper"
+_EXTERNAL = f"{APP_WRAPPERS.kind}.{APP_WRAPPERS.version}.{APP_WRAPPERS.group}"
+"""How Kueue names a kind in `integrations.externalFrameworks`."""
 _PEER = ("appwrapper-system", "appwrapper-controller-manager")
 _WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
 _KUEUE = ("kueue-system", "kueue-controller-manager")
@@ -39,11 +42,16 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if "appwrappers" in ours and await _trusts_records(cluster) and not await _writes_records(cluster):
         values = ("webhook.args.appwrappers=true", "webhook.args.appwrapperStrict=true")
         yield error("BERTH4008", "", command=await commands.helm(cluster, *values))
-    kueues = await _kueue_acts(cluster)
+    integrations = await _integrations(cluster)
+    if integrations is None:
+        return
+    kueues = _INTEGRATION in (integrations.get("frameworks") or ())
     if "appwrapper-workloads" in ours and kueues:
         fix = await acting.choose(cluster, without=["appwrapper-workloads"])
         yield error("BERTH4003", _KUEUE_CONFIG, integration=_INTEGRATION, command=fix)
-    if "appwrappers" in ours and "appwrapper-workloads" not in ours and kueues is False:
+    elif "appwrapper-workloads" in ours and _EXTERNAL not in (integrations.get("externalFrameworks") or ()):
+        yield error("BERTH4009", _KUEUE_CONFIG, external=_EXTERNAL)
+    if "appwrappers" in ours and "appwrapper-workloads" not in ours and not kueues:
         fix = await acting.choose(cluster, "appwrapper-workloads")
         yield warning("BERTH4004", "", integration=_INTEGRATION, command=fix)
 
@@ -70,15 +78,17 @@ async def _writes_records(cluster: Cluster) -> bool:
     return called and (await cluster.settings(AdmissionSettings)).appwrapper_strict
 
 
-async def _kueue_acts(cluster: Cluster) -> bool | None:
-    """Whether Kueue makes the Workloads of AppWrappers; None where it does not run, or does not say it."""
+async def _integrations(cluster: Cluster) -> JSON | None:
+    """What Kueue's configuration says of the kinds that it manages; None where it does not run, or does not say it."""
     if await cluster.peer(*_KUEUE) is None:
         return None
     config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG.name, namespace=_KUEUE[0]), None)
-    if config is None:
-        return None
-    lines = [line.strip() for text in (config.get("data") or {}).values() for line in str(text).splitlines()]
-    return any(line.strip("- '\"") == _INTEGRATION for line in lines if line.startswith("-"))
+    for text in ((config or {}).get("data") or {}).values():
+        with contextlib.suppress(ValueError):
+            document = load_yaml(str(text))
+            if isinstance(document, dict):
+                return document.get("integrations") or {}
+    return None
 
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -124,8 +124,29 @@ _BY_TYPE: dict[str, JSON] = {
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
         "nodeInfo": dict.fromkeys(_NODE_INFO.split(), ""),
     },
+    "ContainerImage": {"names": None},
+    "AttachedVolume": {"name": "", "devicePath": ""},
+    "NodeAddress": {"type": "", "address": ""},
     "PodCondition": dict.fromkeys(("lastProbeTime", "lastTransitionTime")),
+    "ContainerStatus": {
+        "name": "",
+        "state": {},
+        "lastState": {},
+        "ready": False,
+        "restartCount": 0,
+        "image": "",
+        "imageID": "",
+    },
+    "ContainerStateRunning": {"startedAt": None},
+    "ContainerStateTerminated": {"exitCode": 0, "startedAt": None, "finishedAt": None},
+    "Event": {
+        **dict.fromkeys(("eventTime", "firstTimestamp", "lastTimestamp")),
+        "source": {},
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
     "NodeCondition": dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime")),
+    "NamespaceStatus": {"phase": "Active"},
     "NamespaceCondition": {"lastTransitionTime": None},
     "DeploymentCondition": dict.fromkeys(("lastUpdateTime", "lastTransitionTime")),
     "ReplicaSetCondition": {"lastTransitionTime": None},
@@ -149,8 +170,9 @@ _BY_TYPE: dict[str, JSON] = {
 
 _UNSET_WHERE_EMPTY = frozenset({
     "allocationMode", "apiGroup", "apiVersion", "concurrencyPolicy", "dnsPolicy", "imagePullPolicy", "operator",
-    "podManagementPolicy", "protocol", "pullPolicy", "restartPolicy", "scheme", "schedulerName", "sessionAffinity",
-    "status", "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted", "whenScaled",
+    "phase", "podManagementPolicy", "protocol", "pullPolicy", "restartPolicy", "scheme", "schedulerName",
+    "sessionAffinity", "status", "terminationMessagePath", "terminationMessagePolicy", "type", "whenDeleted",
+    "whenScaled",
 })  # fmt: skip
 """Texts that are no pointers in Go: an empty one is as none, which charts write for values that are not given."""
 

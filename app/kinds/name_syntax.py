@@ -82,16 +82,16 @@ def inner_path_faults(file: str) -> list[str]:
     return [*faults, "must not start with '..'"] if reserved else faults
 
 
-def too_long(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def too_long(limit: int, unit: str = "bytes") -> str:
+    return f"must be no more than {limit} {unit}"
 
 
-def _form(pattern: str, limit: int, text: str) -> Callable[[str], list[str]]:
-    """What is wrong with a value of this form and length."""
+def _form(pattern: str, limit: int, text: str, unit: str = "characters") -> Callable[[str], list[str]]:
+    """What is wrong with a value of this form and length, which is in bytes, whatever unit the server says."""
     form = re.compile(pattern, re.ASCII)
 
     def faults(value: str) -> list[str]:
-        found = [too_long(limit)] if len(value.encode()) > limit else []
+        found = [too_long(limit, unit)] if len(value.encode()) > limit else []
         return found if form.fullmatch(value) else [*found, text]
 
     return faults
@@ -101,8 +101,11 @@ label_faults = _form(_LABEL, 63, _LABEL_TEXT)
 dns1035_faults = _form(_1035, 63, _1035_TEXT)
 """The older kind of DNS label, which begins with a letter."""
 subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
-caseless_subdomain_faults = _form(f"(?i:{_SUBDOMAIN})", 253, _CASELESS_TEXT)
-label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT)
+declared_label_faults = _form(_LABEL, 63, _LABEL_TEXT, "bytes")
+declared_subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT, "bytes")
+"""The same where the server has the rule as a declaration, and for the prefix of a label: other words."""
+caseless_subdomain_faults = _form(f"(?i:{_SUBDOMAIN})", 253, _CASELESS_TEXT, "bytes")
+label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT, "bytes")
 
 
 wildcard_faults = _form(rf"\*\.{_SUBDOMAIN}", 253, _WILDCARD_TEXT)
@@ -140,7 +143,7 @@ def qualified_faults(value: str) -> list[str]:
             return [
                 f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             ]
-        texts = subdomain_faults(prefix) if prefix else ["must be non-empty"]
+        texts = declared_subdomain_faults(prefix) if prefix else ["must be non-empty"]
         faults += [f"prefix part {text}" for text in texts]
     if not name:
         return [*faults, "name part must be non-empty", _QUALIFIED_TEXT]

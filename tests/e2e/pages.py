@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.paths import ROOT
+from tests.support.real_parts import real_part
 from tests.support.waiting import PATIENCE
 
 _BLOCK = re.compile(r"^```(sh|yaml)(?: *\{?([a-z0-9-]*)\}?)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -39,7 +40,10 @@ def _without_code(text: str) -> str:
 
 @dataclass(frozen=True)
 class Shell:
-    """A reader's terminal: `helm`, `kubectl` and `berth` are there, and the directory holds what the repository holds."""
+    """A reader's terminal: `helm`, `kubectl` and `berth` are there, and the directory holds what the repository holds.
+
+    Where Helm itself is built (`make real`), it is that: version 4 as `helm`, and 3 as `helm3`.
+    """
 
     directory: Path
 
@@ -47,8 +51,11 @@ class Shell:
     def at(cls, directory: Path) -> Shell:
         programs = directory / "bin"
         programs.mkdir(parents=True)
-        here = ROOT / "tests" / "support" / "programs"
-        _script(programs / "helm", f'exec "{sys.executable}" "{here / "helm.py"}" "$@"')
+        engine = ROOT / "tests" / "support" / "programs" / "helm.py"
+        _script(programs / "helm", f'exec "{sys.executable}" "{engine}" "$@"')
+        for name in ("helm", "helm3"):
+            if program := real_part(name):
+                _script(programs / name, f'exec "{program}" "$@"')
         _script(programs / "berth", f'exec "{sys.executable}" -m app "$@"')
         for name in ("charts", "examples"):
             (directory / name).symlink_to(ROOT / name)

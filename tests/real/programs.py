@@ -14,6 +14,12 @@ _FOLDER = Path(__file__).parent
 _BLOCK = re.compile(r"^tool \(\n(.*?)^\)$", re.MULTILINE | re.DOTALL)
 _TOOL = re.compile(r"^(?:tool |\t)(?P<package>[\w./-]+)(?: // (?P<name>[\w-]+))?$", re.MULTILINE)
 """One program; a comment behind it is its name, where the package has another."""
+SETS = {
+    "control-plane": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+    "clients": ("helm", "helm3", "grpcurl"),
+    "neighbors": ("kueue", "promtool"),
+}
+"""Names for several programs: what an API server is made of, what calls it and a gateway, and what takes long to build."""
 _STAMPS = {
     "k8s.io/kubernetes": ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
     "sigs.k8s.io/kueue": ("sigs.k8s.io/kueue/pkg/version.GitVersion",),

@@ -18,7 +18,7 @@ from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME, USER
 from app.definitions import APP_WRAPPERS as KINDS
 from app.definitions import read_definitions
 from app.devtools.clusters.certificates import write_webhook_certificate
-from app.devtools.clusters.parts import running_parts
+from app.devtools.clusters.parts import Parts, running_parts
 from app.devtools.clusters.registering import register
 from app.devtools.clusters.webhooks import start_webhook
 from app.devtools.kueue.definitions import kueue_definitions
@@ -149,7 +149,6 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
         async with _server(request.param, tmp_path) as (admin, kubeconfig), running_parts() as parts:
             for body in kueue_definitions() if kueue else ():
                 await admin.create(CUSTOM_RESOURCE_DEFINITIONS, body)
-            bundle = write_webhook_certificate(tmp_path / "webhook")
             path = kubeconfig
             if weak:
                 path = tmp_path / "weak.kubeconfig"
@@ -160,26 +159,33 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
                 path = Path(Reviewed(admin, kubeconfig, 0).acting_as(ACCOUNT))
                 needed = permissions_of("webhook", appwrappers=True)
                 await allow(admin, ACCOUNT, needed, role="webhook", release=SYSTEM)
-            tokens = tmp_path / "webhook" / "caller-token"
-            tokens.write_text(f"{CALLER_TOKEN}\n")
-            common = {
-                "kubeconfig": str(path),
-                "namespace": SYSTEM,
-                "insecure": True,
-                "tls_cert_file": str(tmp_path / "webhook" / "tls.crt"),
-                "tls_private_key_file": str(tmp_path / "webhook" / "tls.key"),
-                "caller_token_file": str(tokens),
-                "drain_seconds": 0.0,
-                "appwrappers": True,
-            }
-            port, _ = await start_webhook(parts, common | settings, host="127.0.0.1", where="the cluster")
-            await register(admin, port=port, bundle=bundle, infra=False, every=True, token=CALLER_TOKEN)
+            port = await start_registered(parts, admin, tmp_path / "webhook", kubeconfig=path, **settings)
             place = Reviewed(admin, kubeconfig, port)
             if not weak:
                 await eventually(lambda: _is_called(place))
             yield place
 
     return opened
+
+
+async def start_registered(parts: Parts, admin: KubeClient, folder: Path, *, kubeconfig: Path, **settings: Any) -> int:
+    """The port of a webhook that the API server of `admin` calls about AppWrappers; its files are in the folder."""
+    bundle = write_webhook_certificate(folder)
+    tokens = folder / "caller-token"
+    tokens.write_text(f"{CALLER_TOKEN}\n")
+    common = {
+        "kubeconfig": str(kubeconfig),
+        "namespace": SYSTEM,
+        "insecure": True,
+        "tls_cert_file": str(folder / "tls.crt"),
+        "tls_private_key_file": str(folder / "tls.key"),
+        "caller_token_file": str(tokens),
+        "drain_seconds": 0.0,
+        "appwrappers": True,
+    }
+    port, _ = await start_webhook(parts, common | settings, host="127.0.0.1", where="the cluster")
+    await register(admin, port=port, bundle=bundle, infra=False, every=True, token=CALLER_TOKEN)
+    return port
 
 
 @contextlib.asynccontextmanager

@@ -96,7 +96,8 @@ def rendering(chart: helm_python.Chart) -> Render:
     def objects_of(values: str, name: str, namespace: str) -> str:
         texts = texts_of(chart, values, name, namespace)
         manifests = [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
-        return json.dumps([obj for text in manifests for obj in yaml.load_all(text, Loader=_LOADER) if obj])
+        # Helm ends each file with a newline, which ends a text at its end.
+        return json.dumps([obj for text in manifests for obj in yaml.load_all(f"{text}\n", Loader=_LOADER) if obj])
 
     def rendered(values: JSON | None = None, *, name: str = "berth", namespace: str = NAMESPACE) -> Rendered:
         return Rendered(json.loads(objects_of(json.dumps(values or {}), name, namespace)))  # each caller's own

@@ -55,11 +55,11 @@ async def _sandbox(directory: Path) -> AsyncIterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _real(directory: Path) -> AsyncIterator[Path]:
+async def _real(directory: Path, **options: Any) -> AsyncIterator[Path]:
     assets = Path(_ASSETS)
     # Both take a moment to start and to end.
     async with contextlib.AsyncExitStack() as stack:
-        servers = await _in_thread(stack, real_api_servers(assets, directory, ["claims"]))
+        servers = await _in_thread(stack, real_api_servers(assets, directory, ["claims"], **options))
         await _in_thread(stack, real_control_plane(assets, directory / "claims"))
         yield servers["claims"]
 
@@ -72,9 +72,15 @@ async def _in_thread(stack: contextlib.AsyncExitStack, manager: contextlib.Abstr
 
 @pytest_asyncio.fixture(params=CONTROL_PLANES)
 async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    real = request.param == "real"
+    async with started(tmp_path, real=request.param == "real") as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def started(directory: Path, *, real: bool, **options: Any) -> AsyncIterator[ControlPlane]:
+    """With `options` of `real_api_servers`, where it is real."""
     async with (
-        (_real if real else _sandbox)(tmp_path) as kubeconfig,
+        _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
         await connect(kubeconfig=str(kubeconfig)) as client,
         running(StandIns(client, [NodeSpec(name) for name in NODE_NAMES], kubelets_only=real).run()),
     ):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.programs import Program, directory, programs
+from tests.real.programs import SETS, Program, directory, programs
+from tests.support.paths import ROOT
 
 PROGRAMS = [*programs()]
 
@@ -24,11 +25,34 @@ def test_each_line_is_a_program_with_a_name_of_its_own() -> None:
     )
 
 
+def test_a_set_has_programs_that_are_pinned_and_each_is_in_one() -> None:
+    names = [name for several in SETS.values() for name in several]
+    assert set(names) <= {program.name for program in PROGRAMS}
+    assert len(names) == len(set(names))
+    assert not SETS.keys() & {program.name for program in PROGRAMS}
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.name for program in PROGRAMS])
 def test_a_program_has_a_module_whose_version_and_sum_are_pinned(program: Program) -> None:
     module, version = program.pin
     assert f"{program.package}/".startswith(f"{module}/")
     assert f"{module} {version} h1:" in (program.folder / "go.sum").read_text()
+
+
+TITLES = {"kubectl": "kubectl", "helm": "Helm 4", "helm3": "Helm 3", "grpcurl": "grpcurl", "kueue": "Kueue"}
+TITLES |= {name: name for name in SETS["control-plane"]} | {"promtool": "promtool (Prometheus)"}
+
+
+@pytest.mark.parametrize("name", [name for several in SETS.values() for name in several])
+def test_the_page_has_the_version_that_runs(name: str) -> None:
+    (program,) = (program for program in PROGRAMS if program.name == name)
+    rows = [
+        line.split(" | ")
+        for line in (ROOT / "docs" / "compatibility.md").read_text().partition("\n## ")[0].splitlines()
+    ]
+    (versions,) = (row[1] for row in rows if TITLES[name] in row[0].removeprefix("| ").split(", "))
+    wanted = program.pin[1].removeprefix("v")
+    assert wanted in versions.split(", ")
 
 
 def test_another_pin_is_another_place(tmp_path: Path) -> None:

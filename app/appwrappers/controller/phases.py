@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from app.appwrappers.controller.evictions import requeued
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
 from app.appwrappers.controller.observing import Action, Seen, Step
@@ -198,7 +199,8 @@ class _Pass:
         self._clear(RESETTING, "Suspended")
         self._status.pop("reclaimablePods", None)
         if self._is(PREEMPTED):
-            self._set(REQUEUED, "True", "Requeued", f"waits in the queue {self._wrapper.queue} again")
+            eviction = condition(self._status, PREEMPTED)
+            self._set(REQUEUED, *requeued(eviction.get("reason") or "", self._wrapper.queue))
         return self._go("Suspended")
 
     def _resetting(self) -> Step:

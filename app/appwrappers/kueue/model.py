@@ -68,6 +68,12 @@ NO_RESERVATION = "NoReservation"
 IN_CLUSTER_QUEUE = "InClusterQueue"
 """Reason of `Preempted`: by a Workload of the same ClusterQueue."""
 
+PAST_SECONDS = "accumulatedPastExecutionTimeSeconds"
+PAST_SECONDS_V1BETA1 = "accumulatedPastExexcutionTimeSeconds"
+"""Field of a Workload's status: the seconds for which it was admitted before its last eviction, in all; and how v1beta1
+spells it.
+"""
+
 SUCCEEDED, FAILED, OUT_OF_SYNC = "Succeeded", "Failed", "OutOfSync"
 FAILED_TO_START = "FailedToStart"
 """Reasons of `Finished`."""

@@ -15,7 +15,7 @@ from app.appwrappers.kueue import model as kueue
 from app.appwrappers.kueue.assignments import PermanentError, pod_set_infos
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.workloads import fits, is_gated_alike
-from app.kube.conditions import Truth, condition, set_condition
+from app.kube.conditions import Truth, changed_at, condition, set_condition
 from app.wire import JSON
 
 _REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)
@@ -187,8 +187,16 @@ def _evicted(seen: Seen, workload: Workload) -> Step:
     status = _with(status, kueue.REQUEUED, reason in _REQUEUED, reason, message, seen.now)
     status = _with(status, kueue.QUOTA_RESERVED, False, "Pending", message, seen.now)
     if condition(status, kueue.ADMITTED):
+        if workload.admitted:
+            status[kueue.PAST_SECONDS] = _admitted_seconds(status, seen.now)
         status = _with(status, kueue.ADMITTED, False, kueue.NO_RESERVATION, "The workload has no reservation", seen.now)
     return Step("status", workload, status)
+
+
+def _admitted_seconds(status: JSON, now: datetime) -> int:
+    """Whole seconds of all admissions so far, as Kueue counts them towards `maximumExecutionTimeSeconds`."""
+    past = status.get(kueue.PAST_SECONDS) or status.get(kueue.PAST_SECONDS_V1BETA1) or 0
+    return past + max(0, int((now - changed_at(status, kueue.ADMITTED, now=now)).total_seconds()))
 
 
 def _suspended(seen: Seen, workload: Workload) -> Step:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.appwrappers.kueue.model import ADMISSION_GATED_BY, JOB_UID, RESOURCE_IN_USE
+from app.appwrappers.kueue.model import (
+    ADMISSION_GATED_BY,
+    JOB_UID,
+    PAST_SECONDS,
+    PAST_SECONDS_V1BETA1,
+    RESOURCE_IN_USE,
+    WORKLOADS_V1BETA1,
+)
 from app.appwrappers.kueue.priorities import Priorities
 from app.appwrappers.kueue.steps import Step
 from app.appwrappers.kueue.stored import Job, Workload
@@ -77,6 +84,8 @@ class Writing:
             await self.release(workload)
         elif step.action == "status":
             status = changed_fields(workload.status, step.status or {})
+            if PAST_SECONDS in status and self._resource.version == WORKLOADS_V1BETA1.version:
+                status[PAST_SECONDS_V1BETA1] = status.pop(PAST_SECONDS)
             await self._patch(workload, {"status": status}, subresource="status")
         else:
             await self._patch(workload, await self._change(job, step.action))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from copy import deepcopy
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from app.appwrappers.kueue.model import (
     WORKLOAD_NAME,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    WORKLOADS_V1BETA1,
 )
 from app.appwrappers.kueue.stored import stored_job
 from app.appwrappers.kueue.workloads import name_of
@@ -38,12 +40,15 @@ from app.devtools.kueue.stand_in import RUNTIME_CLASSES
 from app.errors import ApiError
 from app.kube.conditions import condition
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
+from app.text import moment, stamp
 from tests.support.appwrappers import JOBS, NAMESPACE, AppWrapperCluster, app_wrapper, job, open_cluster, pod, service
 from tests.support.kueue_cases import cluster_spec, ray_job
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.simulated
 JSON = dict[str, Any]
+ADMITTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+"""When a condition of the test's has changed."""
 GPUS = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -96,7 +101,7 @@ async def say(cluster: AppWrapperCluster, workload: JSON, status: JSON, **condit
             "status": "False" if reason.startswith("!") else "True",
             "reason": reason.strip("!"),
             "message": "as the test says",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": stamp(ADMITTED_AT),
         }
         for kind, reason in conditions.items()
     ]
@@ -175,6 +180,73 @@ async def test_evicted_it_gives_its_quota_back_when_it_has_no_pods(kueue: AppWra
         await admit(kueue, workload)
         await kueue.there(PODS, "p")
         await kueue.reaches("evicted", "Running")
+
+
+EVICTIONS = {
+    "Preempted": ("True", "Requeued", "waits in the queue user-queue again"),
+    "NodeFailures": ("True", "Requeued", "waits in the queue user-queue again"),
+    "FlavorMigration": ("True", "Requeued", "waits in the queue user-queue again"),
+    "PodsReadyTimeout": ("True", "Requeued", "waits in the queue user-queue again, after the pause that Kueue makes"),
+    "AdmissionCheck": ("True", "Requeued", "waits in the queue user-queue again, after the pause that Kueue makes"),
+    "ClusterQueueStopped": (
+        *("False", "ClusterQueueStopped"),
+        "runs again only after the ClusterQueue of the queue user-queue is started",
+    ),
+    "LocalQueueStopped": ("False", "LocalQueueStopped", "runs again only after the queue user-queue is started"),
+    **dict.fromkeys(
+        ("Deactivated", "DeactivatedDueToRequeuingLimitExceeded", "DeactivatedDueToMaximumExecutionTimeExceeded"),
+        ("False", "Deactivated", "runs again only after spec.active of its Workload is set to true"),
+    ),
+}
+"""Reasons of Kueue, and what the condition Requeued of the AppWrapper says of each."""
+
+
+@pytest.mark.parametrize("reason", EVICTIONS)
+async def test_one_that_is_evicted_says_whether_it_waits_again(kueue: AppWrapperCluster, reason: str) -> None:
+    async with both(kueue):
+        await queued(kueue, "evicted", pod("p"))
+        workload = await the_workload(kueue)
+        await admit(kueue, workload)
+        await kueue.there(PODS, "p")
+        await say(kueue, workload, {}, Evicted=reason)
+        await kueue.reaches("evicted", "Suspended")
+        said = kueue.condition("evicted", REQUEUED)
+        assert (said["status"], said["reason"], said["message"]) == EVICTIONS[reason]
+        await say(kueue, workload, {}, Evicted="!QuotaReserved")
+        await admit(kueue, workload)
+        await kueue.reaches("evicted", "Running", "Resuming")
+        assert kueue.condition("evicted", REQUEUED).get("status") != "True"
+
+
+@pytest.mark.parametrize(
+    ("served", "field"),
+    [(WORKLOADS, "accumulatedPastExecutionTimeSeconds"), (WORKLOADS_V1BETA1, "accumulatedPastExexcutionTimeSeconds")],
+    ids=["v1beta2", "v1beta1"],
+)
+async def test_the_seconds_of_each_admission_count_towards_the_maximum(
+    kueue: AppWrapperCluster, monkeypatch: pytest.MonkeyPatch, served: Resource, field: str
+) -> None:
+    """As Kueue counts them: whole seconds from each admission to the end of its reservation. v1beta1 spells it so."""
+    monkeypatch.setitem(globals(), "WORKLOADS", served)
+    if served is WORKLOADS_V1BETA1:
+        change = [{"op": "replace", "path": "/spec/versions/0/served", "value": False}]
+        await kueue.admin.patch(CUSTOM_RESOURCE_DEFINITIONS, "workloads.kueue.x-k8s.io", change, patch_type="json")
+    async with both(kueue):
+        await queued(kueue, "limited", pod("p"))
+        workload, past = await the_workload(kueue), 0
+        for _ in range(3):
+            await admit(kueue, workload)
+            await kueue.there(PODS, "p")
+            await asyncio.sleep(7)
+            await say(kueue, workload, {}, Evicted="Preempted")
+            await kueue.reaches("limited", "Suspended")
+            await eventually(lambda: has(kueue, workload, ADMITTED, "False"))
+            status = now(kueue, workload)["status"]
+            ended = moment(condition(status, ADMITTED)["lastTransitionTime"])
+            assert ended is not None
+            past += int((ended - ADMITTED_AT).total_seconds())
+            assert status[field] == past > 0
+            await say(kueue, workload, {}, Evicted="!QuotaReserved")
 
 
 async def test_one_that_runs_without_admission_is_stopped(kueue: AppWrapperCluster) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,37 +207,6 @@ BAD = {
 def test_mistakes_in_expressions_are_found(known: Known, expression: str) -> None:
     with pytest.raises(PromQLError, match=BAD[expression]):
         known.read(expression)
-
-
-SERIES = 'admission_requests_total{job="berth-webhook",namespace="n",webhook="w",decision="%s"}'
-
-
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool of Debian's prometheus is not installed")
-def test_alerts_fire_in_prometheus(tmp_path: Path) -> None:
-    def fires(alert: str, minutes: int, count: int) -> dict[str, Any]:
-        expression = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
-        return {"expr": expression, "eval_time": f"{minutes}m", "exp_samples": [{"labels": "{}", "value": count}]}
-
-    series = [
-        {"series": SERIES % "error", "values": "0+60x30"},
-        {"series": SERIES % "allowed", "values": "0+60x30"},
-        {"series": 'berth_build_info{job="berth-gateway"}', "values": "1x30"},
-    ]
-    expected = [
-        fires("BerthWebhookErrors", 1, 0),
-        fires("BerthWebhookErrors", 20, 1),
-        fires("BerthWebhookDown", 20, 1),
-        fires("BerthGatewayDown", 20, 0),
-    ]
-    body = {
-        "rule_files": [str(CHART / "files" / "alerts.yaml")],
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": expected}],
-    }
-    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump(body))
-    done = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "alerts.yaml"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 ALL_ON: dict[str, Any] = {

@@ -49,12 +49,16 @@ async def controller(patient: Patient, controllers: str, *flags: str, checked: b
     )
 
 
-async def kueue(patient: Patient, *frameworks: str) -> None:
+EXTERNAL = "AppWrapper.v1beta2.workload.codeflare.dev"
+
+
+async def kueue(patient: Patient, *frameworks: str, external: str = f"[{EXTERNAL}]") -> None:
     await patient.create(NAMESPACES, "kueue-system")
     await patient.create(DEPLOYMENTS, "kueue-controller-manager", namespace="kueue-system", spec=deployment("k"))
     text = "integrations:\n  frameworks:\n" + "".join(f'  - "{one}"\n' for one in frameworks)
+    text += f"  externalFrameworks: {external}\n" if external else ""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kueue-manager-config"}}
-    body["data"] = {"controller_manager_config.yaml": text}
+    body["data"] = {"controller_manager_config.yaml": text if frameworks else "integrations:\n"}
     await patient.client.create(CONFIG_MAPS, body, namespace="kueue-system")
 
 
@@ -149,6 +153,42 @@ async def test_one_workload_controller_has_to_act(
     await kueue(patient, *frameworks)
     found = await patient.complaints(CHECK)
     assert [message in one.message for one in found] == ([True] if message else [])
+
+
+@pytest.mark.parametrize(
+    ("external", "controllers", "codes"),
+    [
+        ("", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ("[]", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ("[AppWrapper.v1beta1.workload.codeflare.dev]", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ('\n  # - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        (
+            '["Foo.v1.example.com", "AppWrapper.v1beta2.workload.codeflare.dev"]',
+            "appwrappers,appwrapper-workloads",
+            False,
+        ),
+        ('\n  - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", []),
+        ("", "tenants", []),
+    ],
+)
+async def test_kueue_has_to_know_that_app_wrappers_have_workloads(
+    patient: Patient, external: str, controllers: str, codes: list[str]
+) -> None:
+    await define(patient)
+    await controller(patient, controllers)
+    await kueue(patient, "batch/job", external=external)
+    found = await patient.complaints(CHECK)
+    assert [one.code for one in found] == codes
+    if codes:
+        assert found[0].severity == Severity.error
+        assert "kubectl --namespace kueue-system edit configmap kueue-manager-config" in found[0].command
+
+
+async def test_a_configuration_without_integrations_has_none_for_app_wrappers(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers,appwrapper-workloads")
+    await kueue(patient)
+    assert [one.code for one in await patient.complaints(CHECK)] == ["BERTH4009"]
 
 
 async def test_the_other_controllers_stay_chosen(patient: Patient) -> None:

@@ -249,6 +249,67 @@ def test_conditions_of_a_node_and_a_namespace_show_their_times(served: Any, name
     assert written.body["status"]["conditions"] == [{"lastTransitionTime": None, **condition}]
 
 
+STATUSES = {
+    "no state": ({"name": "c"}, {"state": {}, "lastState": {}}),
+    "no start": ({"name": "c", "state": {"running": {}}}, {"state": {"running": {"startedAt": None}}}),
+    "no times": (
+        {"name": "c", "lastState": {"terminated": {"exitCode": 3}}},
+        {"state": {}, "lastState": {"terminated": {"exitCode": 3, "startedAt": None, "finishedAt": None}}},
+    ),
+    "no exit code": (
+        {"name": "c", "state": {"terminated": {"reason": "Error"}}},
+        {"state": {"terminated": {"reason": "Error", "exitCode": 0, "startedAt": None, "finishedAt": None}}},
+    ),
+    "a start": (
+        {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}},
+        {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "lastState": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize("field", ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"])
+@pytest.mark.parametrize("name", STATUSES)
+def test_the_status_of_a_container_shows_what_it_does_not_have(
+    served: Any, namespace: str, name: str, field: str
+) -> None:
+    given, shown = STATUSES[name]
+    assert served.request("POST", pods(namespace), POD).status == 201
+    body = {"status": {field: [given]}}
+    answer = served.request(
+        "PATCH", f"{pods(namespace, 'p')}/status", body, content_type="application/merge-patch+json"
+    )
+    assert answer.status == 200, answer.body
+    rest = {"ready": False, "restartCount": 0, "image": "", "imageID": ""}
+    assert answer.body["status"][field] == [{"lastState": {}, **rest, **given, **shown}]
+
+
+def test_what_a_node_and_an_event_do_not_have_is_shown(served: Any, namespace: str) -> None:
+    status = {"images": [{}], "volumesAttached": [{}], "addresses": [{}]}
+    node = served.request("POST", "/api/v1/nodes?dryRun=All", {"metadata": {"name": "n"}, "status": status}).body
+    assert node["status"]["images"] == [{"names": None}]
+    assert node["status"]["volumesAttached"] == [{"name": "", "devicePath": ""}]
+    assert node["status"]["addresses"] == [{"type": "", "address": ""}]
+    body = {"metadata": {"name": "e"}, "involvedObject": {"namespace": namespace, "kind": "Pod", "name": "p"}}
+    event = served.request("POST", f"/api/v1/namespaces/{namespace}/events", body).body
+    shown = dict.fromkeys(("eventTime", "firstTimestamp", "lastTimestamp"))
+    shown |= {"source": {}, "reportingComponent": "", "reportingInstance": ""}
+    assert {name: event.get(name, "missing") for name in shown} == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"), [({}, "Active"), ({"phase": ""}, "Active"), ({"phase": "Active"}, "Active")]
+)
+def test_a_namespace_that_is_not_deleted_is_active(served: Any, namespace: str, status: Any, shown: str) -> None:
+    path, body = f"/api/v1/namespaces/{namespace}/status", {"metadata": {"name": namespace}}
+    written = served.request("PUT", path, {**body, "status": status})
+    assert (written.status, written.body["status"]["phase"]) == (200, shown)
+    for phase in ("Terminating", "Bogus"):
+        refused = served.request("PUT", path, {**body, "status": {"phase": phase}})
+        assert refused.status == 422
+        text = f"status.Phase: Invalid value: \"{phase}\": may only be 'Active' if `deletionTimestamp` is empty"
+        assert text in refused.body["message"]
+
+
 def test_only_the_status_endpoint_makes_owners_of_a_status(served: Any) -> None:
     node = {"metadata": {"name": "owned", "labels": {"a": "b"}}, "status": {"capacity": {"cpu": "1"}}}
     (entry,) = served.request("POST", "/api/v1/nodes", node).body["metadata"]["managedFields"]

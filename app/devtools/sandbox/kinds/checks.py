@@ -52,11 +52,21 @@ def check_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: st
             text += f"[]string{{{shown}}}"
             errors.append(FieldError("metadata.finalizers", "Forbidden", text))
     if subresource == "status" and not resource.custom:
-        return errors + check_device_status(resource, new, old)
+        return errors + _check_phase(resource, new) + check_device_status(resource, new, old)
     if subresource == "ephemeralcontainers" and new["spec"] != old["spec"]:
         text = "the sandbox runs no containers, so there is none to debug"
         return [*errors, FieldError("spec.ephemeralContainers", "Forbidden", text)]
     return errors + _check_body(resource, new, old)
+
+
+def _check_phase(resource: ApiResource, obj: JSON) -> list[FieldError]:
+    """Of a namespace, which goes with its deletion alone."""
+    deleted = "deletionTimestamp" in obj["metadata"]
+    phase, wanted = (obj.get("status") or {}).get("phase", ""), "Terminating" if deleted else "Active"
+    if resource.kind != "Namespace" or phase == wanted:
+        return []
+    text = f"may only be '{wanted}' if `deletionTimestamp` is {'not ' if deleted else ''}empty"
+    return [FieldError("status.Phase", "Invalid", text, phase)]
 
 
 def check_base(resource: ApiResource, metadata: JSON) -> list[FieldError]:

@@ -9,7 +9,13 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from app.kinds.fielderrors import Field, FieldError
-from app.kinds.name_syntax import caseless_subdomain_faults, label_faults, qualified_faults, subdomain_faults
+from app.kinds.name_syntax import (
+    caseless_subdomain_faults,
+    declared_subdomain_faults,
+    label_faults,
+    qualified_faults,
+    subdomain_faults,
+)
 
 _MOST_OF_DRIVER = 63
 _MOST_OF_POOL = 253
@@ -87,7 +93,7 @@ def check_declared_pool(holder: Field, name: str) -> None:
             return
         too_long(holder, name, _MOST_OF_POOL)
         for index, part in enumerate(holder.text(name).split("/")):
-            for text in subdomain_faults(part) if part else ("must not be empty",):
+            for text in declared_subdomain_faults(part) if part else ("must not be empty",):
                 holder.fault(name, "Invalid", f"segment {index}: {text}", part or holder.text(name))
 
 
@@ -109,7 +115,10 @@ def check_qualified(holder: Field, name: str) -> None:
     """The name of an attribute of devices of any driver: a domain, a slash and a C identifier of at most 32 bytes."""
     with holder.declared():
         _check_parts(
-            holder, name, ("prefix", "name"), lambda domain: [f"prefix: {text}" for text in subdomain_faults(domain)]
+            holder,
+            name,
+            ("prefix", "name"),
+            lambda domain: [f"prefix: {text}" for text in declared_subdomain_faults(domain)],
         )
         if "/" not in holder.text(name):
             holder.fault(name, "Invalid", "a fully qualified name must be a domain and a name separated by a slash")

@@ -12,7 +12,7 @@ from app.devtools.sandbox.kinds.devicecapacity import check_policy
 from app.devtools.sandbox.kinds.devicelists import check_unique
 from app.devtools.sandbox.kinds.devicenames import bounded, check_attribute, check_binding, too_long
 from app.kinds.fielderrors import Field
-from app.kinds.name_syntax import label_faults, label_value_faults, qualified_faults
+from app.kinds.name_syntax import declared_label_faults, label_faults, label_value_faults, qualified_faults
 
 _MOST_ATTRIBUTES = 32
 _MOST_TAINTS = 16
@@ -55,7 +55,7 @@ def check_counter_sets(holder: Field, name: str, key: str) -> None:
     check_unique(holder, name, key)
     for counters in holder.each(name):
         with counters.declared():
-            counters.named(key, label_faults)
+            counters.named(key, declared_label_faults)
         _check_counters(counters)
 
 
@@ -66,7 +66,7 @@ def _check_counters(holder: Field) -> None:
     if there and bounded(holder, "counters", _MOST_COUNTERS, declared=False):
         with holder.declared():
             for key in holder.value["counters"]:
-                for text in label_faults(key):
+                for text in declared_label_faults(key):
                     holder.fault("counters", "Invalid", text, key)
 
 

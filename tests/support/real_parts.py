@@ -1,0 +1,26 @@
+"""Real components beside Berth: the programs that `tests/real` pins, where they are built."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
+
+
+def real_part(name: str) -> Path | None:
+    """The program in the folder that `KUBEBUILDER_ASSETS` names, as `make real` does; None where it is not built."""
+    path = Path(_ASSETS, name)
+    return path if _ASSETS and path.exists() else None
+
+
+def needs(*names: str) -> list[pytest.MarkDecorator]:
+    """The marks of tests that run by these programs, and are skipped where one of them is not built.
+
+    `make real` and `make real-all` build what they need, and name the folder.
+    """
+    missing = [name for name in names if real_part(name) is None]
+    reason = f"{' and '.join(missing)} not built: `make real-parts PARTS={names[0]}`, or all of it by `make real-all`"
+    return [pytest.mark.real, pytest.mark.skipif(bool(missing), reason=reason)]
