@@ -14,7 +14,7 @@ from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, of_each, or_default, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
-from app.wire import JSON, load_yaml
+from app.wire import JSON, load_yaml, mapping
 from app.wiring import OFF
 
 PATIENCE = 900.0
@@ -45,11 +45,11 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     integrations = await _integrations(cluster)
     if integrations is None:
         return
-    kueues = _INTEGRATION in (integrations.get("frameworks") or ())
+    kueues = _INTEGRATION in _names(integrations.get("frameworks"))
     if "appwrapper-workloads" in ours and kueues:
         fix = await acting.choose(cluster, without=["appwrapper-workloads"])
         yield error("BERTH4003", _KUEUE_CONFIG, integration=_INTEGRATION, command=fix)
-    elif "appwrapper-workloads" in ours and _EXTERNAL not in (integrations.get("externalFrameworks") or ()):
+    elif "appwrapper-workloads" in ours and _EXTERNAL not in _names(integrations.get("externalFrameworks")):
         yield error("BERTH4009", _KUEUE_CONFIG, external=_EXTERNAL)
     if "appwrappers" in ours and "appwrapper-workloads" not in ours and not kueues:
         fix = await acting.choose(cluster, "appwrapper-workloads")
@@ -87,8 +87,12 @@ async def _integrations(cluster: Cluster) -> JSON | None:
         with contextlib.suppress(ValueError):
             document = load_yaml(str(text))
             if isinstance(document, dict):
-                return document.get("integrations") or {}
+                return mapping(document.get("integrations"))
     return None
+
+
+def _names(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:

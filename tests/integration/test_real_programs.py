@@ -1,4 +1,4 @@
-"""`python -m tests.real` where it cannot build: one line that says why, and the exit status by which `.ci/run` goes on."""
+"""`python -m tests.real` where it cannot build: one line that says why, and an exit status of its own."""
 
 from __future__ import annotations
 

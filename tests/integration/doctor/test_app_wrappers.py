@@ -160,6 +160,7 @@ async def test_one_workload_controller_has_to_act(
     [
         ("", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
         ("[]", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
+        ("5", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
         ("[AppWrapper.v1beta1.workload.codeflare.dev]", "appwrappers,appwrapper-workloads", ["BERTH4009"]),
         ('\n  # - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", ["BERTH4009"]),
         (
