@@ -159,7 +159,7 @@ def another_template(walk: Walk, pod1: str, before: Any) -> Any:
     (item,) = mount["downwardAPI"]["items"]
     assert (item["path"], item["fieldRef"]["fieldPath"]) == ("labels", "metadata.annotations['tenant-workload-labels']")
     node = walk.tenant1.run("get", "pod", "tenant1-pod1", "-o", "jsonpath={.spec.nodeName}")
-    wait_until(lambda: walk.companion(name)["metadata"]["annotations"]["tenant-node-name"] == node)
+    wait_until(lambda: walk.companion(name)["metadata"]["annotations"].get("tenant-node-name") == node)
     return after
 
 

@@ -166,7 +166,7 @@ async def test_one_workload_controller_has_to_act(
         (
             '["Foo.v1.example.com", "AppWrapper.v1beta2.workload.codeflare.dev"]',
             "appwrappers,appwrapper-workloads",
-            False,
+            [],
         ),
         ('\n  - "AppWrapper.v1beta2.workload.codeflare.dev"', "appwrappers,appwrapper-workloads", []),
         ("", "tenants", []),
