@@ -222,7 +222,7 @@ def test_an_interrupt_while_the_workers_start_shows_no_traceback(launch, pki) ->
     server = launch(pki, "--insecure", "--workers=2")
     server.until(lambda: len(workers_of(server)) == 2, "the workers' processes")
     os.killpg(server.process.pid, signal.SIGINT)
-    assert server.wait() == 0
+    assert server.wait() == 0, server.lines
     assert "Traceback" not in "".join(server.lines)
 
 
