@@ -170,11 +170,11 @@ class ForkServer:
             raise
         finally:
             os.close(exit_pipe)
-        told = os.read(answer, _NUMBER.size)
-        if not told:
+        number = os.read(answer, _NUMBER.size)
+        if not number:
             os.close(answer)
             raise ConnectionResetError("the fork server ended")
-        (pid,) = _NUMBER.unpack(told)
+        (pid,) = _NUMBER.unpack(number)
         return Forked(pid, answer)
 
 

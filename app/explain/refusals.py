@@ -10,6 +10,7 @@ from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
+from app.kinds.tables import is_built_in
 from app.text import cut
 from app.wire import mapping
 
@@ -43,6 +44,5 @@ def _errors(given: Manifest) -> Iterator[FieldError]:
         metadata, _ = decode_metadata(given.kind, own, metadata)
     except ShapeError:  # `spelling` tells of wrong types
         return
-    built_in = "." not in group or group.endswith(".k8s.io")
-    rule = name_rule(given.kind) if built_in else "subdomain"
+    rule = name_rule(given.kind) if is_built_in(group) else "subdomain"
     yield from check_metadata(metadata, namespaced=True, name_rule=rule, free_finalizers=True)

@@ -36,6 +36,11 @@ def tables() -> Tables:
     return msgspec.json.decode(resources.files("app.kinds").joinpath("openapi.json").read_bytes(), type=Tables)
 
 
+def is_built_in(group: str) -> bool:
+    """Whether all kinds of the API group are Kubernetes' own: it has no domain, or one below `k8s.io`."""
+    return "." not in group or group.endswith(".k8s.io")
+
+
 def fields_of(name: str) -> dict[str, Shape]:
     """The fields of a type, in the form of a shape: of a type that is not in the tables, a map of anything."""
     return tables().types.get(name, {"*": "*"})

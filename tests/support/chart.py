@@ -34,7 +34,7 @@ CHART = ROOT / "charts" / "berth"
 NAMESPACE = "berth-system"
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 SERVERS = ["sandbox", *([pytest.param("real", marks=pytest.mark.conformance)] if ASSETS else [])]
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Safe, and ten times as fast where libyaml is."""
 
 
@@ -52,7 +52,7 @@ class Rendered(list[JSON]):
     def workloads(self) -> list[JSON]:
         """What runs roles: Deployments and DaemonSets, also the one that an RmdConfig installs out of a ConfigMap."""
         texts = [one["data"]["rmd-node-agent-ds.yaml"] for one in self.of("ConfigMap") if "rmd-ds.yaml" in one["data"]]
-        return self.of("Deployment") + self.of("DaemonSet") + [yaml.load(text, Loader=_LOADER) for text in texts]
+        return self.of("Deployment") + self.of("DaemonSet") + [yaml.load(text, Loader=LOADER) for text in texts]
 
     def pods(self) -> list[JSON]:
         """The Pod templates."""
@@ -97,7 +97,7 @@ def rendering(chart: helm_python.Chart) -> Render:
         texts = texts_of(chart, values, name, namespace)
         manifests = [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
         # Helm ends each file with a newline, which ends a text at its end.
-        return json.dumps([obj for text in manifests for obj in yaml.load_all(f"{text}\n", Loader=_LOADER) if obj])
+        return json.dumps([obj for text in manifests for obj in yaml.load_all(f"{text}\n", Loader=LOADER) if obj])
 
     def rendered(values: JSON | None = None, *, name: str = "berth", namespace: str = NAMESPACE) -> Rendered:
         return Rendered(json.loads(objects_of(json.dumps(values or {}), name, namespace)))  # each caller's own

@@ -13,13 +13,13 @@ from typing import Any
 from app.appwrappers.admission.jobsets import job_set_problems
 from app.appwrappers.admission.ray import ray_problems, upgrade_warnings
 from app.appwrappers.admission.required import missing_problems
-from app.appwrappers.admission.scopes import is_built_in
 from app.appwrappers.admission.stops import stop_warnings
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
 from app.kinds.shapes import ShapeError, decode_metadata
+from app.kinds.tables import is_built_in
 from app.numbers import worded
 from app.pace import step
 from app.text import quoted, several

@@ -21,7 +21,6 @@ def _of_cluster(path: str, *, inferred: bool = False) -> Mapping[str, tuple[str,
 
 
 _UPGRADE = ("gatewayClassName", "intervalSeconds", "stepSizePercent")
-_REPLICAS = {"": ("{kind}ReplicaSpecs",), "{kind}ReplicaSpecs.*": ("template",)}
 _FIELDS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("ray.io", "RayCluster"): _of_cluster("", inferred=True),
     ("ray.io", "RayJob"): _of_cluster("rayClusterSpec", inferred=True),
@@ -39,10 +38,7 @@ _FIELDS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "failurePolicy.rules.*": ("action",),
     },
     **{
-        ("kubeflow.org", f"{kind}Job"): {
-            path.format(kind=name): tuple(field.format(kind=name) for field in fields)
-            for path, fields in _REPLICAS.items()
-        }
+        ("kubeflow.org", f"{kind}Job"): {"": (f"{name}ReplicaSpecs",), f"{name}ReplicaSpecs.*": ("template",)}
         for kind, name in (
             ("PyTorch", "pytorch"), ("TF", "tf"), ("XGBoost", "xgb"), ("MPI", "mpi"), ("Paddle", "paddle"),
             ("JAX", "jax"),

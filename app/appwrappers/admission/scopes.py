@@ -8,6 +8,7 @@ Gatekeeper, External Secrets, Karpenter, the external snapshotter.
 
 from __future__ import annotations
 
+from app.kinds.tables import is_built_in
 from app.text import quoted
 from app.wire import JSON
 
@@ -82,6 +83,7 @@ _QUESTIONS: dict[str, tuple[str, ...] | None] = {
 def kind_problem(template: JSON) -> str:
     """Why no object of a kind can be a component; "" where one can, as far as is known without discovery."""
     group, kind = str(template["apiVersion"]).rpartition("/")[0], template["kind"]
+    # Of a built-in kind a list is known by its name.
     if kind.endswith("List") and (is_built_in(group) or isinstance(template.get("items"), list)):
         return f"want one object, got the list {quoted(kind)}: make each of its items a component"
     if _has(_QUESTIONS, group, kind):
@@ -92,11 +94,6 @@ def kind_problem(template: JSON) -> str:
 def no_namespace(kind: str) -> str:
     """The problem of a kind without namespaces."""
     return f"want a kind whose objects are in namespaces, got {quoted(kind)}: create it by itself"
-
-
-def is_built_in(group: str) -> bool:
-    """Whether all kinds of the group are built in, so that a list of one of them is known by its name."""
-    return "." not in group or group.endswith(".k8s.io")
 
 
 def _has(kinds: dict[str, tuple[str, ...] | None], group: str, kind: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from app.kube.store import EventType, Key, Store
+from app.numbers import whole_or
 from app.tenancy.agent import metrics
 from app.tenancy.agent.connection import Link
 from app.tenancy.agent.namespaces import Namespaces
@@ -25,7 +26,6 @@ log = structlog.get_logger(__name__)
 
 _PENDING_FLOOR = 10_000
 _ANSWER_SECONDS, _STATUS_SECONDS = 2.0, 0.05
-_DIGITS = 12
 _METHOD = f"/{pb.DESCRIPTOR.services_by_name['WorkloadService'].full_name}/WorkloadStream"
 _SYNCED = pb.WorkloadStreamRequest(synced=pb.WorkloadSynced()).SerializeToString()
 
@@ -189,8 +189,7 @@ async def _answered(call: Any, ended: asyncio.Future[Any]) -> int:
         taken.cancel()
         await asyncio.gather(taken, return_exceptions=True)
     headers = () if taken.cancelled() or taken.exception() is not None else taken.result()
-    said = str(dict(headers or ()).get(LARGEST_MESSAGE, ""))
-    return int(said) if said.isascii() and said.isdigit() and len(said) < _DIGITS else 0
+    return whole_or(dict(headers or ()).get(LARGEST_MESSAGE), 0)
 
 
 async def _write(call: Any, request: bytes) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chart import CHART, NAMESPACE, Render
+from app.wire import copied
+from tests.support.chart import CHART, LOADER, NAMESPACE, Render
 from tests.support.chart_combinations import COMBINATIONS
 from tests.support.real_parts import needs, real_part
 
@@ -18,7 +19,6 @@ JSON = dict[str, Any]
 HELMS = [pytest.param(name, marks=needs(name)) for name in ("helm", "helm3")]
 NAMED = ("--namespace", NAMESPACE, "--kube-version", "v1.37.0")
 """A Helm that is built out of its module takes itself for one of an old Kubernetes, where no cluster is asked."""
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def typed(helm: str, *arguments: str | Path) -> str:
@@ -35,11 +35,11 @@ def by_name(objects: list[JSON]) -> dict[tuple[str, str, str], JSON]:
 @pytest.mark.parametrize("values", COMBINATIONS.values(), ids=COMBINATIONS)
 def test_helm_renders_what_the_engine_renders(render: Render, tmp_path: Path, helm: str, values: JSON) -> None:
     # A token that is not given is another one each time.
-    fixed = json.loads(json.dumps(values))
+    fixed = copied(values)
     fixed.setdefault("webhook", {}).setdefault("callerToken", "caller" * 11)
     (tmp_path / "values.json").write_text(json.dumps(fixed))
     text = typed(helm, "template", "berth", CHART, *NAMED, "--values", tmp_path / "values.json")
-    objects = [obj for obj in yaml.load_all(text, Loader=_LOADER) if obj]
+    objects = [obj for obj in yaml.load_all(text, Loader=LOADER) if obj]
     assert by_name(objects) == by_name(render(fixed))
     assert len(objects) == len(render(fixed))
 
