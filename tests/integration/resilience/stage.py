@@ -155,20 +155,32 @@ class Stage:
                 await client.create(WORKLOADS, workload(name), namespace=NAMESPACE)
 
     async def settled(self) -> None:
-        """Once nobody changes anything: every rule has the companions that it should have, and says so."""
-        workloads = [obj["spec"]["metadata"]["id"] for obj in self.side.all(WORKLOADS)]
-        rules = {obj["metadata"]["name"]: obj for obj in self.side.all(TENANT_RULES)}
-        wanted = {f"{name}-{id_}": obj["spec"]["template"] for name, obj in rules.items() for id_ in workloads}
+        """Once nobody changes anything: every rule has the companions that it should have, and says so.
 
-        def as_wanted() -> bool:
+        What is wanted is read at each look: the API server may still decide a request that its sender waits for no more.
+        """
+
+        def unsettled() -> list[object]:
+            workloads = [obj["spec"]["metadata"]["id"] for obj in self.side.all(WORKLOADS)]
+            rules = self.side.all(TENANT_RULES)
+            wanted = {
+                f"{obj['metadata']['name']}-{workload}": _image(obj["spec"]["template"])
+                for obj in rules
+                for workload in workloads
+            }
             pods = [pod for pod in self.side.all(PODS, NAMESPACE) if not pod["metadata"].get("deletionTimestamp")]
-            images = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in pods}
-            told = [obj.get("status") or {} for obj in self.side.all(TENANT_RULES)]
-            return images == {
-                name: template["spec"]["containers"][0]["image"] for name, template in wanted.items()
-            } and all(status.get("created") == len(workloads) for status in told)
+            images = {pod["metadata"]["name"]: _image(pod) for pod in pods}
+            counts = {obj["metadata"]["name"]: (obj.get("status") or {}).get("created") for obj in rules}
+            return [
+                *sorted(wanted.items() ^ images.items()),
+                *((name, count, len(workloads)) for name, count in counts.items() if count != len(workloads)),
+            ]
 
-        await eventually(as_wanted, seconds=PATIENCE)
+        await eventually(unsettled, lambda differences: not differences, seconds=PATIENCE)
+
+
+def _image(pod: JSON) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
 
 
 def rule(image: str) -> JSON:
