@@ -158,7 +158,7 @@ def another_template(walk: Walk, pod1: str, before: Any) -> Any:
     (mount,) = [volume for volume in after["spec"]["volumes"] if volume["name"] == "workload-labels"]
     (item,) = mount["downwardAPI"]["items"]
     assert (item["path"], item["fieldRef"]["fieldPath"]) == ("labels", "metadata.annotations['tenant-workload-labels']")
-    node = walk.tenant1.run("get", "pod", "tenant1-pod1", "-o", "jsonpath={.spec.nodeName}")
+    node = wait_until(lambda: walk.tenant1.run("get", "pod", "tenant1-pod1", "-o", "jsonpath={.spec.nodeName}"))
     wait_until(lambda: walk.companion(name)["metadata"]["annotations"].get("tenant-node-name") == node)
     return after
 
