@@ -58,6 +58,7 @@ PERMISSIONS: Permissions = {
             names=(f"workloads.{_KUEUE}",),
             when="appwrappers",
         ),
+        Permission("cluster", _KUEUE, ("localqueues",), ("get",), when="appwrappers"),
         *(replace(one, when="appwrappers") for one in _OWNERS),
     ),
     "appwrappers": (

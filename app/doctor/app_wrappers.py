@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Container, Iterator
 
 from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
 from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, queue_of
@@ -24,6 +24,7 @@ _MOST = 100
 _INTEGRATION = "workload.codeflare.dev/appwrapper"
 _EXTERNAL = f"{APP_WRAPPERS.kind}.{APP_WRAPPERS.version}.{APP_WRAPPERS.group}"
 """How Kueue names a kind in `integrations.externalFrameworks`."""
+_NOT_NAMED = ("kubernetes.io/metadata.name", "NotIn")
 _PEER = ("appwrapper-system", "appwrapper-controller-manager")
 _WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
 _KUEUE = ("kueue-system", "kueue-controller-manager")
@@ -42,15 +43,23 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if "appwrappers" in ours and await _trusts_records(cluster) and not await _writes_records(cluster):
         values = ("webhook.args.appwrappers=true", "webhook.args.appwrapperStrict=true")
         yield error("BERTH4008", "", command=await commands.helm(cluster, *values))
-    integrations = await _integrations(cluster)
-    if integrations is None:
-        return
+    if (configuration := await _configuration(cluster)) is not None:
+        async for finding in _beside_kueue(cluster, ours, configuration):
+            yield finding
+
+
+async def _beside_kueue(cluster: Cluster, ours: Container[str], configuration: JSON) -> AsyncIterator[Finding]:
+    """One makes the Workloads, and Kueue knows of it."""
+    integrations = mapping(configuration.get("integrations"))
     kueues = _INTEGRATION in _names(integrations.get("frameworks"))
     if "appwrapper-workloads" in ours and kueues:
         fix = await acting.choose(cluster, without=["appwrapper-workloads"])
         yield error("BERTH4003", _KUEUE_CONFIG, integration=_INTEGRATION, command=fix)
-    elif "appwrapper-workloads" in ours and _EXTERNAL not in _names(integrations.get("externalFrameworks")):
-        yield error("BERTH4009", _KUEUE_CONFIG, external=_EXTERNAL)
+    elif "appwrapper-workloads" in ours:
+        if _EXTERNAL not in _names(integrations.get("externalFrameworks")):
+            yield error("BERTH4009", _KUEUE_CONFIG, external=_EXTERNAL)
+        if settings := [*_without_effect(configuration)]:
+            yield warning("BERTH4010", _KUEUE_CONFIG, settings=listed(settings))
     if "appwrappers" in ours and "appwrapper-workloads" not in ours and not kueues:
         fix = await acting.choose(cluster, "appwrapper-workloads")
         yield warning("BERTH4004", "", integration=_INTEGRATION, command=fix)
@@ -78,8 +87,8 @@ async def _writes_records(cluster: Cluster) -> bool:
     return called and (await cluster.settings(AdmissionSettings)).appwrapper_strict
 
 
-async def _integrations(cluster: Cluster) -> JSON | None:
-    """What Kueue's configuration says of the kinds that it manages; None where it does not run, or does not say it."""
+async def _configuration(cluster: Cluster) -> JSON | None:
+    """Kueue's configuration; None where it does not run, or has none that can be read."""
     if await cluster.peer(*_KUEUE) is None:
         return None
     config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG.name, namespace=_KUEUE[0]), None)
@@ -87,8 +96,24 @@ async def _integrations(cluster: Cluster) -> JSON | None:
         with contextlib.suppress(ValueError):
             document = load_yaml(str(text))
             if isinstance(document, dict):
-                return mapping(document.get("integrations"))
+                return document
     return None
+
+
+def _without_effect(configuration: JSON) -> Iterator[str]:
+    """The settings that Kueue applies to jobs of the kinds that it manages itself alone."""
+    if configuration.get("manageJobsWithoutQueueName"):
+        yield "manageJobsWithoutQueueName"
+    selector = mapping(configuration.get("managedJobsNamespaceSelector"))
+    terms = [mapping(term) for term in _names(selector.get("matchExpressions"))]
+    # Kueue's example leaves out its own namespace and kube-system, where nobody creates AppWrappers.
+    if selector.get("matchLabels") or any((term.get("key"), term.get("operator")) != _NOT_NAMED for term in terms):
+        yield "managedJobsNamespaceSelector"
+    if _names(mapping(configuration.get("integrations")).get("labelKeysToCopy")):
+        yield "integrations.labelKeysToCopy"
+    retention = mapping(mapping(configuration.get("objectRetentionPolicies")).get("workloads"))
+    if retention.get("afterDeactivatedByKueue") is not None:
+        yield "objectRetentionPolicies.workloads.afterDeactivatedByKueue"
 
 
 def _names(value: object) -> list[object]:

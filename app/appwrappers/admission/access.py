@@ -12,6 +12,7 @@ from functools import partial
 from app.admission.review import UserInfo
 from app.appwrappers.admission.rights import Kind, Resources, Right, review_of
 from app.appwrappers.ancestors import Ancestor, stored_ancestor
+from app.appwrappers.kueue.model import DEFAULT_QUEUE, LOCAL_QUEUES, LOCAL_QUEUES_V1BETA1
 from app.errors import Transient
 from app.kube.asking import once
 from app.kube.client import KubeClient
@@ -22,6 +23,7 @@ from app.kube.store import Store
 from app.wire import JSON, encode_json
 
 _FIELD = "spec.components"
+_QUEUE_KINDS = tuple(Kind(resource.api_version, resource.kind) for resource in (LOCAL_QUEUES, LOCAL_QUEUES_V1BETA1))
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
@@ -70,6 +72,21 @@ class Access:
         nothing: Store[Ancestor] = Store(stored_ancestor)
         lookup = Lookup(resource, nothing, stored_ancestor, client=lambda: client, called=resource.kind)
         return await lookup.find(namespace, name)
+
+    async def default_queue(self, namespace: str) -> str:
+        """The queue that Kueue gives a job without one: "default" where the namespace has it, else "".
+
+        "" too where there is no connection. Raises Transient as above.
+        """
+        if self._client() is None:
+            return ""
+        served = await self.resources(_QUEUE_KINDS)
+        resource = next((served[kind] for kind in _QUEUE_KINDS if served[kind]), None)
+        if resource is None:
+            return ""
+        nothing: Store[bool] = Store(bool)
+        lookup = Lookup(resource, nothing, bool, client=self._client, called=resource.kind)
+        return DEFAULT_QUEUE if await lookup.find(namespace, DEFAULT_QUEUE) else ""
 
     def _connected(self) -> KubeClient:
         client = self._client()

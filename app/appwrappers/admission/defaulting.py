@@ -14,7 +14,7 @@ from app.appwrappers.admission.defaults import defaults, has_to_wait
 from app.appwrappers.admission.names import mapping
 from app.appwrappers.ancestors import managed_ancestor, resource_of
 from app.appwrappers.config import OperatorConfig
-from app.appwrappers.model import APP_WRAPPERS, CREATOR
+from app.appwrappers.model import APP_WRAPPERS, CREATOR, queue_of
 from app.kube.configuration import Configuration
 from app.kube.owners import controller_of
 from app.pace import at_pace
@@ -42,19 +42,36 @@ class Defaulting:
             return None
         owner = controller_of(mapping(obj, "metadata"))
         queue = self._configuration.current.default_queue_name
-        if resource_of(owner) is not None and has_to_wait(obj, queue=queue):
-            return self._follow(request, obj, owner, plan)
-        self._inject(request, obj, plan, child=False)
+        if not (queue or queue_of(obj)) or (resource_of(owner) is not None and has_to_wait(obj, queue=queue)):
+            return self._inject_queued(request, obj, owner, plan)
+        self._inject(request, obj, plan, queue=queue)
         return None
 
-    async def _follow(self, request: Request, obj: JSON, owner: JSON, plan: Plan) -> None:
-        unqueued = self._configuration.current.manage_jobs_without_queue_name
-        ancestor = await managed_ancestor(
-            owner, request.namespace, self._access.ancestor, managed=lambda one: bool(one.queue) or unqueued
+    async def _inject_queued(self, request: Request, obj: JSON, owner: JSON, plan: Plan) -> None:
+        """The same, where the queue of the namespace or an owner decides."""
+        current = self._configuration.current
+        # Kueue gives its default queue to the kinds that it manages itself: without it, quota could be passed by.
+        usual = (
+            "" if current.default_queue_name or queue_of(obj) else await self._access.default_queue(request.namespace)
         )
-        await at_pace(partial(self._inject, request, obj, plan, child=ancestor is not None))
+        queue, child = current.default_queue_name or usual, False
+        if resource_of(owner) is not None and has_to_wait(obj, queue=queue):
+            child = await self._belongs(owner, request.namespace)
+        if child and usual:
+            queue = ""
+        await at_pace(partial(self._inject, request, obj, plan, queue=queue, child=child))
 
-    def _inject(self, request: Request, obj: JSON, plan: Plan, *, child: bool) -> None:
+    async def _belongs(self, owner: JSON, namespace: str) -> bool:
+        """Whether it belongs to an object that Kueue manages."""
+        unqueued = self._configuration.current.manage_jobs_without_queue_name
+        return (
+            await managed_ancestor(
+                owner, namespace, self._access.ancestor, managed=lambda ancestor: bool(ancestor.queue) or unqueued
+            )
+            is not None
+        )
+
+    def _inject(self, request: Request, obj: JSON, plan: Plan, *, queue: str, child: bool = False) -> None:
         user = request.user_info
         found = defaults(
             obj,
@@ -62,7 +79,7 @@ class Defaulting:
             uid=user.uid,
             # An annotation that another client has written is replaced: strict admission would trust it later.
             creator=text_of(user) if self._strict or _has_creator(obj) else "",
-            queue=self._configuration.current.default_queue_name,
+            queue=queue,
             child=child,
         )
         for one in found:

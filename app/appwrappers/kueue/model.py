@@ -8,12 +8,15 @@ GROUP = "kueue.x-k8s.io"
 WORKLOADS = Resource(GROUP, "v1beta2", "workloads", "Workload")
 WORKLOADS_V1BETA1 = Resource(GROUP, "v1beta1", "workloads", "Workload")
 LOCAL_QUEUES = Resource(GROUP, "v1beta2", "localqueues", "LocalQueue")
+LOCAL_QUEUES_V1BETA1 = Resource(GROUP, "v1beta1", "localqueues", "LocalQueue")
 CLUSTER_QUEUES = Resource(GROUP, "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False)
 RESOURCE_FLAVORS = Resource(GROUP, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False)
 WORKLOAD_PRIORITY_CLASSES = Resource(
     GROUP, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
 )
 
+DEFAULT_QUEUE = "default"
+"""The LocalQueue of jobs that name none, where their namespace has it."""
 RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 """Finalizer of a Workload that a job owns."""
 JOB_UID = "kueue.x-k8s.io/job-uid"

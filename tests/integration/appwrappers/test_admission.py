@@ -10,6 +10,7 @@ import pytest
 from app.admission.review import UserInfo
 from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.entitlement import Entitlement
+from app.appwrappers.kueue.model import LOCAL_QUEUES
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
 from app.appwrappers.sizes import MOST_COMPONENTS
 from app.errors import ApiError
@@ -350,6 +351,35 @@ async def test_an_empty_queue_is_none(opening: Opening) -> None:
 
         found = await eventually(made, lambda one: bool(one["metadata"]["labels"][QUEUE_NAME]))
         assert (found["metadata"]["labels"][QUEUE_NAME], found["spec"]["suspend"]) == ("usual", True)
+
+
+async def test_the_default_queue_of_the_namespace(opening: Opening) -> None:
+    """As Kueue's LocalQueueDefaulting; what belongs to an object that Kueue manages is counted with that."""
+    async with opening(charted=True, kueue=True) as place:
+
+        async def made(name: str, *owners: JSON, **metadata: Any) -> tuple[str | None, bool]:
+            body = app_wrapper(name, pod("p"))
+            body["metadata"] |= {"ownerReferences": list(owners), **metadata}
+            made = await place.create(body)
+            return made["metadata"]["labels"].get(QUEUE_NAME), bool(made["spec"].get("suspend"))
+
+        assert await made("before") == (None, False)
+        queue = LOCAL_QUEUES.body({"name": "other"}, spec={"clusterQueue": "c"})
+        await place.admin.create(LOCAL_QUEUES, queue, namespace=NAMESPACE)
+        assert await made("still") == (None, False)
+        queue = LOCAL_QUEUES.body({"name": "default"}, spec={"clusterQueue": "c"})
+        await place.admin.create(LOCAL_QUEUES, queue, namespace=NAMESPACE)
+        assert await made("unnamed") == ("default", True)
+        assert await made("empty", labels={QUEUE_NAME: ""}) == ("default", True)
+        assert await made("named", labels={QUEUE_NAME: "other"}) == ("other", True)
+        parents = [job("managed", suspend=True), job("unmanaged", suspend=True)]
+        parents[0]["metadata"]["labels"] = {QUEUE_NAME: "other"}
+        managed, unmanaged = [reference(await place.admin.create(JOBS, one, namespace=NAMESPACE)) for one in parents]
+        assert await made("child", managed) == (None, False)
+        assert await made("orphan", managed | {"name": "absent"}) == ("default", True)
+        assert await made("beside", unmanaged) == ("default", True)
+        await place.admin.delete(LOCAL_QUEUES, "default", namespace=NAMESPACE)
+        assert await made("after") == (None, False)
 
 
 async def test_only_what_belongs_to_a_job_that_kueue_manages_does_not_wait(opening: Opening) -> None:

@@ -50,13 +50,15 @@ async def controller(patient: Patient, controllers: str, *flags: str, checked: b
 
 
 EXTERNAL = "AppWrapper.v1beta2.workload.codeflare.dev"
+BY_NAME = "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kueue-system]}"
 
 
-async def kueue(patient: Patient, *frameworks: str, external: str = f"[{EXTERNAL}]") -> None:
+async def kueue(patient: Patient, *frameworks: str, external: str = f"[{EXTERNAL}]", settings: str = "") -> None:
     await patient.create(NAMESPACES, "kueue-system")
     await patient.create(DEPLOYMENTS, "kueue-controller-manager", namespace="kueue-system", spec=deployment("k"))
     text = "integrations:\n  frameworks:\n" + "".join(f'  - "{one}"\n' for one in frameworks)
     text += f"  externalFrameworks: {external}\n" if external else ""
+    text += settings
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kueue-manager-config"}}
     body["data"] = {"controller_manager_config.yaml": text if frameworks else "integrations:\n"}
     await patient.client.create(CONFIG_MAPS, body, namespace="kueue-system")
@@ -190,6 +192,46 @@ async def test_a_configuration_without_integrations_has_none_for_app_wrappers(pa
     await controller(patient, "appwrappers,appwrapper-workloads")
     await kueue(patient)
     assert [one.code for one in await patient.complaints(CHECK)] == ["BERTH4009"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ("  labelKeysToCopy: [team]\n", "integrations.labelKeysToCopy"),
+        ("  labelKeysToCopy: []\n", ""),
+        (
+            "objectRetentionPolicies: {workloads: {afterFinished: 1h, afterDeactivatedByKueue: 3s}}\n",
+            "objectRetentionPolicies.workloads.afterDeactivatedByKueue",
+        ),
+        ("objectRetentionPolicies: {workloads: {afterFinished: 1h}}\n", ""),
+        ("objectRetentionPolicies: 5\n", ""),
+        ("manageJobsWithoutQueueName: true\n", "manageJobsWithoutQueueName"),
+        ("manageJobsWithoutQueueName: false\n", ""),
+        ("managedJobsNamespaceSelector: {matchLabels: {kueue: 'yes'}}\n", "managedJobsNamespaceSelector"),
+        (
+            "managedJobsNamespaceSelector: {matchExpressions: [{key: tenant, operator: Exists}]}\n",
+            "managedJobsNamespaceSelector",
+        ),
+        (
+            f"managedJobsNamespaceSelector: {{matchExpressions: [{BY_NAME}]}}\n",
+            "",
+        ),
+    ],
+)
+async def test_settings_of_kueue_without_effect_are_named(patient: Patient, settings: str, named: str) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers,appwrapper-workloads")
+    await kueue(patient, "batch/job", settings=settings)
+    found = await patient.complaints(CHECK)
+    assert [(one.code, one.severity) for one in found] == ([("BERTH4010", Severity.warning)] if named else [])
+    assert all(f"has {named}, and" in one.message for one in found)
+
+
+async def test_settings_of_kueue_hold_where_it_makes_the_workloads(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers")
+    await kueue(patient, "workload.codeflare.dev/appwrapper", settings="  labelKeysToCopy: [team]\n")
+    assert await patient.complaints(CHECK) == []
 
 
 async def test_the_other_controllers_stay_chosen(patient: Patient) -> None:

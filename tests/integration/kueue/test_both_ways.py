@@ -16,7 +16,7 @@ from app.appwrappers.kueue.model import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from app.appwrappers.model import PREEMPTED, REQUEUED
+from app.appwrappers.model import PREEMPTED, QUEUE_NAME, REQUEUED
 from app.kube.conditions import condition, is_true
 from app.kube.resources import PODS
 from app.text import moment
@@ -117,6 +117,16 @@ async def test_the_objects_in_it_have_no_workloads_of_their_own(queues: QueuedCl
         assert queue.most == 2
         (found,) = await queue.workloads()
         assert [owner["kind"] for owner in found["metadata"]["ownerReferences"]] == ["AppWrapper"]
+
+
+async def test_one_without_a_queue_waits_in_the_default_queue_of_its_namespace(queues: QueuedCluster) -> None:
+    async with queues.queue(1, name="default") as queue:
+        for number in range(2):
+            made = await queue.submit(f"a{number}", pod(f"p{number}", seconds=1), queue="")
+            assert made["metadata"]["labels"][QUEUE_NAME] == "default"
+        for number in range(2):
+            await queue.reaches(f"a{number}", "Succeeded")
+        assert len(await queue.workloads()) == 2
 
 
 async def test_the_seconds_of_admission_add_up(queues: QueuedCluster) -> None:
