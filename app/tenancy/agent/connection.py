@@ -249,7 +249,7 @@ class Connection:
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.initial_reconnect_backoff_ms", int(options.backoff_base * 1000)),
-                ("grpc.min_reconnect_backoff_ms", int(options.backoff_base * 1000)),
+                ("grpc.min_reconnect_backoff_ms", int(options.connect * 1000)),
                 ("grpc.max_reconnect_backoff_ms", int(options.backoff_cap * 500)),
                 ("grpc.max_receive_message_length", _RECEIVE_LIMIT),
                 # Channels of one process to one address would share a connection, and with it the old certificate.

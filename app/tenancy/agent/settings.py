@@ -70,13 +70,15 @@ class AgentOptions:
     The three PEM files are looked at every `certificate_poll`. After `patience` a gateway that cannot be reached is
     shown in the status of what waits for it. What the gateway refuses for how things stand there (FAILED_PRECONDITION)
     is asked again after `refusal_pause`, then less and less often, down to every `resync_seconds` of the settings.
-    Changes of Pods are gathered for `linger` before they are sent.
+    Changes of Pods are gathered for `linger` before they are sent. A connection has `connect` for its handshake: lines may
+    be slow, and gateways busy.
     """
 
     settings: AgentSettings
     patience: float = 30.0
     refusal_pause: float = 5.0
     linger: float = 0.05
+    connect: float = 10.0
     backoff_base: float = 0.5
     backoff_cap: float = 30.0
     keepalive: float = 30.0

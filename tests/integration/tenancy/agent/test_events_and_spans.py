@@ -16,14 +16,14 @@ from app.tenancy.agent.agent import Agent
 from app.tenancy.gateway.server import Gateway
 from app.tracing.opening import opened_spans
 from app.workloads.model import TENANT_RULES, UVS_PODS, WORKLOAD_RULES
-from tests.integration.tenancy.agent.conftest import Runner, Tenant, options_for
+from tests.integration.tenancy.agent.conftest import Runner, Tenant, changed, options_for
 from tests.integration.tenancy.agent.fakegateway import FakeGateway, write_files
 from tests.integration.tenancy.agent.test_rule_sync import READY
 from tests.integration.tenancy.agent.test_with_gateway import gateway_settings
 from tests.support.otlp_receiver import Receiver
 from tests.support.tenancy import QUICK, Infra, Pki
 from tests.support.tenancy import Seen as SeenByGateway
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 @contextlib.asynccontextmanager
@@ -50,7 +50,8 @@ async def test_what_the_gateway_refuses_is_told_on_the_object(
     await tenant.rule("r1")
     await tenant.uvs(UVS_PODS, "p1", inner="other")
     recorder = EventRecorder(lambda: tenant.client, role="agent", instance="i")
-    agent = Agent(tenant.client, options=agents.options, events=recorder)
+    options = changed(agents.options, patience=PATIENCE)  # a gateway that answers late is no Event of this test
+    agent = Agent(tenant.client, options=options, events=recorder)
 
     def count(kind: str, number: int) -> Any:
         async def check() -> bool:
