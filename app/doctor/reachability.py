@@ -14,10 +14,11 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import CALLS, Check, Finding, depends_on, error, guarded, info, ok, or_default, unchecked
 from app.doctor.webhooks import Registered
-from app.kube.resources import NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
+from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, PODS, SERVICES, VALIDATING_WEBHOOKS, Resource
 from app.networks.model import NETWORKS
 from app.placement.model import tenant_of
 from app.wire import JSON
+from app.wiring import Permission
 
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
@@ -29,6 +30,13 @@ _PROBES = (
     (NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body({"generateName": f"{_NAME}-"}, spec={"config": "{"})),
 )
 """What Berth refuses: a Pod that asks for a network that does not exist, and a broken attachment."""
+READS = (
+    Permission("cluster", MUTATING_WEBHOOKS.group, (MUTATING_WEBHOOKS.plural, VALIDATING_WEBHOOKS.plural), ("list",)),
+    Permission("cluster", "apps", ("deployments",), ("list",)),
+    Permission("cluster", "", (SERVICES.plural, _ENDPOINTS.plural), ("get",)),
+    Permission("cluster", _SLICES.group, (_SLICES.plural,), ("list",)),
+)
+"""What finds registrations that lead nowhere (BERTH0501 and BERTH0701), as `helm test` does."""
 _CALL_FAILED = "failed calling webhook"
 _MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 

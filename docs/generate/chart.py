@@ -13,6 +13,7 @@ import yaml
 from app.certs.permissions import unregistering
 from app.claims.policy import format_policy
 from app.definitions import GROUPS
+from app.doctor.reachability import READS
 from app.permissions import declared
 from app.placement.policy import OWN_VOLUMES, volume_types
 from app.registration.objects import rules_of
@@ -56,6 +57,7 @@ def roles_file(roles: Iterable[Role]) -> JSON:
         "roles": [_role(role) for role in roles],
         "webhooks": [_webhook(one) for one in webhooks_of()],
         "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
+        "test": [_rule(one.group, one.resources, one.verbs) for one in READS],
         "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": volume_types()},
     }
 

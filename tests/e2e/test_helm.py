@@ -54,6 +54,17 @@ class Release:
         (argument,) = (one for one in container["args"] if one.startswith("--log-level="))
         return str(argument.partition("=")[2])
 
+    def tested(self, helm: str) -> None:
+        """`helm test` holds, and fails as soon as no Pod is ready behind the webhooks."""
+        test = f"{helm} test {RELEASE}"
+        assert "Succeeded" in self.type(test)
+        assert "berth-test" not in self.type("kubectl get pods,serviceaccounts -n berth-system -o name")
+        scale = "kubectl scale deployment berth-webhook -n berth-system --replicas"
+        self.type(f"{scale} 0")
+        wait_until(lambda: "Failed" in self.type(f"{test} || true"))
+        self.type(f"{scale} 2 && kubectl rollout status deployment/berth-webhook -n berth-system")
+        assert "Succeeded" in self.type(test)
+
     def bundles(self) -> set[str]:
         """The caBundle of each webhook, which the certificates role writes and no Helm may take away."""
         kinds = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
@@ -98,6 +109,8 @@ def test_a_release_lives_by_the_commands_of_the_pages(release: Release, installs
     assert "paused" in release.fields_of_tenants()
     assert release.bundles() == trusted
     assert release.injects()
+
+    release.tested(upgrades)
 
     release.type(f"{upgrades} uninstall {RELEASE} --wait")
     assert "berth" not in release.type("kubectl get mutatingwebhookconfigurations,deployments -A -o name")

@@ -55,8 +55,8 @@ class Rendered(list[JSON]):
         return self.of("Deployment") + self.of("DaemonSet") + [yaml.load(text, Loader=LOADER) for text in texts]
 
     def pods(self) -> list[JSON]:
-        """The Pod templates."""
-        return [obj["spec"]["template"] for obj in (*self.workloads(), *self.of("Job"))]
+        """The Pod templates, and the Pods."""
+        return [*(obj["spec"]["template"] for obj in (*self.workloads(), *self.of("Job"))), *self.of("Pod")]
 
     def container(self, role: str, name: str = "berth") -> JSON:
         (workload,) = (one for one in self.workloads() if one["metadata"]["name"] == f"{name}-{role}")

@@ -70,8 +70,8 @@ class AgentOptions:
     The three PEM files are looked at every `certificate_poll`. After `patience` a gateway that cannot be reached is
     shown in the status of what waits for it. What the gateway refuses for how things stand there (FAILED_PRECONDITION)
     is asked again after `refusal_pause`, then less and less often, down to every `resync_seconds` of the settings.
-    Changes of Pods are gathered for `linger` before they are sent. A connection has `connect` for its handshake: lines may
-    be slow, and gateways busy.
+    Changes of Pods are gathered for `linger` before they are sent. The handshake of a connection may take `connect`:
+    lines may be slow, and gateways busy.
     """
 
     settings: AgentSettings

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from app.certs.permissions import unregistering
+from app.doctor.reachability import READS
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
@@ -41,6 +42,8 @@ def _wanted(rendered: Rendered) -> dict[str, set[Right]]:
         role = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         table[role] = permissions_of(role, **dict(settings_of(role, container)))
+    if rendered.of("Pod"):
+        table["test"] = READS
     if rendered.of("Job"):
         name = rendered.one("MutatingWebhookConfiguration")["metadata"]["name"]
         table["unregister"] = unregistering(configurations=(name,))

@@ -64,10 +64,11 @@ async def test_the_api_server_accepts_every_object_of_every_combination(server: 
 
 @pytest.mark.parametrize("name", ["defaults", "all"])
 async def test_the_api_server_accepts_what_the_hook_needs(server: Server, render: Render, name: str) -> None:
-    """Helm makes it at an uninstallation alone."""
+    """Helm makes it at an uninstallation or a test alone."""
     await server.install()
     hooks = [obj for obj in render(COMBINATIONS[name]) if "helm.sh/hook" in obj["metadata"].get("annotations", {})]
-    assert [obj["kind"] for obj in hooks] == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Job"]
+    account = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
+    assert [obj["kind"] for obj in hooks] == [*account, "Pod", *account, "Job"]
     kinds = {
         "ServiceAccount": SERVICE_ACCOUNTS,
         "ClusterRole": Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
@@ -75,6 +76,7 @@ async def test_the_api_server_accepts_what_the_hook_needs(server: Server, render
             "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
         ),
         "Job": JOBS,
+        "Pod": PODS,
     }
     for obj in hooks:
         await server.client.create(kinds[obj["kind"]], obj, namespace=obj["metadata"].get("namespace"))

@@ -230,8 +230,8 @@ def test_a_release_in_universe_has_roles_of_different_names(render: Render) -> N
 
 
 def test_pods_are_not_started_anew_for_a_new_version_of_the_chart_alone(render: Render) -> None:
-    for pod in render(ALL).pods():
-        assert "helm.sh/chart" not in pod["metadata"]["labels"]
+    for workload in render(ALL).workloads():
+        assert "helm.sh/chart" not in workload["spec"]["template"]["metadata"]["labels"]
 
 
 def test_a_digest_beats_the_tag(render: Render) -> None:
@@ -353,7 +353,7 @@ def test_the_hooks_job_has_the_priority_of_the_roles(render: Render) -> None:
     """On a full cluster an uninstallation would else wait for a place."""
     for values, name in (({}, "berth"), ({"priorityClass": {"create": False}}, None)):
         pods = render(values).pods()
-        assert [pod["spec"].get("priorityClassName") for pod in pods] == [name] * 3
+        assert [pod["spec"].get("priorityClassName") for pod in pods] == [name] * 4
 
 
 def test_two_releases_in_a_namespace_keep_two_secrets(render: Render) -> None:

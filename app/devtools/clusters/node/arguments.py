@@ -14,7 +14,7 @@ from app.registry import ROLES
 
 IMAGE_COMMAND = ("webhook",)
 """What the image runs without arguments."""
-_COMMANDS = (*((role.name,) for role in ROLES), ("certs", "unregister"), ("crds",))
+_COMMANDS = (*((role.name,) for role in ROLES), ("certs", "unregister"), ("crds",), ("doctor",))
 _IDENTITY = re.compile(r"--?(kubeconfig|context)(=.*)?", re.DOTALL)
 _ADDRESS = re.compile(r"--?bind[-_]address(=.*)?", re.DOTALL)
 _VARIABLE = re.compile(r"(BERTH|OTEL)_[A-Z0-9_]+|(POD_|NODE_)?NAME|(POD_)?NAMESPACE|POD_IP")
