@@ -24,7 +24,7 @@ _MOST = 100
 _INTEGRATION = "workload.codeflare.dev/appwrapper"
 _EXTERNAL = f"{APP_WRAPPERS.kind}.{APP_WRAPPERS.version}.{APP_WRAPPERS.group}"
 """How Kueue names a kind in `integrations.externalFrameworks`."""
-_NOT_NAMED = ("kubernetes.io/metadata.name", "NotIn")
+_EXCLUSION = ("kubernetes.io/metadata.name", "NotIn")
 _PEER = ("appwrapper-system", "appwrapper-controller-manager")
 _WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
 _KUEUE = ("kueue-system", "kueue-controller-manager")
@@ -106,8 +106,8 @@ def _without_effect(configuration: JSON) -> Iterator[str]:
         yield "manageJobsWithoutQueueName"
     selector = mapping(configuration.get("managedJobsNamespaceSelector"))
     terms = [mapping(term) for term in _names(selector.get("matchExpressions"))]
-    # Kueue's example leaves out its own namespace and kube-system, where nobody creates AppWrappers.
-    if selector.get("matchLabels") or any((term.get("key"), term.get("operator")) != _NOT_NAMED for term in terms):
+    # The example in Kueue's configuration excludes kube-system and kueue-system by name. That is no finding.
+    if selector.get("matchLabels") or any((term.get("key"), term.get("operator")) != _EXCLUSION for term in terms):
         yield "managedJobsNamespaceSelector"
     if _names(mapping(configuration.get("integrations")).get("labelKeysToCopy")):
         yield "integrations.labelKeysToCopy"

@@ -1,4 +1,4 @@
-"""Asks the API server which resources serve kinds, who may do what, and what objects belong to.
+"""Asks the API server which resources serve kinds, who may do what, what objects belong to, and for the default queue.
 
 Faults are raised, and never taken for a denial.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 from app.admission.review import UserInfo
 from app.appwrappers.admission.rights import Kind, Resources, Right, review_of
@@ -22,6 +23,7 @@ from app.kube.resources import Resource
 from app.kube.store import Store
 from app.wire import JSON, encode_json
 
+T = TypeVar("T")
 _FIELD = "spec.components"
 _QUEUE_KINDS = tuple(Kind(resource.api_version, resource.kind) for resource in (LOCAL_QUEUES, LOCAL_QUEUES_V1BETA1))
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -68,10 +70,7 @@ class Access:
 
     async def ancestor(self, resource: Resource, namespace: str, name: str) -> Ancestor | None:
         """What is to be known of the owner of an object; None where there is none. Raises Transient as above."""
-        client = self._connected()
-        nothing: Store[Ancestor] = Store(stored_ancestor)
-        lookup = Lookup(resource, nothing, stored_ancestor, client=lambda: client, called=resource.kind)
-        return await lookup.find(namespace, name)
+        return await self._read(resource, namespace, name, stored_ancestor)
 
     async def default_queue(self, namespace: str) -> str:
         """The queue that Kueue gives a job without one: "default" where the namespace has it, else "".
@@ -84,9 +83,13 @@ class Access:
         resource = next((served[kind] for kind in _QUEUE_KINDS if served[kind]), None)
         if resource is None:
             return ""
-        nothing: Store[bool] = Store(bool)
-        lookup = Lookup(resource, nothing, bool, client=self._client, called=resource.kind)
-        return DEFAULT_QUEUE if await lookup.find(namespace, DEFAULT_QUEUE) else ""
+        return DEFAULT_QUEUE if await self._read(resource, namespace, DEFAULT_QUEUE, bool) else ""
+
+    async def _read(self, resource: Resource, namespace: str, name: str, project: Callable[[JSON], T]) -> T | None:
+        client = self._connected()
+        nothing: Store[T] = Store(project)
+        lookup = Lookup(resource, nothing, project, client=lambda: client, called=resource.kind)
+        return await lookup.find(namespace, name)
 
     def _connected(self) -> KubeClient:
         client = self._client()

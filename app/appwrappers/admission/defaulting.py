@@ -49,15 +49,14 @@ class Defaulting:
 
     async def _inject_queued(self, request: Request, obj: JSON, owner: JSON, plan: Plan) -> None:
         """The same, where the queue of the namespace or an owner decides."""
-        current = self._configuration.current
-        # Kueue gives its default queue to the kinds that it manages itself: without it, quota could be passed by.
-        usual = (
-            "" if current.default_queue_name or queue_of(obj) else await self._access.default_queue(request.namespace)
-        )
-        queue, child = current.default_queue_name or usual, False
-        if resource_of(owner) is not None and has_to_wait(obj, queue=queue):
+        queue, child = self._configuration.current.default_queue_name, False
+        unnamed = not (queue or queue_of(obj))
+        if unnamed:
+            # Kueue gives its default queue to the kinds that it manages itself. Without it the Pods would bypass quota.
+            queue = await self._access.default_queue(request.namespace)
+        if resource_of(owner) is not None and (has_to_wait(obj, queue=queue) or (unnamed and queue)):
             child = await self._belongs(owner, request.namespace)
-        if child and usual:
+        if child and unnamed:
             queue = ""
         await at_pace(partial(self._inject, request, obj, plan, queue=queue, child=child))
 

@@ -357,11 +357,12 @@ async def test_the_default_queue_of_the_namespace(opening: Opening) -> None:
     """As Kueue's LocalQueueDefaulting; what belongs to an object that Kueue manages is counted with that."""
     async with opening(charted=True, kueue=True) as place:
 
-        async def made(name: str, *owners: JSON, **metadata: Any) -> tuple[str | None, bool]:
+        async def made(name: str, *owners: JSON, suspend: bool = False, **metadata: Any) -> tuple[str | None, bool]:
             body = app_wrapper(name, pod("p"))
             body["metadata"] |= {"ownerReferences": list(owners), **metadata}
-            made = await place.create(body)
-            return made["metadata"]["labels"].get(QUEUE_NAME), bool(made["spec"].get("suspend"))
+            body["spec"]["suspend"] = suspend
+            created = await place.create(body)
+            return created["metadata"]["labels"].get(QUEUE_NAME), bool(created["spec"].get("suspend"))
 
         assert await made("before") == (None, False)
         queue = LOCAL_QUEUES.body({"name": "other"}, spec={"clusterQueue": "c"})
@@ -374,8 +375,10 @@ async def test_the_default_queue_of_the_namespace(opening: Opening) -> None:
         assert await made("named", labels={QUEUE_NAME: "other"}) == ("other", True)
         parents = [job("managed", suspend=True), job("unmanaged", suspend=True)]
         parents[0]["metadata"]["labels"] = {QUEUE_NAME: "other"}
-        managed, unmanaged = [reference(await place.admin.create(JOBS, one, namespace=NAMESPACE)) for one in parents]
+        owners = [await place.admin.create(JOBS, parent, namespace=NAMESPACE) for parent in parents]
+        managed, unmanaged = map(reference, owners)
         assert await made("child", managed) == (None, False)
+        assert await made("suspended", managed, suspend=True) == (None, True)
         assert await made("orphan", managed | {"name": "absent"}) == ("default", True)
         assert await made("beside", unmanaged) == ("default", True)
         await place.admin.delete(LOCAL_QUEUES, "default", namespace=NAMESPACE)

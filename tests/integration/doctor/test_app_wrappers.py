@@ -195,7 +195,7 @@ async def test_a_configuration_without_integrations_has_none_for_app_wrappers(pa
 
 
 @pytest.mark.parametrize(
-    ("settings", "named"),
+    ("settings", "setting"),
     [
         ("  labelKeysToCopy: [team]\n", "integrations.labelKeysToCopy"),
         ("  labelKeysToCopy: []\n", ""),
@@ -218,13 +218,14 @@ async def test_a_configuration_without_integrations_has_none_for_app_wrappers(pa
         ),
     ],
 )
-async def test_settings_of_kueue_without_effect_are_named(patient: Patient, settings: str, named: str) -> None:
+async def test_settings_of_kueue_without_effect_are_named(patient: Patient, settings: str, setting: str) -> None:
     await define(patient)
     await controller(patient, "appwrappers,appwrapper-workloads")
     await kueue(patient, "batch/job", settings=settings)
-    found = await patient.complaints(CHECK)
-    assert [(one.code, one.severity) for one in found] == ([("BERTH4010", Severity.warning)] if named else [])
-    assert all(f"has {named}, and" in one.message for one in found)
+    findings = await patient.complaints(CHECK)
+    expected = [("BERTH4010", Severity.warning)] if setting else []
+    assert [(finding.code, finding.severity) for finding in findings] == expected
+    assert all(f"has {setting}, and" in finding.message for finding in findings)
 
 
 async def test_settings_of_kueue_hold_where_it_makes_the_workloads(patient: Patient) -> None:
