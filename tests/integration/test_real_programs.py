@@ -1,4 +1,4 @@
-"""`python -m tests.real` where it cannot build: one line that says why, and an exit status of its own."""
+"""`python -m tests.real`: what it prints, and where it cannot build, why, with an exit status of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.programs import directory
 from tests.support.paths import ROOT
+
+_GO = """#!/bin/sh
+if [ "$1" = list ]; then echo a/package; fi
+while [ "$1" != -o ] && [ $# -gt 0 ]; do shift; done
+if [ $# -gt 0 ]; then echo built > "$2"; fi
+"""
+"""Prints a package as `go list` does, and builds what is behind `-o`."""
 
 
 def built(*arguments: str, cache: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -47,3 +55,14 @@ def test_an_unknown_program_is_refused_with_those_that_there_are(tmp_path: Path)
     assert done.returncode == 2
     assert "there is no program kubelet-x: want some of" in done.stderr
     assert "control-plane" in done.stderr
+
+
+def test_a_build_prints_the_folder_alone(tmp_path: Path) -> None:
+    """`make real` takes all that is printed as the folder, also when nothing is built yet."""
+    go = tmp_path / "path" / "go"
+    go.parent.mkdir()
+    go.write_text(_GO)
+    go.chmod(0o755)
+    done = built("etcd", cache=tmp_path, PATH=f"{go.parent}:{os.environ['PATH']}")
+    assert (done.returncode, done.stdout) == (0, f"{directory(tmp_path)}\n"), done.stderr
+    assert (directory(tmp_path) / "etcd").read_text() == "built\n"

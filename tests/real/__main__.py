@@ -61,8 +61,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _has_modules(program: Program) -> bool:
     """Whether Go has the source of all packages that it is made of, or has got it now; Go says what it lacks."""
-    command = ["go", "list", "-deps", "-f", "", program.package]
-    return subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, check=False).returncode == 0
+    command = ["go", "list", "-deps", program.package]
+    done = subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, stdout=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
 
 
 def _build(program: Program, cache: Path, place: str) -> bool:
