@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
-from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
+from app.appwrappers.model import APP_WRAPPERS, PREEMPTED, QUEUE_NAME, REQUEUED
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -40,10 +40,12 @@ def _container(cpu: int, seconds: float) -> JSON:
 
 
 class Queue:
-    """A LocalQueue of a namespace of its own, and its ClusterQueue with so many CPUs."""
+    """A LocalQueue of a namespace of its own, and its ClusterQueue, of which Pods may use so many CPUs."""
 
     def __init__(self, client: KubeClient, side: str, namespace: str, cpus: int) -> None:
         self.client, self.side, self.namespace, self.cpus = client, side, namespace, cpus
+        self.counted = {namespace}
+        """The namespaces whose Pods use its quota, which another of its cohort may share."""
         self.most = 0
         """The most CPUs that Pods on nodes have asked for at any instant."""
         self.used = 0
@@ -58,7 +60,7 @@ class Queue:
         notes = {f"workload.codeflare.dev.appwrapper/{key}": value for key, value in (annotations or {}).items()}
         body = APP_WRAPPERS.body(
             {"name": name, "labels": marks, "annotations": notes},
-            spec={"components": [{"template": one} for one in templates]},
+            spec={"components": [{"template": template} for template in templates]},
         )
         return await self.client.create(APP_WRAPPERS, body, namespace=self.namespace)
 
@@ -78,6 +80,17 @@ class Queue:
             return condition((await self.get(APP_WRAPPERS, name)).get("status") or {}, kind)
 
         return await eventually(look, lambda said: (said.get("status"), said.get("reason")) == (status, reason))
+
+    async def interrupted(self, name: str, *, reason: str, waits: bool) -> None:
+        """Quota was taken from an AppWrapper, for this reason, and it waits for it again, or not.
+
+        AppWrapper's own manager has no conditions that say so.
+        """
+        if self.side == "codeflare":
+            return
+        await self.says(name, PREEMPTED, status="True", reason=reason)
+        requeued = ("True", "Requeued") if waits else ("False", "Deactivated" if "Deactivated" in reason else reason)
+        await self.says(name, REQUEUED, status=requeued[0], reason=requeued[1])
 
     async def workloads(self) -> list[JSON]:
         return (await self.client.list_page(WORKLOADS, namespace=self.namespace)).items
@@ -108,42 +121,64 @@ class Queue:
 
     def counting(self, store: Any) -> Callable[..., None]:
         def changed(*_: Any) -> None:
-            using = [
-                pod for pod in store.values() if pod["metadata"].get("namespace") == self.namespace and _holds(pod)
-            ]
+            using = [pod for pod in store.values() if pod["metadata"].get("namespace") in self.counted and _holds(pod)]
             self.used = sum(_cpus(pod) for pod in using)
             self.most = max(self.most, self.used)
 
         return changed
 
 
-class QueuedCluster:
-    """`side` is who makes Workloads, and who gives quota."""
+class Part(Protocol):
+    """What may end at any step, and starts again."""
 
-    def __init__(self, client: KubeClient, side: str) -> None:
-        self.client, self.side = client, side
+    async def start(self) -> None: ...
+
+    async def kill(self) -> None: ...
+
+
+class QueuedCluster:
+    """`side` is who makes Workloads, and who gives quota; `manager` runs AppWrappers."""
+
+    def __init__(self, client: KubeClient, side: str, *, kueue: Part, manager: Part) -> None:
+        self.client, self.side, self.kueue, self.manager = client, side, kueue, manager
 
     @contextlib.asynccontextmanager
-    async def queue(self, cpus: int, *, name: str = "lq", **spec: Any) -> AsyncIterator[Queue]:
-        """A queue with so much quota, which Pods exceed at no instant. `spec` adds to its ClusterQueue."""
+    async def queue(
+        self, cpus: int, *, name: str = "lq", flavor: str = "default", most: int = 0, **spec: Any
+    ) -> AsyncIterator[Queue]:
+        """A queue with so much quota; Pods use no more at any instant, or no more than `most`.
+
+        `spec` adds to its ClusterQueue.
+        """
         namespace = f"queue-{next(_NUMBERS)}"
         await self.client.create(NAMESPACES, NAMESPACES.body({"name": namespace}))
-        flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(cpus)}]}
-        groups = [{"coveredResources": ["cpu"], "flavors": [flavor]}]
+        quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(cpus)}]}
+        groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
         body = CLUSTER_QUEUES.body(
             {"name": namespace}, spec={"resourceGroups": groups, "namespaceSelector": {}, **spec}
         )
         await _when_webhooks_answer(lambda: self.client.create(CLUSTER_QUEUES, body))
         local = LOCAL_QUEUES.body({"name": name}, spec={"clusterQueue": namespace})
         await self.client.create(LOCAL_QUEUES, local, namespace=namespace)
-        made = Queue(self.client, self.side, namespace, cpus)
+        made = Queue(self.client, self.side, namespace, most or cpus)
         watched = Watched(self.client)
         store = watched.store(PODS)
         store.subscribe(made.counting(store))
         async with running(watched.run()):
             await eventually(lambda: store.synced)
             yield made
-        assert made.most <= cpus, f"{made.most} of {cpus} CPUs were in use at an instant"
+            await self._emptied(namespace)
+        assert made.most <= made.cpus, f"{made.most} of {made.cpus} CPUs were in use at an instant"
+
+    async def _emptied(self, namespace: str) -> None:
+        """What a test has left there needs no node any more."""
+        for wrapper in (await self.client.list_page(APP_WRAPPERS, namespace=namespace)).items:
+            await self.client.delete(APP_WRAPPERS, wrapper["metadata"]["name"], namespace=namespace)
+
+        async def left() -> int:
+            return len((await self.client.list_page(APP_WRAPPERS, namespace=namespace)).items)
+
+        await eventually(left, lambda count: count == 0)
 
 
 async def _when_webhooks_answer(write: Callable[[], Any]) -> None:

@@ -21,7 +21,7 @@ from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.writing import Writing
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
+from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder
 from app.kube.resources import Resource
@@ -105,14 +105,15 @@ class _Work:
             await self._release(key)
             return Done()
         try:
-            await self._step(job)
+            again = await self._step(job)
         except (Transient, Terminal) as error:
             if not isinstance(error, ApiError) or (error.about_object and not error.conflict):
                 self._writing.refused(job, str(error))
             raise
-        return Done()
+        return RequeueAfter(again) if again else Done()
 
-    async def _step(self, job: Job) -> None:
+    async def _step(self, job: Job) -> float:
+        """The seconds until another is due; 0 where a change asks for it."""
         caches = self.caches
         found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
         flavors = {spec["name"]: spec for spec in caches.flavors.values()}
@@ -126,6 +127,7 @@ class _Work:
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)
+        return step.again
 
     async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
         """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""

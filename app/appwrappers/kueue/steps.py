@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from app.appwrappers.kueue import model as kueue
 from app.appwrappers.kueue.assignments import PermanentError, pod_set_infos
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.workloads import fits, is_gated_alike
+from app.appwrappers.model import QUOTA_RESERVED
 from app.kube.conditions import Truth, changed_at, condition, set_condition
 from app.wire import JSON
 
 _REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_BEHIND = 3.0
+"""Seconds from the end of a turn to a new Workload. Kueue looks at most a second after a Workload is gone which of those
+that wait fit now: a new one would get the quota before those that wait longer. Times of conditions are whole seconds."""
 
 Action = Literal[
     "", "create", "delete", "release", "own", "respec", "priority", "queue", "gate", "status", "start", "stop"
@@ -45,7 +50,7 @@ class Seen:
 class Step:
     """`action` is done to the workload, or ("start", "stop") to the AppWrapper. `event` is a reason and a message.
 
-    `status` is the whole status for "status", `infos` the podSetInfos for "start". "stop" clears these where there is a
+    Without one, the next step is due in `again` seconds, or when something changes where that is 0. `status` is the whole status for "status", `infos` the podSetInfos for "start". "stop" clears these where there is a
     workload. "respec" and "priority" replace what the spec says of podSets, or of priority.
     """
 
@@ -54,6 +59,7 @@ class Step:
     status: JSON | None = None
     infos: tuple[JSON, ...] = ()
     event: tuple[str, str] | None = None
+    again: float = 0.0
 
 
 def next_step(seen: Seen) -> Step:
@@ -68,12 +74,19 @@ def next_step(seen: Seen) -> Step:
     workload, step = _prebuilt(seen) if job.prebuilt else _one_workload(seen)
     if step is not None:
         return step
-    if workload is None:
-        if not job.suspended and not job.finished:
-            return _stop(None, "Missing Workload; unable to restore pod templates")
-        creatable = not (job.active or job.finished or job.prebuilt)
-        return Step("create", event=("CreatedWorkload", "")) if creatable else Step()
-    return _of_workload(seen, workload)
+    return _without_workload(seen) if workload is None else _of_workload(seen, workload)
+
+
+def _without_workload(seen: Seen) -> Step:
+    job = seen.job
+    if not job.suspended and not job.finished:
+        return _stop(None, "Missing Workload; unable to restore pod templates")
+    if job.active or job.finished or job.prebuilt:
+        return Step()
+    elapsed = (seen.now - changed_at(job.status, QUOTA_RESERVED, now=_LONG_AGO)).total_seconds()
+    if 0 <= elapsed < _BEHIND:
+        return Step(again=_BEHIND - elapsed)
+    return Step("create", event=("CreatedWorkload", ""))
 
 
 def _of_ancestor(job: Job, workloads: tuple[Workload, ...]) -> Step:

@@ -283,6 +283,22 @@ async def test_a_workload_that_does_not_fit_any_more_is_replaced(kueue: AppWrapp
         await kueue.reaches("changed", "Suspended")
 
 
+async def test_in_place_of_a_workload_that_a_user_deletes_another_comes_behind_those_that_wait(
+    kueue: AppWrapperCluster,
+) -> None:
+    """Kueue gives quota that is free to those that wait at most a second later, and whole seconds are stored."""
+    async with both(kueue):
+        await queued(kueue, "runs", pod("p"))
+        workload = await the_workload(kueue)
+        await admit(kueue, workload)
+        await kueue.reaches("runs", "Running")
+        await kueue.admin.delete(WORKLOADS, workload["metadata"]["name"], namespace=NAMESPACE)
+        await eventually(lambda: not now(kueue, workload))
+        gone = asyncio.get_running_loop().time()
+        await the_workload(kueue, other_than=workload["metadata"]["uid"])
+        assert asyncio.get_running_loop().time() - gone >= 1.5
+
+
 async def test_a_workload_from_before_that_counts_less_is_changed_while_it_waits(kueue: AppWrapperCluster) -> None:
     """Earlier versions left out what a Pod needs besides its containers."""
     spec = {"resources": {"requests": {"cpu": "8"}}, "runtimeClassName": "kata"}

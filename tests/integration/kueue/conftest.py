@@ -1,7 +1,9 @@
-"""AppWrappers with quota, three times: by Kueue itself, which leaves Workloads to Berth or makes them, and by the stand-in."""
+"""AppWrappers with quota, several times: by Kueue itself, which leaves Workloads to Berth or makes them, for Berth and for
+AppWrapper's own manager, and by the stand-in."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,20 +16,22 @@ from app.devtools.clusters.definitions import APP_WRAPPERS, define, install
 from app.devtools.clusters.parts import running_parts
 from app.devtools.kueue.definitions import KINDS, kueue_definitions
 from app.devtools.kueue.stand_in import KueueStandIn
+from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES
 from tests.support.appwrapper_reviews import start_registered
 from tests.support.appwrappers import SYSTEM
 from tests.support.control_plane import ControlPlane, started
 from tests.support.processes import Berth
-from tests.support.queued_cluster import QueuedCluster
-from tests.support.real_kueue import SERVICES, real_kueue
+from tests.support.queued_cluster import Part, QueuedCluster
+from tests.support.real_operators import SERVICES, real_app_wrapper, real_kueue
 from tests.support.real_parts import needs
-from tests.support.running import running
 
 HERE = Path(__file__).parent
-_MARKS = needs("kueue", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-SIDES = ["stand-in", *(pytest.param(name, marks=_MARKS) for name in ("ours", "theirs"))]
-"""Who makes Workloads beside the real Kueue: Berth, as beside the stand-in, or Kueue's own integration."""
+_PROGRAMS = ("kueue", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_SIDES = {"ours": needs(*_PROGRAMS), "theirs": needs(*_PROGRAMS), "codeflare": needs(*_PROGRAMS, "appwrapper")}
+SIDES = ["stand-in", *(pytest.param(name, marks=marks) for name, marks in _SIDES.items())]
+"""Who makes Workloads beside the real Kueue: Berth, as beside the stand-in, or Kueue's own integration. With `codeflare`, it
+does so for AppWrapper's own manager in place of Berth."""
 _FRAMEWORKS = ["batch/job", "pod"]
 _OURS = {"frameworks": _FRAMEWORKS, "externalFrameworks": ["AppWrapper.v1beta2.workload.codeflare.dev"]}
 _THEIRS = {"frameworks": [*_FRAMEWORKS, "workload.codeflare.dev/appwrapper"]}
@@ -40,39 +44,102 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SIDES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module whose `STAND_IN` is False states what the stand-in does not have."""
+    if "queues" in metafunc.fixturenames:
+        sides = SIDES if getattr(metafunc.module, "STAND_IN", True) else SIDES[1:]
+        metafunc.parametrize("queues", sides, indirect=True, scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def queues(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[QueuedCluster]:
-    side, folder = request.param, tmp_path_factory.mktemp("kueue")
-    real = side != "stand-in"
-    async with (
-        started(folder, real=real, **({"services": SERVICES} if real else {})) as plane,
-        running_parts() as parts,
-    ):
-        await plane.client.create(NAMESPACES, NAMESPACES.body({"name": SYSTEM}))
-        await install(plane.client, APP_WRAPPERS)
-        async with _kueue(side, plane, folder):
-            flavor = RESOURCE_FLAVORS.body({"name": "default"}, spec={})
-            await plane.client.create(RESOURCE_FLAVORS, flavor)
-            await start_registered(parts, plane.client, folder / "webhook", kubeconfig=plane.kubeconfig)
-            controllers = "appwrappers" if side == "theirs" else "appwrappers,appwrapper-workloads"
-            flags = (f"--kubeconfig={plane.kubeconfig}", "--bind-address=127.0.0.1", "--health-check-port=0")
-            berth = Berth("controller", *flags, f"--controllers={controllers}", f"--namespace={SYSTEM}")
-            try:
-                await berth.until_ready()
-                yield QueuedCluster(plane.client, side)
-            finally:
-                assert await berth.end() == 0, berth.lines[-20:]
+    async with queued_cluster(request.param, tmp_path_factory.mktemp("kueue")) as cluster:
+        yield cluster
 
 
 @contextlib.asynccontextmanager
-async def _kueue(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[None]:
+async def queued_cluster(side: str, folder: Path) -> AsyncIterator[QueuedCluster]:
+    real = side != "stand-in"
+    async with started(folder, real=real, **({"services": SERVICES} if real else {})) as plane:
+        await plane.client.create(NAMESPACES, NAMESPACES.body({"name": SYSTEM}))
+        if side != "codeflare":
+            await install(plane.client, APP_WRAPPERS)
+        manager_of = _peer if side == "codeflare" else _berth
+        async with _kueue(side, plane, folder) as kueue, manager_of(side, plane, folder) as manager:
+            await plane.client.create(RESOURCE_FLAVORS, RESOURCE_FLAVORS.body({"name": "default"}, spec={}))
+            yield QueuedCluster(plane.client, side, kueue=kueue, manager=manager)
+
+
+@contextlib.asynccontextmanager
+async def _berth(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
+    """Its webhook and its controller, which waits for Kueue's definitions."""
+    async with running_parts() as parts:
+        await start_registered(parts, plane.client, folder / "webhook", kubeconfig=plane.kubeconfig)
+        controllers = "appwrappers" if side == "theirs" else "appwrappers,appwrapper-workloads"
+        flags = (f"--kubeconfig={plane.kubeconfig}", "--bind-address=127.0.0.1", "--health-check-port=0")
+        controller = BerthController(*flags, f"--controllers={controllers}", f"--namespace={SYSTEM}")
+        await controller.start()
+        try:
+            yield controller
+        finally:
+            await controller.stop()
+
+
+@contextlib.asynccontextmanager
+async def _peer(_side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
+    async with real_app_wrapper(plane.client, plane.kubeconfig, folder) as manager:
+        yield manager
+
+
+@contextlib.asynccontextmanager
+async def _kueue(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
     if side == "stand-in":
         await define(plane.client, KINDS, kueue_definitions())
-        async with running(KueueStandIn(plane.client).run()):
-            yield
+        stand_in = StandInProcess(plane.client)
+        await stand_in.start()
+        try:
+            yield stand_in
+        finally:
+            await stand_in.kill()
         return
     integrations = _OURS if side == "ours" else _THEIRS
-    async with real_kueue(plane.client, plane.kubeconfig, folder, integrations=integrations):
-        yield
+    async with real_kueue(plane.client, plane.kubeconfig, folder, integrations=integrations) as kueue:
+        yield kueue
+
+
+class BerthController:
+    """Berth's controller, which may be killed and started again."""
+
+    def __init__(self, *flags: str) -> None:
+        self._flags = flags
+        self._berth: Berth | None = None
+
+    async def start(self) -> None:
+        self._berth = Berth("controller", *self._flags)
+        await self._berth.until_ready()
+
+    async def kill(self) -> None:
+        assert self._berth is not None
+        await self._berth.kill()
+
+    async def stop(self) -> None:
+        assert self._berth is not None
+        assert await self._berth.end() == 0, self._berth.lines[-20:]
+
+
+class StandInProcess:
+    """The stand-in for Kueue, which may be ended at any step and started again."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(KueueStandIn(self._client).run())
+
+    async def kill(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
