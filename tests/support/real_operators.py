@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import fcntl
 import json
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
@@ -66,7 +68,7 @@ APP_WRAPPER = Release(
     "127.80.0.51",
 )
 _APP_WRAPPER_PORT = 9443
-"""Where its webhooks listen, whatever its configuration says."""
+"""Where its webhooks listen, whatever its configuration says: one manager runs at a time on a machine."""
 
 
 class Operator:
@@ -152,8 +154,16 @@ async def real_app_wrapper(client: KubeClient, kubeconfig: Path, directory: Path
     variables = [f"TMPDIR={directory}", f"NAMESPACE={APP_WRAPPER.namespace}"]
     command = ["env", *variables, str(real_part("appwrapper")), f"--kubeconfig={account}"]
     manager = Operator(client, APP_WRAPPER, directory, f"http://127.0.0.1:{probes}/readyz", read, *command)
-    async with _running(manager, client, APP_WRAPPER, certificates):
+    async with _alone(APP_WRAPPER.program), _running(manager, client, APP_WRAPPER, certificates):
         yield manager
+
+
+@contextlib.asynccontextmanager
+async def _alone(name: str) -> AsyncIterator[None]:
+    """No other process of this machine is in here meanwhile."""
+    with (Path(tempfile.gettempdir()) / f"{name}.lock").open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.asynccontextmanager

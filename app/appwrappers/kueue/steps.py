@@ -20,6 +20,7 @@ from app.kube.conditions import Truth, changed_at, condition, set_condition
 from app.wire import JSON
 
 _REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)
+_NOT_READY = "Not all pods are ready or succeeded"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _BEHIND = 3.0
 """Seconds from the end of a turn to a new Workload. Kueue looks at most a second after a Workload is gone which of those
@@ -175,18 +176,25 @@ def _reported(seen: Seen, workload: Workload) -> JSON | None:
     if workload.admitted and wanted != (status.get("reclaimablePods") or []):
         return status | {"reclaimablePods": wanted}
     found = condition(status, kueue.PODS_READY)
-    if not workload.admitted or (job.suspended and not found):
+    if not found and (job.suspended or not workload.admitted):
         return None
-    was_ready = found.get("status") == "True" or found.get("reason") == "WaitForRecovery"
-    if job.ready:
-        truth, reason, message = "True", "Started", "All pods were ready or succeeded since the workload admission"
-    elif was_ready and not job.suspended:
-        truth, reason, message = "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
-    else:
-        truth, reason, message = "False", "WaitForStart", "Not all pods are ready or succeeded"
+    truth, reason, message = _readiness(job, workload, found)
     if (found.get("status"), found.get("reason")) == (truth, reason):
         return None
     return _with(status, kueue.PODS_READY, truth == "True", reason, message, seen.now)
+
+
+def _readiness(job: Job, workload: Workload, found: JSON) -> tuple[Truth, str, str]:
+    """The condition `PodsReady` as Kueue writes it; after a failure, it times the recovery by the reason."""
+    began, reason = found.get("status") == "True", found.get("reason")
+    if not workload.admitted or job.suspended:
+        return "False", "WaitForStart", _NOT_READY
+    if job.ready:
+        again = reason in ("WaitForRecovery", "Recovered")
+        return "True", "Recovered" if again else "Started", "All pods reached readiness and the workload is running"
+    if began or reason == "WaitForRecovery":
+        return "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
+    return "False", "WaitForStart", _NOT_READY
 
 
 def _evicted(seen: Seen, workload: Workload) -> Step:
@@ -203,6 +211,8 @@ def _evicted(seen: Seen, workload: Workload) -> Step:
         if workload.admitted:
             status[kueue.PAST_SECONDS] = _admitted_seconds(status, seen.now)
         status = _with(status, kueue.ADMITTED, False, kueue.NO_RESERVATION, "The workload has no reservation", seen.now)
+    if condition(status, kueue.PODS_READY):
+        status = _with(status, kueue.PODS_READY, False, "WaitForStart", _NOT_READY, seen.now)
     return Step("status", workload, status)
 
 

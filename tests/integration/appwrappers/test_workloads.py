@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from app.appwrappers.kueue.model import (
     FINISHED,
     JOB_UID,
     LOCAL_QUEUE_NAME,
+    PODS_READY,
     PODSET,
     PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
@@ -41,7 +42,17 @@ from app.errors import ApiError
 from app.kube.conditions import condition
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
 from app.text import moment, stamp
-from tests.support.appwrappers import JOBS, NAMESPACE, AppWrapperCluster, app_wrapper, job, open_cluster, pod, service
+from tests.support.appwrappers import (
+    JOBS,
+    NAMESPACE,
+    SHORT,
+    AppWrapperCluster,
+    app_wrapper,
+    job,
+    open_cluster,
+    pod,
+    service,
+)
 from tests.support.kueue_cases import cluster_spec, ray_job
 from tests.support.waiting import eventually
 
@@ -247,6 +258,40 @@ async def test_the_seconds_of_each_admission_count_towards_the_maximum(
             past += int((ended - ADMITTED_AT).total_seconds())
             assert status[field] == past > 0
             await say(kueue, workload, {}, Evicted="!QuotaReserved")
+
+
+async def test_the_readiness_of_its_pods_is_told_as_kueue_tells_it(kueue: AppWrapperCluster) -> None:
+    """The reasons of Kueue 0.19 (`generatePodsReadyCondition`): by them it times a start, or a recovery."""
+
+    def tells(reason: str) -> Callable[[], bool]:
+        return lambda: condition(now(kueue, workload)["status"], PODS_READY).get("reason") == reason
+
+    async with both(kueue):
+        body = app_wrapper("ready", pod("p"), suspend=True)
+        body["metadata"] |= {
+            "labels": {QUEUE_NAME: "user-queue"},
+            "annotations": {f"workload.codeflare.dev.appwrapper/{key}": value for key, value in SHORT.items()},
+        }
+        await kueue.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+        workload = await the_workload(kueue)
+        await admit(kueue, workload)
+        first = await kueue.there(PODS, "p")
+        await eventually(tells("WaitForStart"))
+        await kueue.running("p")
+        await eventually(tells("Started"))
+        await kueue.ended("p", 1)
+        await eventually(tells("WaitForRecovery"))
+        await kueue.there(PODS, "p", other_than=first["metadata"]["uid"])
+        await kueue.running("p")
+        await eventually(tells("Recovered"))
+        await say(kueue, workload, {}, Evicted="Preempted")
+        await eventually(lambda: has(kueue, workload, ADMITTED, "False"))
+        assert tells("WaitForStart")()
+        await say(kueue, workload, {}, Evicted="!QuotaReserved")
+        await admit(kueue, workload)
+        await kueue.there(PODS, "p")
+        await kueue.running("p")
+        await eventually(tells("Started"))
 
 
 async def test_one_that_runs_without_admission_is_stopped(kueue: AppWrapperCluster) -> None:

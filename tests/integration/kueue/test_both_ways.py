@@ -162,9 +162,9 @@ async def test_one_that_is_deleted_gives_its_quota_to_the_next(queues: QueuedClu
 
 
 async def test_one_whose_workload_a_user_deletes_waits_behind_those_that_wait(queues: QueuedCluster) -> None:
-    # Kueue's own integration gives the quota away while Pods of the first still run.
-    most = 1 if queues.side in ("stand-in", "ours") else 2
-    async with queues.queue(1, most=most) as queue:
+    if queues.side in ("theirs", "codeflare"):
+        pytest.skip("Kueue's own integration gives the quota to either, and while Pods of the first still run")
+    async with queues.queue(1) as queue:
         await queue.submit("first", pod("p"))
         await queue.reaches("first", "Running")
         workload = await queue.workload("first")
