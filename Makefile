@@ -59,7 +59,7 @@ real-all: REAL := control-plane clients neighbors
 real-all: $(READY) ## The same, and beside Kueue and in Prometheus (longer builds)
 real real-all:
 	@assets=$$($(BIN)/python -m tests.real $(REAL)) && KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" \
-		$(BIN)/python -m pytest tests -m "conformance or e2e or real" -n $(CORES) --dist loadfile -rs $(PYTEST_ARGS)
+		$(BIN)/python -m pytest tests -m "conformance or e2e or real" -n $$(( $(CORES) + 2 )) --dist loadfile -rs $(PYTEST_ARGS)
 
 peers: $(READY) ## Have the code of Kueue, Multus, kubectl and Kubernetes answer our cases (needs Go; PEERS_ARGS=--check compares)
 	@$(BIN)/python -m tests.peers $(PEERS_ARGS)

@@ -21,6 +21,14 @@ from tests.support.real_apiserver import real_api_servers
 PAGE = "docs/install.md"
 ADDRESS, NODE_PORT = "10.133.133.1", "30001"
 CLUSTERS = ("icp", "tenant1", "tenant2")
+_UNREADY = """
+kubectl get pods --all-namespaces --output wide
+kubectl get pods --all-namespaces --no-headers | grep " 0/" | while read -r namespace name _; do
+  kubectl get pod "$name" --namespace "$namespace" --output jsonpath='{.metadata.name}: {.status}{"\\n"}'
+  kubectl logs "$name" --namespace "$namespace" --tail 40 2>&1 || true
+done || true
+"""
+"""Why a command has failed that waits for Pods."""
 
 
 class Reader:
@@ -36,7 +44,11 @@ class Reader:
             path.write_text(self._here(path.read_text()))
 
     def type(self, commands: str, cluster: str) -> str:
-        return self._shell.type(self._here(commands), kubeconfig=self.kubeconfig(cluster))
+        kubeconfig = self.kubeconfig(cluster)
+        try:
+            return self._shell.type(self._here(commands), kubeconfig=kubeconfig)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._shell.type(_UNREADY, kubeconfig=kubeconfig)}") from None
 
     def follow(self, heading: str, cluster: str, *, page: str = PAGE) -> str:
         """Type what a section says; what was printed."""

@@ -17,7 +17,7 @@ _TOOL = re.compile(r"^(?:tool |\t)(?P<package>[\w./-]+)(?: // (?P<name>[\w-]+))?
 SETS = {
     "control-plane": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
     "clients": ("helm", "helm3", "grpcurl"),
-    "neighbors": ("kueue", "promtool"),
+    "neighbors": ("kueue", "appwrapper", "promtool"),
 }
 """Names for several programs: what an API server is made of, what calls it and a gateway, and what takes long to build."""
 _STAMPS = {
