@@ -23,8 +23,8 @@ _REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)
 _NOT_READY = "Not all pods are ready or succeeded"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _BEHIND = 3.0
-"""Seconds from the end of a turn to a new Workload. Kueue looks at most a second after a Workload is gone which of those
-that wait fit now: a new one would get the quota before those that wait longer. Times of conditions are whole seconds."""
+"""Seconds from the end of a turn to a new Workload. Kueue looks at most a second after a Workload is gone which of
+those that wait fit now: a new one would get the quota before them. Times of conditions are whole seconds."""
 
 Action = Literal[
     "", "create", "delete", "release", "own", "respec", "priority", "queue", "gate", "status", "start", "stop"
@@ -51,8 +51,9 @@ class Seen:
 class Step:
     """`action` is done to the workload, or ("start", "stop") to the AppWrapper. `event` is a reason and a message.
 
-    Without one, the next step is due in `again` seconds, or when something changes where that is 0. `status` is the whole status for "status", `infos` the podSetInfos for "start". "stop" clears these where there is a
-    workload. "respec" and "priority" replace what the spec says of podSets, or of priority.
+    Without one, the next step is due in `again` seconds; 0 is when something changes. `status` is the whole status for
+    "status", `infos` the podSetInfos for "start". "stop" clears these where there is a workload. "respec" and
+    "priority" replace what the spec says of podSets, or of priority.
     """
 
     action: Action = ""
