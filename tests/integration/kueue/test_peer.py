@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.kueue.model import ADMITTED, WORKLOADS
+from app.appwrappers.kueue.model import ADMITTED, PODS_READY, WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS
 from app.devtools.clusters.definitions import define
 from app.errors import ApiError
-from app.kube.conditions import is_true
+from app.kube.conditions import condition, is_true
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from tests.support.paths import ROOT
 from tests.support.queued_cluster import Queue, QueuedCluster, job, pod
@@ -74,9 +74,14 @@ async def _pauses(queue: Queue) -> None:
     name = (await queue.workload("w"))["metadata"]["name"]
     await queue.change(WORKLOADS, name, {"spec": {"active": False}})
     await queue.reaches("w", "Suspended")
-    await queue.workload("w", lambda workload: not is_true(workload["status"], ADMITTED))
+    # Kueue has seen it without admission: else it takes the next start for a recovery.
+    await queue.workload("w", lambda workload: _waits_for_its_start(workload["status"]))
     await queue.change(WORKLOADS, name, {"spec": {"active": True}})
     await queue.reaches("w", "Running")
+
+
+def _waits_for_its_start(status: JSON) -> bool:
+    return not is_true(status, ADMITTED) and condition(status, PODS_READY).get("reason") == "WaitForStart"
 
 
 async def _deletes_the_wrapper(queue: Queue) -> None:
