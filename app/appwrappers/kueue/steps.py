@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from app.appwrappers.kueue import model as kueue
@@ -20,10 +20,8 @@ from app.kube.conditions import Truth, changed_at, condition, set_condition
 from app.wire import JSON
 
 _REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)
-_NOT_READY = "Not all pods are ready or succeeded"
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_BEHIND = 3.0
-"""Seconds from the end of a turn to a new Workload. Kueue looks at most a second after a Workload is gone which of
+_BEHIND = timedelta(seconds=3)
+"""The time from the end of a turn to a new Workload. Kueue looks at most a second after a Workload is gone which of
 those that wait fit now: a new one would get the quota before them. Times of conditions are whole seconds."""
 
 Action = Literal[
@@ -85,9 +83,9 @@ def _without_workload(seen: Seen) -> Step:
         return _stop(None, "Missing Workload; unable to restore pod templates")
     if job.active or job.finished or job.prebuilt:
         return Step()
-    elapsed = (seen.now - changed_at(job.status, QUOTA_RESERVED, now=_LONG_AGO)).total_seconds()
-    if 0 <= elapsed < _BEHIND:
-        return Step(again=_BEHIND - elapsed)
+    left = changed_at(job.status, QUOTA_RESERVED, now=seen.now - _BEHIND) + _BEHIND - seen.now
+    if timedelta(0) < left <= _BEHIND:
+        return Step(again=left.total_seconds())
     return Step("create", event=("CreatedWorkload", ""))
 
 
@@ -187,15 +185,14 @@ def _reported(seen: Seen, workload: Workload) -> JSON | None:
 
 def _readiness(job: Job, workload: Workload, found: JSON) -> tuple[Truth, str, str]:
     """The condition `PodsReady` as Kueue writes it; after a failure, it times the recovery by the reason."""
-    began, reason = found.get("status") == "True", found.get("reason")
-    if not workload.admitted or job.suspended:
-        return "False", "WaitForStart", _NOT_READY
-    if job.ready:
-        again = reason in ("WaitForRecovery", "Recovered")
-        return "True", "Recovered" if again else "Started", "All pods reached readiness and the workload is running"
-    if began or reason == "WaitForRecovery":
-        return "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
-    return "False", "WaitForStart", _NOT_READY
+    reason = found.get("reason")
+    if workload.admitted and not job.suspended:
+        if job.ready:
+            again = reason in ("WaitForRecovery", "Recovered")
+            return "True", "Recovered" if again else "Started", "All pods reached readiness and the workload is running"
+        if found.get("status") == "True" or reason == "WaitForRecovery":
+            return "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
+    return "False", "WaitForStart", "Not all pods are ready or succeeded"
 
 
 def _evicted(seen: Seen, workload: Workload) -> Step:
@@ -212,8 +209,6 @@ def _evicted(seen: Seen, workload: Workload) -> Step:
         if workload.admitted:
             status[kueue.PAST_SECONDS] = _admitted_seconds(status, seen.now)
         status = _with(status, kueue.ADMITTED, False, kueue.NO_RESERVATION, "The workload has no reservation", seen.now)
-    if condition(status, kueue.PODS_READY):
-        status = _with(status, kueue.PODS_READY, False, "WaitForStart", _NOT_READY, seen.now)
     return Step("status", workload, status)
 
 
