@@ -57,7 +57,7 @@ def roles_file(roles: Iterable[Role]) -> JSON:
         "roles": [_role(role) for role in roles],
         "webhooks": [_webhook(one) for one in webhooks_of()],
         "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
-        "test": [_rule(one.group, one.resources, one.verbs) for one in READS],
+        "test": [_rule(read.group, read.resources, read.verbs) for read in READS],
         "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": volume_types()},
     }
 

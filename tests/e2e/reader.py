@@ -22,7 +22,7 @@ PAGE = "docs/install.md"
 ADDRESS, NODE_PORT = "10.133.133.1", "30001"
 CLUSTERS = ("icp", "tenant1", "tenant2")
 _UNREADY = """
-kubectl get pods --all-namespaces --output wide
+kubectl get pods --all-namespaces --output wide || true
 kubectl get pods --all-namespaces --no-headers | grep " 0/" | while read -r namespace name _; do
   kubectl get pod "$name" --namespace "$namespace" --output jsonpath='{.metadata.name}: {.status}{"\\n"}'
   kubectl logs "$name" --namespace "$namespace" --tail 40 2>&1 || true

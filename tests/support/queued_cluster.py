@@ -34,6 +34,19 @@ def job(name: str, *, pods: int = 1, cpu: int = 1, seconds: float = 0) -> JSON:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec | {"template": template}}
 
 
+def failing(template: JSON, code: int = 1) -> JSON:
+    """The Pod or the Job, whose Pods end with this status after a second."""
+    spec = template["spec"]["template"]["spec"] if "template" in template["spec"] else template["spec"]
+    spec["containers"][0]["command"] = ["sh", "-c", f"sleep 1; exit {code}"]
+    return template
+
+
+def unready(template: JSON) -> JSON:
+    """The Pod, which no node takes."""
+    template["spec"]["nodeSelector"] = {"example.com/no": "node"}
+    return template
+
+
 def _container(cpu: int, seconds: float) -> JSON:
     command = ["sh", "-c", f"sleep {seconds:g}" if seconds else "sleep infinity"]
     return {"name": "c", "image": "busybox", "command": command, "resources": {"requests": {"cpu": str(cpu)}}}
@@ -95,11 +108,15 @@ class Queue:
     async def workloads(self) -> list[JSON]:
         return (await self.client.list_page(WORKLOADS, namespace=self.namespace)).items
 
+    async def workloads_of(self, name: str) -> list[JSON]:
+        """The Workloads of an AppWrapper."""
+        return [workload for workload in await self.workloads() if _owner(workload) == name]
+
     async def workload(self, name: str, holds: Callable[[JSON], Any] = bool) -> JSON:
         """The Workload of an AppWrapper, as soon as `holds` takes it."""
 
         async def look() -> JSON:
-            owned = [one for one in await self.workloads() if _owner(one) == name]
+            owned = await self.workloads_of(name)
             return {"status": {}} | owned[0] if len(owned) == 1 else {}
 
         return await eventually(look, lambda found: found and holds(found))

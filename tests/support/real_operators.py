@@ -75,11 +75,11 @@ class Operator:
     """Its process; `stop` and `start` are a restart, `configuration` what it reads at the next start."""
 
     def __init__(
-        self, client: KubeClient, release: Release, folder: Path, health: str, configuration: JSON, *command: str
+        self, client: KubeClient, release: Release, file: Path, health: str, configuration: JSON, *command: str
     ) -> None:
+        """The configuration is kept in the ConfigMap of the release, and in `file`, as where a Pod has it as a volume."""
         self._client, self._release, self._health = client, release, health
-        self._file = folder / f"{release.program}.yaml"
-        self._command = [*command, f"--config={self._file if release is KUEUE else release.config}"]
+        self._file, self._command = file, [*command]
         self.configuration = configuration
         self._process: Background | None = None
 
@@ -130,8 +130,9 @@ async def real_kueue(
         "featureGates": {"VisibilityOnDemand": False},
         **configuration,
     }
-    command = [str(real_part("kueue")), f"--kubeconfig={await asyncio.to_thread(_account, KUEUE, kubeconfig)}"]
-    kueue = Operator(client, KUEUE, directory, f"http://127.0.0.1:{probes}/readyz", read, *command)
+    account, file = await asyncio.to_thread(_account, KUEUE, kubeconfig), directory / "kueue.yaml"
+    command = [str(real_part("kueue")), f"--config={file}", f"--kubeconfig={account}"]
+    kueue = Operator(client, KUEUE, file, f"http://127.0.0.1:{probes}/readyz", read, *command)
     async with _running(kueue, client, KUEUE, certificates):
         yield kueue
 
@@ -153,7 +154,8 @@ async def real_app_wrapper(client: KubeClient, kubeconfig: Path, directory: Path
     # Its webhooks read their certificate in the folder for temporary files, whatever its configuration says.
     variables = [f"TMPDIR={directory}", f"NAMESPACE={APP_WRAPPER.namespace}"]
     command = ["env", *variables, str(real_part("appwrapper")), f"--kubeconfig={account}"]
-    manager = Operator(client, APP_WRAPPER, directory, f"http://127.0.0.1:{probes}/readyz", read, *command)
+    file = directory / "appwrapper.yaml"
+    manager = Operator(client, APP_WRAPPER, file, f"http://127.0.0.1:{probes}/readyz", read, *command)
     async with _alone(APP_WRAPPER.program), _running(manager, client, APP_WRAPPER, certificates):
         yield manager
 

@@ -10,6 +10,7 @@ from typing import Any
 from app.appwrappers.model import APP_WRAPPERS
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.kube.resources import EVENTS, PODS
+from app.kube.store import Store
 from tests.support.queued_cluster import Queue
 from tests.support.running import running
 from tests.support.waiting import eventually
@@ -30,10 +31,10 @@ _OWN = (
 
 
 class Trace:
-    """Of the AppWrapper of a name: `told` is what has become of it, by path."""
+    """Of the AppWrapper of a name: `summary` is what has become of it, by path."""
 
-    def __init__(self, queue: Queue, name: str, wrappers: Any, pods: Any) -> None:
-        self._queue, self._name, self._wrappers, self._pods = queue, name, wrappers, pods
+    def __init__(self, queue: Queue, name: str, wrappers: Store[JSON], pods: Store[JSON]) -> None:
+        self._queue, self._name = queue, name
         self.phases: list[str] = []
         self._seen: dict[str, JSON] = {}
         wrappers.subscribe(self._changed)
@@ -50,25 +51,25 @@ class Trace:
         if new is not None and key[0] == self._queue.namespace:
             self._seen[new["metadata"]["uid"]] = new
 
-    async def told(self, *, ready: bool) -> dict[str, str]:
+    async def summary(self, *, ready: bool) -> dict[str, str]:
         """With `ready`, also whether Pods are: of those that run for a moment only, no one can tell."""
         wrapper = await self._queue.get(APP_WRAPPERS, self._name)
         lines = {"phases": " ".join(self.phases)}
         status = wrapper.get("status") or {}
-        lines |= {f"conditions.{one['type']}": _said(one) for one in status.get("conditions") or ()}
+        lines |= _conditions("conditions", status)
         for number, component in enumerate(status.get("componentStatus") or ()):
             place = f"components.{number}"
             lines[place] = f"{component['apiVersion']} {component['kind']} {_plain(component['name'])}"
             lines[f"{place}.podSets"] = ", ".join(
-                f"{one['path']} {one.get('replicas', 1)}" for one in component.get("podSets") or ()
+                f"{pod_set['path']} {pod_set.get('replicas', 1)}" for pod_set in component.get("podSets") or ()
             )
-            lines |= {f"{place}.{one['type']}": _said(one) for one in component.get("conditions") or ()}
-        lines |= self._told_of_pods()
+            lines |= _conditions(place, component)
+        lines |= self._of_pods()
         lines |= dict.fromkeys(await self._events(), "")
-        lines |= await self._told_of_workload()
+        lines |= await self._of_workload()
         return {path: value for path, value in lines.items() if ready or not path.endswith(".PodsReady")}
 
-    def _told_of_pods(self) -> dict[str, str]:
+    def _of_pods(self) -> dict[str, str]:
         names = sorted(_plain(pod["metadata"]["name"]) for pod in self._seen.values())
         lines = {"pods": ", ".join(f"{name} {names.count(name)}" for name in dict.fromkeys(names))}
         for pod in self._seen.values():
@@ -77,7 +78,7 @@ class Trace:
                 marks = {key: value for key, value in (metadata.get(field) or {}).items() if not key.startswith(_OWN)}
                 lines[f"pods.{name}.{field}"] = ", ".join(f"{key}={value}" for key, value in sorted(marks.items()))
             owners = metadata.get("ownerReferences") or ()
-            lines[f"pods.{name}.owners"] = ", ".join(f"{one['kind']} {one.get('controller')}" for one in owners)
+            lines[f"pods.{name}.owners"] = ", ".join(f"{owner['kind']} {owner.get('controller')}" for owner in owners)
             lines[f"pods.{name}.affinity"] = str(spec.get("affinity") or {})
             lines[f"pods.{name}.scheduler"] = spec["schedulerName"]
         return lines
@@ -92,22 +93,18 @@ class Trace:
             and event["involvedObject"]["name"] == self._name
         }
 
-    async def _told_of_workload(self) -> dict[str, str]:
+    async def _of_workload(self) -> dict[str, str]:
         """But for templates, of which Kueue's own code says what they are (`tests/peers`)."""
-        workloads = [
-            one
-            for one in await self._queue.workloads()
-            if any(owner["name"] == self._name for owner in one["metadata"].get("ownerReferences") or ())
-        ]
+        workloads = await self._queue.workloads_of(self._name)
         lines = {"workloads": str(len(workloads))}
         for workload in workloads:
             spec, status = workload["spec"], workload.get("status") or {}
             lines["workload.podSets"] = ", ".join(
-                f"{one['name'].removeprefix(self._name)} {one['count']}" for one in spec["podSets"]
+                f"{pod_set['name'].removeprefix(self._name)} {pod_set['count']}" for pod_set in spec["podSets"]
             )
             lines["workload.active"] = str(spec.get("active", True))
             lines["workload.time"] = str(spec.get("maximumExecutionTimeSeconds"))
-            lines |= {f"workload.{one['type']}": _said(one) for one in status.get("conditions") or ()}
+            lines |= _conditions("workload", status)
         return lines
 
 
@@ -121,17 +118,18 @@ async def traced(queue: Queue, name: str) -> AsyncIterator[Trace]:
         yield trace
 
 
-def differences(one: dict[str, str], other: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
+def differences(peer: dict[str, str], ours: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
     """What is not the same of two traces, by path."""
     return {
-        path: (one.get(path), other.get(path))
-        for path in sorted(one.keys() | other.keys())
-        if one.get(path) != other.get(path)
+        path: (peer.get(path), ours.get(path))
+        for path in sorted(peer.keys() | ours.keys())
+        if peer.get(path) != ours.get(path)
     }
 
 
-def _said(condition: JSON) -> str:
-    return f"{condition['status']} {condition['reason']}"
+def _conditions(place: str, owner: JSON) -> dict[str, str]:
+    conditions = owner.get("conditions") or ()
+    return {f"{place}.{condition['type']}": f"{condition['status']} {condition['reason']}" for condition in conditions}
 
 
 def _plain(name: str) -> str:

@@ -66,15 +66,18 @@ async def queued_cluster(side: str, folder: Path) -> AsyncIterator[QueuedCluster
         await plane.client.create(NAMESPACES, NAMESPACES.body({"name": SYSTEM}))
         if side != "codeflare":
             await install(plane.client, APP_WRAPPERS)
-        manager_of = _peer if side == "codeflare" else _berth
-        async with _kueue(side, plane, folder) as kueue, manager_of(side, plane, folder) as manager:
+        async with _kueue(side, plane, folder) as kueue, _manager(side, plane, folder) as manager:
             await plane.client.create(RESOURCE_FLAVORS, RESOURCE_FLAVORS.body({"name": "default"}, spec={}))
             yield QueuedCluster(plane.client, side, kueue=kueue, manager=manager)
 
 
 @contextlib.asynccontextmanager
-async def _berth(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
-    """Its webhook and its controller, which waits for Kueue's definitions."""
+async def _manager(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
+    """AppWrapper's own, or Berth's webhook and its controller, which waits for Kueue's definitions."""
+    if side == "codeflare":
+        async with real_app_wrapper(plane.client, plane.kubeconfig, folder) as manager:
+            yield manager
+        return
     async with running_parts() as parts:
         await start_registered(parts, plane.client, folder / "webhook", kubeconfig=plane.kubeconfig)
         controllers = "appwrappers" if side == "theirs" else "appwrappers,appwrapper-workloads"
@@ -85,12 +88,6 @@ async def _berth(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[
             yield controller
         finally:
             await controller.stop()
-
-
-@contextlib.asynccontextmanager
-async def _peer(_side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
-    async with real_app_wrapper(plane.client, plane.kubeconfig, folder) as manager:
-        yield manager
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,7 @@ from app.kube.conditions import is_true
 from app.kube.resources import NODES, PODS, Resource
 from app.text import stamp
 from tests.support.control_plane import NODE_NAMES
-from tests.support.queued_cluster import Queue, QueuedCluster, job, pod
+from tests.support.queued_cluster import Queue, QueuedCluster, job, pod, unready
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -57,9 +57,7 @@ async def test_one_waits_for_the_checks_of_its_queue_and_gets_what_they_say(queu
 
 async def test_a_check_that_asks_for_another_try_gets_one(queues: QueuedCluster) -> None:
     async with _checked(queues) as (queue, check):
-        await queue.submit("one", pod("p"))
-        await _answer(queue, "one", check, "Ready")
-        await queue.reaches("one", "Running")
+        await _passes(queue, "one", check)
         await _answer(queue, "one", check, "Retry")
         await queue.interrupted("one", reason="AdmissionCheck", waits=True)
         await queue.workload("one", lambda found: _checks(found) == {check: "Pending"})
@@ -69,9 +67,7 @@ async def test_a_check_that_asks_for_another_try_gets_one(queues: QueuedCluster)
 
 async def test_a_check_that_rejects_it_ends_its_turn(queues: QueuedCluster) -> None:
     async with _checked(queues) as (queue, check):
-        await queue.submit("one", pod("p"))
-        await _answer(queue, "one", check, "Ready")
-        await queue.reaches("one", "Running")
+        await _passes(queue, "one", check)
         await _answer(queue, "one", check, "Rejected")
         await queue.workload("one", lambda found: found["spec"].get("active") is False)
         await queue.reaches("one", "Suspended")
@@ -99,9 +95,7 @@ async def test_one_that_is_not_ready_in_time_gives_way_and_is_deactivated(queues
         await queue.workload("good", lambda found: is_true(found["status"], "PodsReady"))
         requeuing = {"backoffLimitCount": 1, "backoffBaseSeconds": 1, "backoffMaxSeconds": 1}
         async with _configured(queues, waitForPodsReady={"timeout": "3s", "requeuingStrategy": requeuing}):
-            stuck = pod("q")
-            stuck["spec"]["nodeSelector"] = {"example.com/no": "node"}
-            await queue.submit("stuck", stuck)
+            await queue.submit("stuck", unready(pod("q")))
             await queue.workload("stuck", lambda found: (found["status"].get("requeueState") or {}).get("count") == 1)
             await queue.workload("stuck", lambda found: found["spec"].get("active") is False)
             await queue.interrupted("stuck", reason="DeactivatedDueToRequeuingLimitExceeded", waits=False)
@@ -133,6 +127,13 @@ async def _checked(queues: QueuedCluster) -> AsyncIterator[tuple[Queue, str]]:
     await queues.client.patch(ADMISSION_CHECKS, name, status, patch_type="merge", subresource="status")
     async with queues.queue(1, admissionChecksStrategy={"admissionChecks": [{"name": name}]}) as queue:
         yield queue, name
+
+
+async def _passes(queue: Queue, name: str, check: str) -> None:
+    """An AppWrapper with a Pod, which runs since its check has said so."""
+    await queue.submit(name, pod("p"))
+    await _answer(queue, name, check, "Ready")
+    await queue.reaches(name, "Running")
 
 
 async def _answer(queue: Queue, name: str, check: str, state: str, **more: Any) -> None:

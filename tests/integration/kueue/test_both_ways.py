@@ -21,7 +21,7 @@ from app.appwrappers.model import QUEUE_NAME
 from app.kube.conditions import condition, is_true
 from app.kube.resources import PODS
 from app.text import moment
-from tests.support.queued_cluster import QueuedCluster, job, pod
+from tests.support.queued_cluster import QueuedCluster, failing, job, pod
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -43,9 +43,7 @@ async def test_those_beyond_the_quota_wait_and_run_after_each_other(queues: Queu
 
 async def test_one_that_fails_says_so_and_gives_its_quota_back(queues: QueuedCluster) -> None:
     async with queues.queue(1) as queue:
-        broken = job("broken")
-        broken["spec"]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "exit 3"]
-        await queue.submit("broken", broken, annotations={"retryLimit": "0"})
+        await queue.submit("broken", failing(job("broken"), 3), annotations={"retryLimit": "0"})
         await queue.reaches("broken", "Failed")
         found = await queue.workload("broken", lambda one: is_true(one["status"], FINISHED))
         assert condition(found["status"], FINISHED)["reason"] == "Failed"

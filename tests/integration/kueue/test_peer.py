@@ -23,8 +23,9 @@ from app.devtools.clusters.definitions import define
 from app.errors import ApiError
 from app.kube.conditions import condition, is_true
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from tests.support.kueue_cases import job_set
 from tests.support.paths import ROOT
-from tests.support.queued_cluster import Queue, QueuedCluster, job, pod
+from tests.support.queued_cluster import Queue, QueuedCluster, failing, job, pod, unready
 from tests.support.waiting import eventually
 from tests.support.wrapper_traces import differences, traced
 
@@ -37,19 +38,6 @@ QUICK = {
     "retryPausePeriodDuration": "2s",
     "retryLimit": "1",
 }
-
-
-def failing(template: JSON, code: int = 1) -> JSON:
-    """Its Pods end with this status after a second."""
-    spec = template["spec"]["template"]["spec"] if "template" in template["spec"] else template["spec"]
-    spec["containers"][0]["command"] = ["sh", "-c", f"sleep 1; exit {code}"]
-    return template
-
-
-def unready(template: JSON) -> JSON:
-    """No node takes its Pod."""
-    template["spec"]["nodeSelector"] = {"example.com/no": "node"}
-    return template
 
 
 def replicated(kind: str, name: str, **spec: Any) -> JSON:
@@ -149,15 +137,15 @@ async def test_a_scenario_goes_as_under_the_peer(queues: QueuedCluster, name: st
         await eventually(lambda: trace.phases[-1:] == [scenario.end])
         if queues.side == "codeflare" and _RECORDING:
             await asyncio.sleep(10)
-            _write("scenarios", name, await trace.told(ready=scenario.ready))
+            _write("scenarios", name, await trace.summary(ready=scenario.ready))
         expected = json.loads(_FILE.read_text())["scenarios"][name]
         additions = () if queues.side == "codeflare" else KNOWN
 
         async def unlike() -> JSON:
-            told = await trace.told(ready=scenario.ready)
+            summary = await trace.summary(ready=scenario.ready)
             return {
                 path: values
-                for path, values in differences(expected, told).items()
+                for path, values in differences(expected, summary).items()
                 if values[0] is not None or not any(re.fullmatch(pattern, path) for pattern in additions)
             }
 
@@ -168,16 +156,19 @@ def declared(template: JSON, *pod_sets: JSON) -> JSON:
     return {"template": template, "podSets": list(pod_sets)}
 
 
-def at(path: str) -> JSON:
+def deployed(*pod_sets: JSON) -> JSON:
+    """A Deployment with these podSets."""
+    return declared(replicated("Deployment", "d"), *pod_sets)
+
+
+def at(path: str, count: int = 2) -> JSON:
     """A Deployment whose podSet is declared to be there."""
-    return declared(replicated("Deployment", "d"), {"path": path, "replicas": 2})
+    return deployed({"path": path, "replicas": count})
 
 
 def jobs_at(path: str) -> JSON:
-    template = {"spec": {"parallelism": 1, "template": {"spec": pod("p")["spec"]}}}
-    spec = {"replicatedJobs": [{"name": "r", "template": template}]}
-    job_set = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "s"}, "spec": spec}
-    return declared(job_set, {"path": path})
+    jobs = job_set({"template": {"spec": {"parallelism": 1, "template": {"spec": pod("p")["spec"]}}}})
+    return declared(jobs, {"path": path})
 
 
 def plain(*templates: JSON) -> list[JSON]:
@@ -204,14 +195,8 @@ REVIEWS: dict[str, tuple[list[JSON], list[JSON] | None]] = {
     "an index that is no number": ([jobs_at("template.spec.replicatedJobs[a10].template.spec.template")], None),
     "an index without an end": ([jobs_at("template.spec.replicatedJobs[1")], None),
     "an index with two ends": ([jobs_at("template.spec.replicatedJobs[1]].template.spec.template")], None),
-    "a podSet twice": (
-        [declared(replicated("Deployment", "d"), {"path": _DEPLOYMENT}, {"path": _DEPLOYMENT})],
-        None,
-    ),
-    "fewer Pods than none": (
-        [declared(replicated("Deployment", "d"), {"path": _DEPLOYMENT, "replicas": -1})],
-        None,
-    ),
+    "a podSet twice": ([deployed({"path": _DEPLOYMENT}, {"path": _DEPLOYMENT})], None),
+    "fewer Pods than none": ([at(_DEPLOYMENT, -1)], None),
     "another namespace": (plain(pod("p") | {"metadata": {"name": "p", "namespace": "kube-system"}}), None),
     "an AppWrapper in it": ([*plain(pod("p")), declared(_NESTED)], None),
     "a kind that nobody serves": (plain(pod("p") | {"apiVersion": "example.com/v1"}), None),
@@ -219,23 +204,15 @@ REVIEWS: dict[str, tuple[list[JSON], list[JSON] | None]] = {
     "another template": (plain(pod("p")), plain(pod("q"))),
     "another component": (plain(pod("p")), plain(pod("p"), pod("q"))),
     "one component less": (plain(pod("p"), pod("q")), plain(pod("p"))),
-    "a podSet more": (
-        [at(_DEPLOYMENT)],
-        [declared(replicated("Deployment", "d"), *at(_DEPLOYMENT)["podSets"] * 2)],
-    ),
+    "a podSet more": ([at(_DEPLOYMENT)], [deployed(*at(_DEPLOYMENT)["podSets"] * 2)]),
     "another path": ([at(_DEPLOYMENT)], [at("bad")]),
-    "another count": (
-        [at(_DEPLOYMENT)],
-        [at(_DEPLOYMENT) | {"podSets": [{"path": _DEPLOYMENT, "replicas": 3}]}],
-    ),
+    "another count": ([at(_DEPLOYMENT)], [at(_DEPLOYMENT, 3)]),
     "annotations of a component": (plain(pod("p")), [{"template": pod("p"), "annotations": {"a": "b"}}]),
     "the same again": (plain(pod("p")), plain(pod("p"))),
 }
 """The components of an AppWrapper, and those that an update gives it."""
 KNOWN_REVIEWS = {"nine podSets": "more than 8 podSets"}
 """Of which the answers differ, and the subject in the table of the page."""
-
-
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 
 
