@@ -10,7 +10,7 @@ CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test unit e2e conformance real real-all real-parts peers fuzz lint format generate secrets bench protos lock clean
+.PHONY: help demo test unit e2e conformance real real-all real-oldest real-parts peers fuzz lint format generate secrets bench protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,9 @@ real: REAL := control-plane clients
 real: $(READY) ## Run the tests for real API servers, Helm and grpcurl (needs Go: builds these first)
 real-all: REAL := control-plane clients neighbors
 real-all: $(READY) ## The same, and beside Kueue and in Prometheus (longer builds)
-real real-all:
+real-oldest: REAL := --oldest control-plane clients
+real-oldest: $(READY) ## As `real`, with the oldest Kubernetes that is supported
+real real-all real-oldest:
 	@assets=$$($(BIN)/python -m tests.real $(REAL)) && KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" \
 		$(BIN)/python -m pytest tests -m "conformance or e2e or real" -n $$(( $(CORES) + 2 )) --dist loadfile -rs $(PYTEST_ARGS)
 

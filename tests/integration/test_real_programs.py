@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from app.wire import load_yaml
 from tests.real.programs import directory
 from tests.support.paths import ROOT
 
+KUBERNETES = {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
 _GO = """#!/bin/sh
 if [ "$1" = list ]; then echo a/package; fi
 while [ "$1" != -o ] && [ $# -gt 0 ]; do shift; done
@@ -48,6 +50,18 @@ def test_a_set_is_listed_as_its_programs(tmp_path: Path) -> None:
     done = built("--list", "clients", cache=tmp_path)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["helm", "helm3", "grpcurl"]
     assert done.stdout.count("not built") == 3
+
+
+def test_the_oldest_kubernetes_is_the_one_that_the_chart_demands(tmp_path: Path) -> None:
+    """Tests run with it under the names of the newest, in a folder of its own."""
+    done = built("--oldest", "--list", "control-plane", cache=tmp_path)
+    versions = {name: version for name, _, version, *_ in map(str.split, done.stdout.splitlines())}
+    least = load_yaml((ROOT / "charts" / "berth" / "Chart.yaml").read_text())["kubeVersion"]
+    minors = {name: version.removeprefix("v").rpartition(".")[0] for name, version in versions.items()}
+    assert {name for name, minor in minors.items() if least == f">={minor}.0-0"} == KUBERNETES
+    newest = built("--list", "control-plane", cache=tmp_path)
+    assert [line.split()[0] for line in newest.stdout.splitlines()] == list(versions)
+    assert directory(tmp_path, oldest=True) != directory(tmp_path)
 
 
 def test_an_unknown_program_is_refused_with_those_that_there_are(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
     python -m tests.real [PROGRAM …]     builds all, or these, and prints the folder they are in
     python -m tests.real --list          says what there is, its version, and whether it is built
+    python -m tests.real --oldest …      the same with the oldest Kubernetes that is supported
 
 Exit status: 0 built, 1 a build failed, 2 Go or its modules cannot be had.
 """
@@ -24,12 +25,13 @@ _ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    known = {program.name: program for program in programs()}
     parser = argparse.ArgumentParser(prog="python -m tests.real", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--list", action="store_true", help="build nothing, say what there is")
-    names = ", ".join((*known, *SETS))
+    names = ", ".join((*(program.name for program in programs()), *SETS))
+    parser.add_argument("--oldest", action="store_true", help="Kubernetes in the oldest version that is supported")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {names} (default: all)")
     options = parser.parse_args(arguments)
+    known = {program.name: program for program in programs(oldest=options.oldest)}
     if unknown := [name for name in options.programs if name not in known and name not in SETS]:
         parser.error(f"there is no program {unknown[0]}: want some of {names}")
     cache = cache_directory()
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     places = {program: f"{number}/{len(chosen)}" for number, program in enumerate(chosen, 1)}
     failed = [program.name for program, place in places.items() if not _build(program, cache, place)]
-    folder = directory(cache)
+    folder = directory(cache, oldest=options.oldest)
     folder.mkdir(parents=True, exist_ok=True)
     for program in chosen:
         if program.name not in failed:

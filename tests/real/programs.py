@@ -11,13 +11,15 @@ from functools import cached_property
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
+_NEWEST, _OLDEST = "kubernetes", "kubernetes-1.30"
+"""The folders of Kubernetes: with the version that Berth is made for, and with the oldest that its chart lets in."""
 _BLOCK = re.compile(r"^tool \(\n(.*?)^\)$", re.MULTILINE | re.DOTALL)
 _TOOL = re.compile(r"^(?:tool |\t)(?P<package>[\w./-]+)(?: // (?P<name>[\w-]+))?$", re.MULTILINE)
 """One program; a comment behind it is its name, where the package has another."""
 SETS = {
     "control-plane": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
     "clients": ("helm", "helm3", "grpcurl"),
-    "neighbors": ("kueue", "appwrapper", "promtool"),
+    "neighbors": ("kueue", "appwrapper", "jobset", "training-operator", "kuberay", "promtool"),
 }
 """Names for several programs: what an API server is made of, what calls it and a gateway, and what takes long to build."""
 _STAMPS = {
@@ -61,9 +63,11 @@ class Program:
         return cache / f"{self.name}-{sums.hexdigest()[:16]}" / self.name
 
 
-def programs() -> Iterator[Program]:
-    """All of them, by folder."""
+def programs(*, oldest: bool = False) -> Iterator[Program]:
+    """All of them, by folder; those of the oldest Kubernetes have the names that those of the newest have."""
     for path in sorted(_FOLDER.glob("*/go.mod")):
+        if path.parent.name == (_NEWEST if oldest else _OLDEST):
+            continue
         text = path.read_text()
         lines = [*_BLOCK.findall(text), *re.findall(r"^tool [^(\n]*$", text, re.MULTILINE)]
         for tool in _TOOL.finditer("\n".join(lines)):
@@ -78,7 +82,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth" / "real"
 
 
-def directory(cache: Path) -> Path:
+def directory(cache: Path, *, oldest: bool = False) -> Path:
     """The folder with all programs by their names, for `KUBEBUILDER_ASSETS`: another one where any pin is another."""
-    keys = hashlib.sha256("\n".join(str(program.built(Path())) for program in programs()).encode())
+    keys = hashlib.sha256("\n".join(str(program.built(Path())) for program in programs(oldest=oldest)).encode())
     return cache / f"bin-{keys.hexdigest()[:16]}"

@@ -7,7 +7,7 @@ Files in the sandbox's directory: `webhook/`, `gateway/`, `admin/` and `tenants/
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.devtools.clusters.certificates import write_gateway_certificates, write_webhook_certificate
@@ -17,7 +17,7 @@ from app.devtools.clusters.plans import CLUSTERS, INFRA
 from app.devtools.clusters.registering import register
 from app.devtools.clusters.webhooks import start_webhook
 from app.kube.client import KubeClient
-from app.registry import CONTROLLERS
+from app.registry import WINGS
 from app.serving.listener import free_port
 
 _HOST = "127.0.0.1"
@@ -55,9 +55,10 @@ class Berth:
         await register(client, port=ports[0], bundle=self._bundle, infra=infra, every=every, token=self._token)
         return ports
 
-    async def start_further_controllers(self, cluster: str) -> None:
-        """Start all controllers that run only where they are asked for."""
-        names = tuple(one.name for one in CONTROLLERS.values() if not one.usual)
+    async def start_further_controllers(self, cluster: str, *, without: Sequence[str] = ()) -> None:
+        """Start all controllers that run only where they are asked for, but those of wings `without`."""
+        wings = [wing for wing in WINGS if wing.name not in without]
+        names = tuple(controller.name for wing in wings for controller in wing.controllers if not controller.usual)
         await self._start("controller", cluster, {"leader_elect": False, "controllers": names})
 
     async def start_node_agents(self, cluster: str, folders: Mapping[str, Path]) -> None:

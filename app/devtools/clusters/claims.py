@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from app.devtools.claims.driver import DriverStandIn
 from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters.parts import Parts
+from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import DEVICE_CLASSES
 from app.wire import JSON
@@ -24,10 +25,16 @@ _CLASS: JSON = {
 }
 
 
-async def give_devices(client: KubeClient, parts: Parts, hosts: Sequence[str]) -> None:
-    """To Pods that ask for the resource, or that have claims of the class."""
-    await client.apply(DEVICE_CLASSES, DEVICE_CLASS, DEVICE_CLASSES.body({"name": DEVICE_CLASS}, spec=_CLASS))
+async def give_devices(client: KubeClient, parts: Parts, hosts: Sequence[str]) -> bool:
+    """To Pods that ask for the resource, or that have claims of the class. False where claims are not served."""
+    try:
+        await client.apply(DEVICE_CLASSES, DEVICE_CLASS, DEVICE_CLASSES.body({"name": DEVICE_CLASS}, spec=_CLASS))
+    except ApiError as error:
+        if not error.unserved:
+            raise
+        return False  # Kubernetes before 1.34
     driver = DriverStandIn(client, DRIVER, "data", hosts, resource=RESOURCE, count=DEVICES)
     await driver.publish_slices()
     parts.run(driver)
     parts.run(MultusStandIn(client))
+    return True

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.claims.wing import WING as CLAIMS
 from app.devtools.clusters import definitions
 from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
@@ -109,9 +110,9 @@ class Sandbox:
         ports = await berth.start_webhook(client, plan.name, every=True)
         await definitions.install(client, (*definitions.APP_WRAPPERS, *definitions.RMD))
         await give_quota(client, parts)
-        await give_devices(client, parts, plan.hosts)
+        claims = await give_devices(client, parts, plan.hosts)
         await hosts.install()
-        await berth.start_further_controllers(plan.name)
+        await berth.start_further_controllers(plan.name, without=() if claims else (CLAIMS.name,))
         await berth.start_node_agents(plan.name, hosts.folders)
         return ports
 
