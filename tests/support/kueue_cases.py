@@ -227,6 +227,7 @@ def ray_job(cluster: JSON | None, **more: Any) -> JSON:
 
 
 _ONE = {"template": template()}
+_TORCH = {"template": template(containers=[CONTAINER | {"name": "pytorch"}])}
 KINDS: dict[str, JSON] = {
     "Job": job(template()),
     "Job: parallelism": job(template(), parallelism=3),
@@ -239,10 +240,12 @@ KINDS: dict[str, JSON] = {
         {"replicas": 2, "template": {"spec": {**_ONE, "parallelism": 3, "completions": 2}}},
         {"replicas": 3, "template": {"spec": {**_ONE, "parallelism": 4, "completions": 4}}},
     ),
-    "PyTorchJob": py_torch_job({"Worker": {"replicas": 3, **_ONE}, "Master": {**_ONE}}),
-    "PyTorchJob: names in lower case": py_torch_job({"worker": {"replicas": 2, **_ONE}, "master": {**_ONE}}),
+    "PyTorchJob": py_torch_job({"Worker": {"replicas": 3, **_TORCH}, "Master": {"replicas": 1, **_TORCH}}),
+    "PyTorchJob: names in lower case": py_torch_job(
+        {"worker": {"replicas": 2, **_TORCH}, "master": {"replicas": 1, **_TORCH}}
+    ),
     "PyTorchJob: elastic": py_torch_job(
-        {"Worker": {"replicas": 2, **_ONE}}, elasticPolicy={"minReplicas": 1, "maxReplicas": 4}
+        {"Worker": {"replicas": 2, **_TORCH}}, elasticPolicy={"minReplicas": 1, "maxReplicas": 4}
     ),
     "RayCluster": ray_cluster({"replicas": 2}),
     "RayCluster: hosts": ray_cluster({"replicas": 2, "numOfHosts": 4}, {"replicas": 0, "numOfHosts": 4}),

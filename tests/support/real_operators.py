@@ -1,4 +1,5 @@
-"""Operators of other projects beside a real control plane: Kueue, and AppWrapper's manager, as their releases install them."""
+"""Operators of other projects beside a real control plane, as their releases install them: Kueue, AppWrapper's manager, and
+those of the kinds that AppWrappers hold."""
 
 from __future__ import annotations
 
@@ -38,62 +39,109 @@ _LEFT_OUT = ("Deployment", "APIService")
 
 @dataclass(frozen=True)
 class Release:
-    """Names in the manifests of a release: its program, and what it runs with."""
+    """Names in the manifests of a release: its program, and what it runs with; "" is what it does not have."""
 
     program: str
     namespace: str
     account: str
-    certificate: str
+    service: str = ""
+    """That of its webhooks."""
+    address: str = ""
+    """The cluster IP of that Service."""
+    certificate: str = ""
     """The Secret with the certificate of its webhooks."""
-    config: str
+    config: str = ""
     """The ConfigMap with its configuration."""
-    address: str
-    """The cluster IP of its webhooks' Service."""
+    manifests: str = "config/default"
+    """Their folder in its module."""
 
 
 KUEUE = Release(
     "kueue",
     "kueue-system",
     "kueue-controller-manager",
-    "kueue-webhook-server-cert",
-    "kueue-manager-config",
-    "127.80.0.50",
+    service="kueue-webhook-service",
+    address="127.80.0.50",
+    certificate="kueue-webhook-server-cert",
+    config="kueue-manager-config",
 )
 APP_WRAPPER = Release(
     "appwrapper",
     "appwrapper-system",
     "appwrapper-controller-manager",
-    "appwrapper-webhook-server-cert",
-    "appwrapper-operator-config",
-    "127.80.0.51",
+    service="appwrapper-webhook-service",
+    address="127.80.0.51",
+    certificate="appwrapper-webhook-server-cert",
+    config="appwrapper-operator-config",
 )
 _APP_WRAPPER_PORT = 9443
 """Where its webhooks listen, whatever its configuration says: one manager runs at a time on a machine."""
+JOB_SET = Release(
+    "jobset",
+    "jobset-system",
+    "jobset-controller-manager",
+    service="jobset-webhook-service",
+    address="127.80.0.52",
+    certificate="jobset-webhook-server-cert",
+    config="jobset-manager-config",
+)
+TRAINING_OPERATOR = Release(
+    "training-operator",
+    "kubeflow",
+    "training-operator",
+    service="training-operator",
+    address="127.80.0.53",
+    certificate="training-operator-webhook-cert",
+    manifests="manifests/overlays/standalone",
+)
+KUBE_RAY = Release("kuberay", "default", "kuberay-operator")
+_MOUNTED = Path("/tmp/k8s-webhook-server/serving-certs")
+"""Where JobSet's and Kubeflow's operators wait for the file of a certificate, whichever they serve."""
 
 
 class Operator:
     """Its process; `stop` and `start` are a restart, `configuration` what it reads at the next start."""
 
-    def __init__(
-        self, client: KubeClient, release: Release, file: Path, health: str, configuration: JSON, *command: str
-    ) -> None:
-        """The configuration is kept in the ConfigMap of the release, and in `file`, as where a Pod has it as a volume."""
-        self._client, self._release, self._health = client, release, health
-        self._file, self._command = file, [*command]
+    def __init__(self, client: KubeClient, place: _Place, configuration: JSON, *flags: str) -> None:
+        self._client, self._place = client, place
+        self._command = [
+            "env",
+            f"TMPDIR={place.folder}",  # where some have the certificate of their webhooks, whatever they are told
+            f"NAMESPACE={place.release.namespace}",
+            str(real_part(place.release.program)),
+            f"--kubeconfig={place.account}",
+            *flags,
+        ]
         self.configuration = configuration
         self._process: Background | None = None
 
     async def start(self) -> None:
         """Returns when it is ready."""
+        if self._place.release.config:
+            await self._configure()
+        started = await self._starts()
+        if not started and self._place.release.certificate:
+            # It makes its own certificate, and ends where that is not mounted yet. A kubelet starts it again.
+            await self.stop()
+            await eventually((self._place.certificates / "tls.crt").exists)
+            started = await self._starts()
+        assert started, self.log()
+
+    async def _starts(self) -> bool:
+        """Whether it has become ready; it may have ended instead."""
+        self._process = process = await asyncio.to_thread(Background, self._command)
+        health = f"http://{self._place.health}/readyz"
+        await eventually(lambda: process.process.poll() is not None or _answers(health))
+        return process.process.poll() is None
+
+    async def _configure(self) -> None:
+        """Keep the configuration in the ConfigMap of the release, and in a file, as where a Pod has it as a volume."""
         text = yaml.safe_dump(self.configuration)
-        self._file.write_text(text)
-        name, namespace = self._release.config, self._release.namespace
+        self._place.file.write_text(text)
+        name, namespace = self._place.release.config, self._place.release.namespace
         (key,) = (await self._client.get(CONFIG_MAPS, name, namespace=namespace))["data"]
         change = {"data": {key: text}}
         await self._client.patch(CONFIG_MAPS, name, change, patch_type="merge", namespace=namespace)
-        self._process = process = await asyncio.to_thread(Background, self._command)
-        await eventually(lambda: process.process.poll() is not None or _answers(self._health))
-        assert process.process.poll() is None, self.log()
 
     async def stop(self) -> None:
         if self._process is not None:
@@ -110,54 +158,110 @@ class Operator:
         return "".join(self._process.lines)[-6000:] if self._process else ""
 
 
+class _Place:
+    """Where a release is installed: a folder for its files, and addresses of this machine."""
+
+    def __init__(self, release: Release, kubeconfig: Path, directory: Path, *, port: int | None = None) -> None:
+        """Installs it. `kubeconfig` is an administrator's of a server whose cluster IPs are `SERVICES`."""
+        self.release = release
+        self.folder = _made(directory / release.program)
+        self.file = self.folder / "config.yaml"
+        self.certificates = _made(self.folder / "k8s-webhook-server" / "serving-certs")
+        self.port = port or lasting_port()
+        self.health = f"127.0.0.1:{lasting_port()}"
+        self.account = _account(release, kubeconfig)
+        self.configuration = _installed(release, kubeconfig, _made(self.folder / "module"), self.port)
+        """That of its manifests."""
+
+    @property
+    def webhook(self) -> JSON:
+        """As the configurations of several operators have it."""
+        return {"host": self.release.address, "port": self.port, "certDir": str(self.certificates)}
+
+    @contextlib.asynccontextmanager
+    async def running(self, client: KubeClient, *flags: str, **configuration: Any) -> AsyncIterator[Operator]:
+        """The operator with these flags, and fields of its configuration in place of those in its manifests."""
+        operator = Operator(client, self, self.configuration | configuration, *flags)
+        async with running(_mounted(client, self.release, self.certificates)):
+            try:
+                await operator.start()
+                yield operator
+            finally:
+                await operator.stop()
+
+
 @contextlib.asynccontextmanager
 async def real_kueue(
     client: KubeClient, kubeconfig: Path, directory: Path, *, integrations: JSON, **configuration: Any
 ) -> AsyncIterator[Operator]:
     """Kueue with these integrations, and further fields of its configuration, at the API server of a directory.
 
-    `kubeconfig` is an administrator's of a server whose cluster IPs are `SERVICES`; Kueue has its own account's rights.
+    `kubeconfig` is an administrator's of a server whose cluster IPs are `SERVICES`; Kueue has its own account's rights,
+    and so have the operators below.
     """
-    port, probes = lasting_port(), lasting_port()
-    read = await asyncio.to_thread(_installed, KUEUE, kubeconfig, _made(directory / "module"), port)
-    certificates = _made(directory / "kueue-certificates")
-    read |= {
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{probes}"},
+    place = await asyncio.to_thread(_Place, KUEUE, kubeconfig, directory)
+    configuration = {
+        "health": {"healthProbeBindAddress": place.health},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": KUEUE.address, "port": port, "certDir": str(certificates)},
+        "webhook": place.webhook,
         "leaderElection": {"leaderElect": False},
         "integrations": integrations,
         "featureGates": {"VisibilityOnDemand": False},
         **configuration,
     }
-    account, file = await asyncio.to_thread(_account, KUEUE, kubeconfig), directory / "kueue.yaml"
-    command = [str(real_part("kueue")), f"--config={file}", f"--kubeconfig={account}"]
-    kueue = Operator(client, KUEUE, file, f"http://127.0.0.1:{probes}/readyz", read, *command)
-    async with _running(kueue, client, KUEUE, certificates):
+    async with place.running(client, f"--config={place.file}", **configuration) as kueue:
         yield kueue
 
 
 @contextlib.asynccontextmanager
 async def real_app_wrapper(client: KubeClient, kubeconfig: Path, directory: Path) -> AsyncIterator[Operator]:
-    """AppWrapper's manager with its webhooks and its own account's rights; `kubeconfig` as for `real_kueue`."""
-    probes = lasting_port()
-    read = await asyncio.to_thread(
-        _installed, APP_WRAPPER, kubeconfig, _made(directory / "appwrapper-module"), _APP_WRAPPER_PORT
-    )
-    certificates = _made(directory / "k8s-webhook-server" / "serving-certs")
-    read["controllerManager"] = {
-        "health": {"bindAddress": f"127.0.0.1:{probes}"},
-        "metrics": {"bindAddress": "127.0.0.1:0"},
+    """AppWrapper's manager with its webhooks."""
+    place = await asyncio.to_thread(_Place, APP_WRAPPER, kubeconfig, directory, port=_APP_WRAPPER_PORT)
+    configuration = {
+        "controllerManager": {"health": {"bindAddress": place.health}, "metrics": {"bindAddress": "127.0.0.1:0"}},
+        "certManagement": {"certificateDir": str(place.certificates)},
     }
-    read["certManagement"] = {"certificateDir": str(certificates)}
-    account = await asyncio.to_thread(_account, APP_WRAPPER, kubeconfig)
-    # Its webhooks read their certificate in the folder for temporary files, whatever its configuration says.
-    variables = [f"TMPDIR={directory}", f"NAMESPACE={APP_WRAPPER.namespace}"]
-    command = ["env", *variables, str(real_part("appwrapper")), f"--kubeconfig={account}"]
-    file = directory / "appwrapper.yaml"
-    manager = Operator(client, APP_WRAPPER, file, f"http://127.0.0.1:{probes}/readyz", read, *command)
-    async with _alone(APP_WRAPPER.program), _running(manager, client, APP_WRAPPER, certificates):
+    async with _alone(APP_WRAPPER.program), place.running(client, **configuration) as manager:
         yield manager
+
+
+@contextlib.asynccontextmanager
+async def real_job_set(client: KubeClient, kubeconfig: Path, directory: Path) -> AsyncIterator[Operator]:
+    """JobSet's operator with its webhooks."""
+    _mount()
+    place = await asyncio.to_thread(_Place, JOB_SET, kubeconfig, directory)
+    configuration = {
+        "health": {"healthProbeBindAddress": place.health},
+        "metrics": {"bindAddress": "127.0.0.1:0"},
+        "webhook": place.webhook,
+        "leaderElection": {"leaderElect": False},
+    }
+    async with place.running(client, f"--config={place.file}", **configuration) as operator:
+        yield operator
+
+
+@contextlib.asynccontextmanager
+async def real_training_operator(client: KubeClient, kubeconfig: Path, directory: Path) -> AsyncIterator[Operator]:
+    """Kubeflow's training operator with its webhooks."""
+    _mount()
+    place = await asyncio.to_thread(_Place, TRAINING_OPERATOR, kubeconfig, directory)
+    ports = (f"--webhook-server-port={place.port}", f"--health-probe-bind-address={place.health}")
+    async with place.running(client, "--metrics-bind-address=0", *ports) as operator:
+        yield operator
+
+
+@contextlib.asynccontextmanager
+async def real_kube_ray(client: KubeClient, kubeconfig: Path, directory: Path) -> AsyncIterator[Operator]:
+    """KubeRay's operator, which has no webhooks."""
+    place = await asyncio.to_thread(_Place, KUBE_RAY, kubeconfig, directory)
+    flags = ("--enable-leader-election=false", "--metrics-addr=0", f"--health-probe-bind-address={place.health}")
+    async with place.running(client, *flags) as operator:
+        yield operator
+
+
+def _mount() -> None:
+    """The file stays: an operator that another test runs may look for it."""
+    (_made(_MOUNTED) / "tls.crt").touch()
 
 
 @contextlib.asynccontextmanager
@@ -168,23 +272,15 @@ async def _alone(name: str) -> AsyncIterator[None]:
         yield
 
 
-@contextlib.asynccontextmanager
-async def _running(operator: Operator, client: KubeClient, release: Release, certificates: Path) -> AsyncIterator[None]:
-    async with running(_mounted(client, release, certificates)):
-        try:
-            await operator.start()
-            yield
-        finally:
-            await operator.stop()
-
-
 def _installed(release: Release, kubeconfig: Path, folder: Path, port: int) -> JSON:
-    """Apply the manifests of a release but its Deployment; returns the configuration in them."""
+    """Apply the manifests of a release but its Deployment; returns the configuration in them, where there is one."""
     (pin,) = (program.pin for program in programs() if program.name == release.program)
-    built = _run("kubectl", "kustomize", str(module_folder(*pin, at=folder) / "config" / "default"))
+    built = _run("kubectl", "kustomize", str(module_folder(*pin, at=folder) / release.manifests))
     objects = [_here(obj, release, port) for obj in yaml.safe_load_all(built) if obj["kind"] not in _LEFT_OUT]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release.namespace}}
     _apply(kubeconfig, [namespace, *(obj for obj in objects if obj["kind"] != "Namespace")])
+    if not release.config:
+        return {}
     (stored,) = (obj for obj in objects if obj["metadata"]["name"] == release.config)
     (text,) = stored["data"].values()
     read: JSON = yaml.safe_load(text)
@@ -210,7 +306,7 @@ def _made(folder: Path) -> Path:
 
 def _here(obj: JSON, release: Release, port: int) -> JSON:
     """The object with the webhooks' Service at an address of this machine."""
-    if obj["kind"] == "Service" and obj["metadata"]["name"].endswith("webhook-service"):
+    if obj["kind"] == "Service" and obj["metadata"]["name"] == release.service:
         obj["spec"] |= {"clusterIP": release.address, "ports": [{"port": port, "targetPort": port}]}
         obj["spec"].pop("selector", None)
     clients = [hook["clientConfig"] for hook in obj.get("webhooks") or ()]
@@ -237,7 +333,7 @@ def _run(*command: str, stdin: str = "") -> str:
 
 async def _mounted(client: KubeClient, release: Release, folder: Path) -> None:
     """Does what a kubelet does with a Secret in a volume: an operator writes its certificate there, and reads it here."""
-    while True:
+    while release.certificate:
         with contextlib.suppress(ApiError):
             secret = await get_or_none(client, SECRETS, release.certificate, namespace=release.namespace)
             for name, content in ((secret or {}).get("data") or {}).items():

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from app.appwrappers.admission.jobsets import job_set_problems
+from app.appwrappers.admission.jobsets import job_set_problems, job_set_warnings
+from app.appwrappers.admission.kubeflow import kubeflow_problems, kubeflow_warnings
 from app.appwrappers.admission.ray import ray_problems, upgrade_warnings
 from app.appwrappers.admission.required import missing_problems
 from app.appwrappers.admission.stops import stop_warnings
@@ -51,12 +52,13 @@ def creation_problems(template: JSON, path: str) -> Iterator[str]:
 
 
 def object_problems(template: JSON, path: str, unknown: list[str], *, readable: bool) -> Iterator[str]:
-    """Why the API server would refuse an object of a built-in kind, KubeRay one of Ray's, or both a Job of a JobSet.
+    """Why the API server would refuse an object of a built-in kind, and operators one of theirs or a Job of a JobSet.
 
     Fields that it has and that are not known go to `unknown`. Where its Pod templates are not `readable`, a field of a
     wrong type has been named. An object with more than `MOST_VALUES` is left to the API server.
     """
     yield from ray_problems(template, path)
+    yield from kubeflow_problems(template, path)
     yield from islice(missing_problems(template, path), MOST_FAULTS)
     if not _has_at_most(template, MOST_VALUES):
         return
@@ -108,6 +110,9 @@ def creation_warnings(component: JSON, path: str) -> Iterator[str]:
     """What would keep the object from making its Pods, and what is not used."""
     yield from stop_warnings(component["template"], f"{path}.template")
     yield from upgrade_warnings(component["template"], f"{path}.template")
+    yield from kubeflow_warnings(component["template"], f"{path}.template")
+    if (_group(component["template"]), component["template"]["kind"]) == _JOB_SET:
+        yield from job_set_warnings(component["template"], f"{path}.template")
     yield from _surplus_infos(component, path)
 
 

@@ -1,40 +1,61 @@
-"""What is refused of the Jobs that a JobSet makes, and of their names. Pure.
+"""What is refused of a JobSet by its webhook, and of the Jobs that it makes, with their names. Pure.
 
-Facts: JobSet 0.12, whose webhook gives a Job the completion mode Indexed and its Pods the restart policy OnFailure, and
-which creates each Job under the name of the JobSet, that of its entry, and a number.
+Facts: JobSet 0.12 with its usual feature gates. Its webhook gives a Job the completion mode Indexed and its Pods the
+restart policy OnFailure, and a Job is created under the name of the JobSet, that of its entry, and a number.
+Left to it are the templates for claims of volumes, and the length of a coordinator's address.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, TypeGuard
 
 from app.appwrappers.podsets.paths import found_at
-from app.kinds.name_syntax import dns1035_faults
+from app.kinds.fielderrors import MOST_FAULTS
+from app.kinds.name_syntax import dns1035_faults, subdomain_faults
 from app.kinds.objects import check_new
 from app.kinds.shapes import ShapeError
+from app.numbers import shown
 from app.pace import step
 from app.text import quoted
-from app.wire import JSON
+from app.wire import JSON, mapping
 
 _MOST_JOBS = 64
 """Entries that are looked at; a Workload of Kueue has fewer podSets."""
+_MOST_PODS = 2**31 - 1
+_MOST_DEPENDENCIES = 5
+_LONGEST_MANAGER, _LONGEST_RULE = 63, 128
+_RULE = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
+_REASONS = (
+    "BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy"
+)  # fmt: skip
+_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", re.ASCII)
+_GATES = {
+    "RestartJob": "RestartJob",
+    "RestartJobAndIgnoreMaxRestarts": "RestartJob",
+    "InPlaceRestart": "InPlaceRestart",
+}
+"""By action of a rule, or strategy: the feature gate that it needs, which is usually off."""
 _POD_SUFFIX = "-abcde"
 """What a Pod's name has at its end."""
 
 
 def job_set_problems(template: JSON, path: str, *, readable: bool) -> Iterator[str]:
-    """Why the Jobs of a JobSet would be refused; wrong types in templates that are not `readable` are named."""
-    jobs = found_at(template, "template.spec.replicatedJobs")
+    """Why a JobSet or its Jobs would be refused; wrong types in templates that are not `readable` are named."""
+    found = found_at(template, "template.spec.replicatedJobs")
+    jobs = [job if isinstance(job, dict) else {} for job in found[:_MOST_JOBS]] if isinstance(found, list) else []
     names: set[str] = set()
-    for index, job in enumerate(jobs[:_MOST_JOBS] if isinstance(jobs, list) else ()):
+    for index, job in enumerate(jobs):
         step()
         where = f"{path}.spec.replicatedJobs[{index}]"
-        if not isinstance(job, dict) or job.get("name") is None:  # `required` tells of a missing name
+        if job.get("name") is None:  # `required` tells of a missing name
             continue
         if str(job["name"]) in names:
             yield f"{where}.name: an earlier entry is called {quoted(str(job['name']))}: want another name"
             continue
+        yield from _entry(job, names, where)
         names.add(str(job["name"]))
         spec = _spec_of(job)
         name = _name_of(template["metadata"], job)
@@ -42,6 +63,126 @@ def job_set_problems(template: JSON, path: str, *, readable: bool) -> Iterator[s
             yield f"{where}.name: a Job would be called {name}: {faults[0]}"
         elif spec is not None:
             yield from _problems(spec, name, where, readable=readable)
+    # Names of entries behind those that are looked at are not known.
+    if isinstance(found, list) and len(found) == len(jobs):
+        yield from islice(_policies(template, jobs, names, f"{path}.spec"), MOST_FAULTS)
+
+
+def _entry(job: JSON, earlier: set[str], where: str) -> Iterator[str]:
+    """What is wrong with an entry beside its Jobs; `earlier` are the names of those before it."""
+    group = job.get("groupName")
+    if isinstance(group, str):
+        yield from (f"{where}.groupName: {fault}, got {quoted(group)}" for fault in dns1035_faults(group))
+    replicas, parallelism = job.get("replicas"), found_at(job, "template.template.spec.parallelism")
+    if _number(replicas) and _number(parallelism) and replicas * parallelism > _MOST_PODS:
+        yield f"{where}.replicas: want at most {_MOST_PODS} Pods, which replicas times parallelism are"
+    needed = job.get("dependsOn")
+    if not isinstance(needed, list):
+        return
+    if not earlier:
+        yield f"{where}.dependsOn: the first entry waits for no other: leave it out"
+    elif len(needed) > _MOST_DEPENDENCIES:
+        yield f"{where}.dependsOn: want at most {_MOST_DEPENDENCIES} entries, got {len(needed)}"
+    else:
+        yield from _unknown(
+            [mapping(entry).get("name") for entry in needed], earlier, f"{where}.dependsOn", "an earlier entry"
+        )
+
+
+def _unknown(targets: Any, names: set[str], path: str, wanted: str) -> Iterator[str]:
+    """The names that no entry has."""
+    for target in targets if isinstance(targets, list) else ():
+        step()
+        if isinstance(target, str) and target not in names:
+            yield f"{path}: want the name of {wanted} in replicatedJobs, got {quoted(target)}"
+
+
+def _policies(template: JSON, jobs: list[JSON], names: set[str], path: str) -> Iterator[str]:
+    """What is wrong with the fields beside the entries."""
+    spec = mapping(template.get("spec"))
+    if mapping(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder" and any(
+        job.get("dependsOn") is not None for job in jobs
+    ):
+        yield f"{path}.startupPolicy.startupPolicyOrder: want InOrder or dependsOn, not both"
+    domain = mapping(spec.get("network")).get("subdomain")
+    if isinstance(domain, str) and domain:
+        for fault in dict.fromkeys((*subdomain_faults(domain), *dns1035_faults(domain))):
+            yield f"{path}.network.subdomain: {fault}, got {quoted(domain)}"
+    manager = spec.get("managedBy")
+    if isinstance(manager, str):
+        yield from _manager(manager, f"{path}.managedBy")
+    targets = mapping(spec.get("successPolicy")).get("targetReplicatedJobs")
+    yield from _unknown(targets, names, f"{path}.successPolicy.targetReplicatedJobs", "an entry")
+    yield from _failures(mapping(spec.get("failurePolicy")), names, f"{path}.failurePolicy")
+    if isinstance(spec.get("coordinator"), dict):
+        yield from _coordinator(spec["coordinator"], jobs, f"{path}.coordinator")
+
+
+def _manager(manager: str, path: str) -> Iterator[str]:
+    domain, _, name = manager.partition("/")
+    if subdomain_faults(domain) or not _PATH.fullmatch(name):
+        yield f"{path}: want a domain and a path, such as example.com/controller, got {quoted(manager)}"
+    if len(manager) > _LONGEST_MANAGER:
+        yield f"{path}: want at most {_LONGEST_MANAGER} characters, got {len(manager)}"
+
+
+def _failures(policy: JSON, names: set[str], path: str) -> Iterator[str]:
+    """What is wrong with the rules for Jobs that fail."""
+    named: set[str] = set()
+    for index, rule in enumerate(_rules(policy)):
+        step()
+        where = f"{path}.rules[{index}]"
+        name = rule.get("name") or f"failurePolicyRule{index}"
+        if isinstance(name, str):
+            if len(name) > _LONGEST_RULE or not _RULE.fullmatch(name):
+                form = "a letter, and then letters, digits or _,: that end in a letter, a digit or _"
+                yield f"{where}.name: want at most {_LONGEST_RULE} characters: {form}, got {quoted(name)}"
+            if name in named:
+                yield f"{where}.name: an earlier rule is called {quoted(name)}: want another name"
+            named.add(name)
+        yield from _unknown(rule.get("targetReplicatedJobs"), names, f"{where}.targetReplicatedJobs", "an entry")
+        reasons = rule.get("onJobFailureReasons")
+        for reason in reasons if isinstance(reasons, list) else ():
+            if isinstance(reason, str) and reason not in _REASONS:
+                yield f"{where}.onJobFailureReasons: want some of {', '.join(_REASONS)}, got {quoted(reason)}"
+
+
+def _rules(policy: JSON) -> list[JSON]:
+    rules = policy.get("rules")
+    return list(map(mapping, rules)) if isinstance(rules, list) else []
+
+
+def job_set_warnings(template: JSON, path: str) -> Iterator[str]:
+    """What JobSet refuses where a feature gate is off."""
+    policy = mapping(found_at(template, "template.spec.failurePolicy"))
+    found = {"restartStrategy": policy.get("restartStrategy")}
+    found |= {f"rules[{index}].action": rule.get("action") for index, rule in enumerate(_rules(policy))}
+    for field, value in islice(found.items(), MOST_FAULTS):
+        if isinstance(value, str) and value in _GATES:
+            where = f"{path}.spec.failurePolicy.{field}"
+            yield f"{where}: JobSet refuses {value} where its feature gate {_GATES[value]} is off, as it usually is"
+
+
+def _coordinator(coordinator: JSON, jobs: list[JSON], path: str) -> Iterator[str]:
+    """The Pod of the JobSet that the others find by a label: it has to be one of them."""
+    name = coordinator.get("replicatedJob")
+    job = next((job for job in jobs if job.get("name") == name), None)
+    if job is None:
+        yield f"{path}.replicatedJob: want the name of an entry in replicatedJobs, got {quoted(str(name))}"
+        return
+    spec = mapping(mapping(job.get("template")).get("spec"))
+    replicas, completions = job.get("replicas", 1), spec.get("completions")
+    if spec.get("completionMode") not in (None, "Indexed") or completions is None:
+        yield f"{path}.replicatedJob: want completionMode Indexed and completions in the entry {quoted(str(name))}"
+        return
+    for field, count in (("jobIndex", replicas), ("podIndex", completions)):
+        index = coordinator.get(field, 0)
+        if _number(index) and _number(count) and not 0 <= index < count:
+            yield f"{path}.{field}: want 0 to {count - 1}, got {shown(index)}"
+
+
+def _number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _problems(spec: JSON, name: str, where: str, *, readable: bool) -> Iterator[str]:
