@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WARM   := $(VENV)/.collected
 PROTOS := app/tenancy/proto app/rmd/proto
+TESTS  := tests
 CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 
 .DEFAULT_GOAL := help
@@ -58,10 +59,11 @@ real: $(READY) ## Run the tests for real API servers, Helm and grpcurl (needs Go
 real-all: REAL := control-plane clients neighbors
 real-all: $(READY) ## The same, and beside Kueue and in Prometheus (longer builds)
 real-oldest: REAL := --oldest control-plane clients
-real-oldest: $(READY) ## As `real`, with the oldest Kubernetes that is supported
+real-oldest: TESTS := tests/e2e $(addprefix tests/integration/,appwrappers chart runtime workloads)
+real-oldest: $(READY) ## What concerns Berth, with the oldest Kubernetes that is supported (the sandbox stands for the newest)
 real real-all real-oldest:
 	@assets=$$($(BIN)/python -m tests.real $(REAL)) && KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" \
-		$(BIN)/python -m pytest tests -m "conformance or e2e or real" -n $$(( $(CORES) + 2 )) --dist loadfile -rs $(PYTEST_ARGS)
+		$(BIN)/python -m pytest $(TESTS) -m "conformance or e2e or real" -n $$(( $(CORES) + 2 )) --dist loadfile -rs $(PYTEST_ARGS)
 
 peers: $(READY) ## Have the code of Kueue, Multus, kubectl and Kubernetes answer our cases (needs Go; PEERS_ARGS=--check compares)
 	@$(BIN)/python -m tests.peers $(PEERS_ARGS)
