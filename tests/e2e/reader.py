@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.pages import ROOT, Shell, commands_of
 from tests.e2e.users import Kubectl, PythonClient
+from tests.support.ports import NODE_PORTS, lasting_port
 from tests.support.processes import Background
 from tests.support.real_apiserver import real_api_servers
 
@@ -37,7 +37,7 @@ class Reader:
     def __init__(self, directory: Path, kubeconfigs: Path) -> None:
         self._shell = Shell.at(directory)
         self._kubeconfigs = kubeconfigs
-        self._node_port = free_node_port()
+        self._node_port = str(lasting_port(NODE_PORTS))
         (directory / "examples").unlink()
         shutil.copytree(ROOT / "examples", directory / "examples")
         for path in (directory / "examples" / "helm").iterdir():
@@ -69,18 +69,6 @@ class Reader:
 
     def kubectl(self, cluster: str) -> Kubectl:
         return Kubectl(self.kubeconfig(cluster))
-
-
-def free_node_port() -> str:
-    """Of the range that API servers give to Services; a sandbox beside this test may have the one of the page."""
-    for number in range(30100, 32768):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", number))
-            except OSError:
-                continue
-            return str(number)
-    raise AssertionError("no node port is free")
 
 
 @contextlib.contextmanager
