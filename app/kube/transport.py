@@ -41,6 +41,9 @@ _RELAYED = frozenset(range(200, 600)) - {401, 403}
 _RELOAD_SECONDS = 1.0
 """Between two reloads that refused credentials force, so that an exec plugin does not run for every request."""
 _RETIRED_CLIENTS = 2
+_REQUESTS = 100
+"""At a time. Streams are not among them: each has a connection for as long as it is watched, and there may be more than
+that, one for each kind and namespace."""
 _PROXIED = {"http", "https"}
 """Schemes; "no" alone, which names exceptions, makes no proxy."""
 _TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
@@ -98,6 +101,7 @@ class Session:
         self._api = _api_client(credentials.configuration, self._credentials.impersonation)
         self._retired: deque[Any] = deque()
         self._closed = False
+        self._slots = asyncio.Semaphore(_REQUESTS)
 
     async def close(self) -> None:
         """Close every connection; watches under way end with an `ApiError`."""
@@ -138,7 +142,7 @@ class Session:
         One of more than `most` bytes is not read to its end: that is an ApiError with `answer_too_large`.
         """
         try:
-            async with asyncio.timeout(self.deadline):
+            async with asyncio.timeout(self.deadline), self._slots:
                 with _closing(await self._send(request)) as answer:
                     decoded = decode(
                         await answer.read() if most is None else await _bounded(answer, request.what, most)
@@ -159,7 +163,7 @@ class Session:
         Raises ApiError where the API server itself answers: with 401 or 403, or a Status.
         """
         try:
-            async with asyncio.timeout(self.deadline):
+            async with asyncio.timeout(self.deadline), self._slots:
                 with _closing(await self._send(request, accepted=_RELAYED)) as answer:
                     body = await _beginning(answer)
         except _FAULTS as error:
@@ -340,6 +344,8 @@ def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
         "request_class": _Request,
         "response_class": UnredirectedResponse,
     }
+    # By default 100, for streams too: with as many, no other request would ever be sent.
+    configuration.connection_pool_maxsize = 0
     try:
         return ApiClient(configuration=configuration)
     except (OSError, ValueError) as error:  # unreadable or malformed certificates
