@@ -18,11 +18,11 @@ from app.devtools.claims.multus import MultusStandIn
 from app.kube.transport import connect
 from tests.e2e.reader import Reader
 from tests.e2e.users import Kubectl
-from tests.support.real_parts import needs_claims
+from tests.support.real_parts import CLAIMS, since
 from tests.support.waiting import PATIENCE, wait_until
 
 JSON = dict[str, Any]
-pytestmark = [pytest.mark.e2e, needs_claims()]
+pytestmark = [pytest.mark.e2e, since(CLAIMS)]
 # The nodes of this cluster have no capacity of the resource: devices serve it.
 PAGE, CLUSTER, DRIVER, RESOURCE = "docs/claims.md", "icp", "vf.example.com", "example.com/foo"
 CLASS: JSON = {

@@ -17,6 +17,7 @@ import yaml
 from tests.e2e.users import Kubectl, PythonClient
 from tests.support.ports import lasting_port
 from tests.support.processes import Background
+from tests.support.real_parts import CLAIMS, since
 from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -144,6 +145,7 @@ def test_without_the_resource_the_pod_waits(sandbox: Path) -> None:
         python.delete("net-attach-def", "foo-network")
 
 
+@since(CLAIMS)
 def test_devices_serve_the_resource_where_no_node_offers_it(python: PythonClient) -> None:
     """In tenant1: two devices by a claim for extended resources, and the network status that says which."""
     python.create(yaml.safe_load(ATTACHMENT))

@@ -28,12 +28,20 @@ def needs(*names: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.real, pytest.mark.skipif(bool(missing), reason=reason)]
 
 
-def needs_claims() -> pytest.MarkDecorator:
-    """The mark of tests that need `resource.k8s.io/v1`: Kubernetes serves it since 1.34."""
+def real_minor() -> int:
+    """The minor version of Kubernetes in that folder; the newest, where there is none."""
     server = real_part("kube-apiserver")
-    said = (
+    told = (
         subprocess.run([str(server), "--version"], capture_output=True, text=True, check=True).stdout if server else ""
     )
-    version = re.match(r"Kubernetes v1\.(\d+)\.", said)
-    lacks = version is not None and int(version[1]) < 34
-    return pytest.mark.skipif(lacks, reason=f"resource.k8s.io/v1 comes with Kubernetes 1.34, this is {said.strip()}")
+    version = re.match(r"Kubernetes v1\.(\d+)\.", told)
+    return int(version[1]) if version else 1000
+
+
+CLAIMS = 34
+"""The minor version of Kubernetes that first serves `resource.k8s.io/v1`."""
+
+
+def since(minor: int) -> pytest.MarkDecorator:
+    """The mark of tests for what comes with this version of Kubernetes; older real ones skip them."""
+    return pytest.mark.skipif(real_minor() < minor, reason=f"comes with Kubernetes 1.{minor}")

@@ -24,6 +24,7 @@ from tests.support.appwrapper_reviews import WRAP, Opening, Reviewed
 from tests.support.appwrappers import CONFIG, NAMESPACE, SYSTEM, app_wrapper, pod
 from tests.support.chart import ASSETS
 from tests.support.rbac import allow
+from tests.support.real_parts import since
 from tests.support.running import at_work
 from tests.support.waiting import eventually
 
@@ -154,6 +155,7 @@ async def test_without_a_record_nothing_is_created(opening: Opening) -> None:
         assert (await status(place, "unknown"))["phase"] == "Resuming"
 
 
+@since(36)
 @pytest.mark.skipif(not ASSETS, reason="the sandbox has no policies: KUBEBUILDER_ASSETS")
 @pytest.mark.parametrize("opening", [pytest.param("real", marks=pytest.mark.conformance)], indirect=True)
 async def test_policies_see_who_created_the_app_wrapper(opening: Opening) -> None:

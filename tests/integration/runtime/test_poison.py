@@ -39,6 +39,7 @@ from tests.support.poison import (
 )
 from tests.support.processes import Berth
 from tests.support.real_apiserver import real_api_servers
+from tests.support.real_parts import CLAIMS, since
 from tests.support.staging import Stage, staged
 from tests.support.waiting import eventually
 from tests.support.workloads import rule, workload
@@ -182,6 +183,7 @@ async def _accepted(client: KubeClient, resource: Resource, obj: JSON) -> bool:
 
 
 @pytest.mark.conformance
+@since(CLAIMS)
 @pytest.mark.skipif(not ASSETS, reason="a real API server: KUBEBUILDER_ASSETS")
 async def test_two_controllers_on_a_real_api_server_outlive_poison_and_a_stopped_leader(tmp_path: Path) -> None:
     """The leader is frozen as by SIGSTOP, the other takes over; the first goes on later and ends, or follows."""

@@ -13,11 +13,14 @@ from app.devtools.sandbox.standins.dependents import create_pod, owned, pod_of
 from app.devtools.sandbox.standins.jobindexes import put_index
 from app.devtools.sandbox.standins.jobplan import Step, is_ours, next_step
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
+from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.owners import controller_of
 from app.kube.resources import JOBS, PODS
 from app.kube.store import EventType, Key
 from app.wire import JSON
+
+_FORETOLD = "SuccessCriteriaMet"
 
 
 @dataclass(slots=True)
@@ -57,6 +60,8 @@ class JobRunner:
         self._client = client
         self._jobs, pods = watched.store(JOBS), watched.store(PODS)
         self._memory: dict[str, _Memory] = {}
+        self._unknown: tuple[str, ...] = ()
+        """Conditions that an older API server does not take of every Job."""
         pods.subscribe(self._on_pod)
         self._jobs.subscribe(self._on_job)
         self.controller = reconciling("jobs", self._reconcile, self._jobs, owned=pods, kind=JOBS.kind)
@@ -92,11 +97,9 @@ class JobRunner:
         return step.wake
 
     async def _act(self, job: JSON, step: Step, memory: _Memory) -> None:
-        decided = any(
-            one["type"] in ("FailureTarget", "SuccessCriteriaMet") for one in step.status.get("conditions") or []
-        )
+        decided = any(one["type"] in ("FailureTarget", _FORETOLD) for one in step.status.get("conditions") or [])
         if step.status:
-            await write_status(self._client, JOBS, job, step.status)
+            await self._write(job, step.status)
         for pod in step.delete:
             if not decided:
                 memory.dismiss(pod["metadata"]["uid"])
@@ -107,6 +110,18 @@ class JobRunner:
                 put_index(made, job["metadata"]["name"], index)
             pod = await create_pod(self._client, job, made)
             memory.seen[pod["metadata"]["uid"]] = pod
+
+    async def _write(self, job: JSON, status: JSON) -> None:
+        """Before Kubernetes 1.31, success is foretold of Indexed Jobs with a success policy alone."""
+        conditions = status.get("conditions") or []
+        known = [condition for condition in conditions if condition["type"] not in self._unknown]
+        try:
+            await write_status(self._client, JOBS, job, {**status, "conditions": known} if conditions else status)
+        except ApiError as error:
+            if error.status != 422 or _FORETOLD in self._unknown or _FORETOLD not in str(error):
+                raise
+            self._unknown = (_FORETOLD,)
+            await self._write(job, status)
 
 
 def _ended(pod: JSON) -> JSON:
