@@ -70,6 +70,24 @@ def coordinator(completions: int | None = 2, mode: str | None = None, **fields: 
     return jobs(entry(replicas=2, spec=spec), coordinator={"replicatedJob": "r0", **fields})
 
 
+def named(obj: JSON, name: str) -> JSON:
+    return obj | {"metadata": {"name": name}}
+
+
+def generated(obj: JSON, prefix: str) -> JSON:
+    return obj | {"metadata": {"generateName": prefix}}
+
+
+def null_role(kind: str, **roles: int) -> JSON:
+    """A job with a role more, of which nothing is said."""
+    obj, (field, _) = kubeflow(kind, **roles), _KUBEFLOW[kind]
+    return with_spec(obj, **{field: obj["spec"][field] | {"Worker": None}})
+
+
+ANNOTATED: JSON = {
+    "metadata": {"annotations": {f"a{number}": "x" for number in range(4_200)}},
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+}
 CASES: dict[str, JSON] = {
     **{kind: kubeflow(kind, Worker=2) for kind in _KUBEFLOW if kind != "XGBoostJob"},
     "XGBoostJob": kubeflow("XGBoostJob", Master=1, Worker=2),
@@ -117,6 +135,18 @@ CASES: dict[str, JSON] = {
     "PyTorchJob: by the operator": torch(runPolicy={"managedBy": "kubeflow.org/training-operator"}),
     "PyTorchJob: by MultiKueue": torch(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}),
     "PyTorchJob: by another": torch(runPolicy={"managedBy": "example.com/mine"}),
+    "PyTorchJob: a role of nothing": kubeflow("PyTorchJob", Master=1, Worker={}),
+    "PyTorchJob: a role that is null": null_role("PyTorchJob", Master=1),
+    "PyTorchJob: elastic without roles": with_spec(py_torch_job({}), elasticPolicy={"minReplicas": 1}),
+    "PyTorchJob: a generated name": generated(kubeflow("PyTorchJob", Master=1), "k-"),
+    "PyTorchJob: a generated name with a digit first": generated(kubeflow("PyTorchJob", Master=1), "1k-"),
+    "TFJob: a role that is null": null_role("TFJob", Chief=1),
+    "TFJob: a role without containers": kubeflow("TFJob", Worker={"template": {"spec": {"containers": []}}}),
+    "TFJob: a role without a spec": kubeflow("TFJob", Worker={"template": {}}),
+    "XGBoostJob: no roles": kubeflow("XGBoostJob"),
+    "XGBoostJob: a role in lower case": kubeflow("XGBoostJob", Master=1, worker=1),
+    "JAXJob: a role in lower case": kubeflow("JAXJob", worker=1),
+    "JAXJob: by another": with_spec(kubeflow("JAXJob", Worker=1), runPolicy={"managedBy": "example.com/mine"}),
     "TFJob: any role": kubeflow("TFJob", Anything=1),
     "TFJob: Chief and Worker": kubeflow("TFJob", Chief=1, Worker=1),
     "TFJob: two Chiefs": kubeflow("TFJob", Chief=2),
@@ -160,7 +190,42 @@ CASES: dict[str, JSON] = {
     "JobSet: a rule with the name of one without": rules({"name": "failurePolicyRule1"}, {"name": ""}),
     "JobSet: the action RestartJobSet": rules({"action": "RestartJobSet"}),
     "JobSet: the action RestartJob": rules({"action": "RestartJob"}),
-    "JobSet: restarts in place": jobs(failurePolicy={"restartStrategy": "InPlaceRestart"}),
+    "JobSet: restarts in place": jobs(
+        entry(spec={"completions": 1, "parallelism": 1, "backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}),
+        failurePolicy={"restartStrategy": "InPlaceRestart"},
+    ),
+    "JobSet: another strategy": jobs(failurePolicy={"restartStrategy": "Never"}),
+    "JobSet: another action": rules({"action": "Restart"}),
+    "JobSet: another operator": jobs(successPolicy={"operator": "Some"}),
+    "JobSet: another order": jobs(startupPolicy={"startupPolicyOrder": "Reverse"}),
+    "JobSet: after another status": jobs(entry(), after("r0", status="Running")),
+    "JobSet: after one twice": jobs(entry(), after("r0", "r0")),
+    "JobSet: less than no time to live": jobs(ttlSecondsAfterFinished=-1),
+    "JobSet: no time to live": jobs(ttlSecondsAfterFinished=0),
+    "JobSet: a group that is a number": jobs(entry(groupName=5)),
+    "JobSet: a rule whose name is a number": rules({"name": 5}),
+    "JobSet: a rule for any reason": rules(
+        {
+            "onJobFailureReasons": [
+                *("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes"),
+                *("MaxFailedIndexesExceeded", "PodFailurePolicy"),
+            ]
+        }
+    ),
+    "JobSet: a generated name": generated(jobs(), "a-"),
+    "JobSet: a generated name with a digit first": generated(jobs(), "1a-"),
+    "JobSet: a generated name that is long": generated(jobs(), "a" * 58),
+    "JobSet: no Jobs of a long name": named(jobs(entry(replicas=0), entry()), "a" * 58),
+    "JobSet: no Jobs": named(jobs(entry(replicas=0), entry()), "a" * 57),
+    "JobSet: a coordinator with a long address": named(coordinator(), "a" * 28),
+    "JobSet: a coordinator with the longest address": named(coordinator(), "a" * 27),
+    "JobSet: a coordinator in a subdomain": named(coordinator(), "a" * 28)
+    | {"spec": coordinator()["spec"] | {"network": {"subdomain": "s"}}},
+    "JobSet: a coordinator without an entry": jobs(coordinator={}),
+    "JobSet: a coordinator of an entry without Jobs": jobs(
+        entry(replicas=0, spec={"completions": 1}), entry(), coordinator={"replicatedJob": "r0"}
+    ),
+    "JobSet: large, and after none that there is": jobs(entry(spec={"template": ANNOTATED}), after("x")),
     "JobSet: restarts that block": jobs(failurePolicy={"restartStrategy": "BlockingRecreate"}),
     "JobSet: a coordinator": coordinator(),
     "JobSet: a coordinator by index": coordinator(jobIndex=1, podIndex=1),

@@ -41,7 +41,8 @@ def test_a_program_has_a_module_whose_version_and_sum_are_pinned(program: Progra
 
 TITLES = {"kubectl": "kubectl", "helm": "Helm 4", "helm3": "Helm 3", "grpcurl": "grpcurl", "kueue": "Kueue"}
 TITLES |= {name: name for name in SETS["control-plane"]}
-TITLES |= {"appwrapper": "AppWrapper", "promtool": "promtool (Prometheus)"}
+TITLES |= {"appwrapper": "AppWrapper", "promtool": "promtool (Prometheus)", "jobset": "JobSet", "kuberay": "KubeRay"}
+TITLES |= {"training-operator": "Kubeflow's training operator"}
 
 
 @pytest.mark.parametrize("name", [name for several in SETS.values() for name in several])

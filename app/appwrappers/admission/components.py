@@ -22,6 +22,7 @@ from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_po
 from app.appwrappers.podsets.shapes import is_text_map, metadata_problem
 from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kube.owners import controller_of
+from app.numbers import shown
 from app.pace import step
 from app.text import quoted
 from app.wire import JSON
@@ -82,7 +83,8 @@ def _sum_problems(components: list[JSON], *, total: int, pods: int, most: int, r
     elif readable and not pods:
         yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
     elif pods > MOST_PODS:
-        yield f"{PATH}: all podSets have {pods} Pods together: want at most {MOST_PODS}, as a Workload counts no more"
+        most_pods = f"want at most {MOST_PODS}, as a Workload counts no more"
+        yield f"{PATH}: all podSets have {shown(pods)} Pods together: {most_pods}"
     elif readable and total <= most:
         yield from size_problems(components)
 
@@ -159,7 +161,7 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
         yield from template_problems(template, one.path, f"{path}.{one.path}", name, unknown)
     for one in known:
         if one.replicas < 0:
-            yield f"{path}.{one.path}: want 0 replicas or more, got {one.replicas}"
+            yield f"{path}.{one.path}: want 0 replicas or more, got {shown(one.replicas)}"
     declared = with_submitter(template, declared)
     yield from _differences(declared, known, f"{path}.podSets")
     found += known if len(known) > len(declared) else declared

@@ -60,11 +60,10 @@ def object_problems(template: JSON, path: str, unknown: list[str], *, readable: 
     yield from ray_problems(template, path)
     yield from kubeflow_problems(template, path)
     yield from islice(missing_problems(template, path), MOST_FAULTS)
-    if not _has_at_most(template, MOST_VALUES):
-        return
+    small = _has_at_most(template, MOST_VALUES)
     if (_group(template), template["kind"]) == _JOB_SET:
-        yield from job_set_problems(template, path, readable=readable)
-    if (template["apiVersion"], template["kind"]) not in NAMESPACED:
+        yield from job_set_problems(template, path, readable=readable, small=small)
+    if not small or (template["apiVersion"], template["kind"]) not in NAMESPACED:
         return
     try:
         errors, fields = check_new(template["kind"], template["apiVersion"].rpartition("/")[2], _written(template))

@@ -2,22 +2,22 @@
 
 Facts: JobSet 0.12 with its usual feature gates. Its webhook gives a Job the completion mode Indexed and its Pods the
 restart policy OnFailure, and a Job is created under the name of the JobSet, that of its entry, and a number.
-Left to it are the templates for claims of volumes, and the length of a coordinator's address.
+Left to it are the templates for claims of volumes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeGuard
 
 from app.appwrappers.podsets.paths import found_at
 from app.kinds.fielderrors import MOST_FAULTS
-from app.kinds.name_syntax import dns1035_faults, subdomain_faults
+from app.kinds.name_syntax import dns1035_faults, label_value_faults, subdomain_faults
 from app.kinds.objects import check_new
 from app.kinds.shapes import ShapeError
-from app.numbers import shown
+from app.numbers import shown, worded
 from app.pace import step
 from app.text import quoted
 from app.wire import JSON, mapping
@@ -38,12 +38,19 @@ _GATES = {
     "InPlaceRestart": "InPlaceRestart",
 }
 """By action of a rule, or strategy: the feature gate that it needs, which is usually off."""
+_ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", *list(_GATES)[:2])
+_STRATEGIES = ("Recreate", "BlockingRecreate", "InPlaceRestart")
+_GENERATED = "abcde"
+"""As what follows a `generateName`."""
 _POD_SUFFIX = "-abcde"
 """What a Pod's name has at its end."""
 
 
-def job_set_problems(template: JSON, path: str, *, readable: bool) -> Iterator[str]:
-    """Why a JobSet or its Jobs would be refused; wrong types in templates that are not `readable` are named."""
+def job_set_problems(template: JSON, path: str, *, readable: bool, small: bool = True) -> Iterator[str]:
+    """Why a JobSet or its Jobs would be refused; wrong types in templates that are not `readable` are named.
+
+    The Jobs of one that is not `small` are left to the API server.
+    """
     found = found_at(template, "template.spec.replicatedJobs")
     jobs = [job if isinstance(job, dict) else {} for job in found[:_MOST_JOBS]] if isinstance(found, list) else []
     names: set[str] = set()
@@ -55,38 +62,43 @@ def job_set_problems(template: JSON, path: str, *, readable: bool) -> Iterator[s
         if str(job["name"]) in names:
             yield f"{where}.name: an earlier entry is called {quoted(str(job['name']))}: want another name"
             continue
-        yield from _entry(job, names, where)
+        yield from _entry(job, names, where, first=index == 0)
         names.add(str(job["name"]))
         spec = _spec_of(job)
         name = _name_of(template["metadata"], job)
         if faults := dns1035_faults(name):
             yield f"{where}.name: a Job would be called {name}: {faults[0]}"
-        elif spec is not None:
+        elif spec is not None and small:
             yield from _problems(spec, name, where, readable=readable)
     # Names of entries behind those that are looked at are not known.
     if isinstance(found, list) and len(found) == len(jobs):
         yield from islice(_policies(template, jobs, names, f"{path}.spec"), MOST_FAULTS)
 
 
-def _entry(job: JSON, earlier: set[str], where: str) -> Iterator[str]:
+def _entry(job: JSON, earlier: set[str], where: str, *, first: bool) -> Iterator[str]:
     """What is wrong with an entry beside its Jobs; `earlier` are the names of those before it."""
     group = job.get("groupName")
-    if isinstance(group, str):
-        yield from (f"{where}.groupName: {fault}, got {quoted(group)}" for fault in dns1035_faults(group))
+    if group is not None:
+        name = worded(group)
+        yield from (f"{where}.groupName: {fault}, got {quoted(name)}" for fault in dns1035_faults(name))
     replicas, parallelism = job.get("replicas"), found_at(job, "template.template.spec.parallelism")
     if _number(replicas) and _number(parallelism) and replicas * parallelism > _MOST_PODS:
         yield f"{where}.replicas: want at most {_MOST_PODS} Pods, which replicas times parallelism are"
     needed = job.get("dependsOn")
     if not isinstance(needed, list):
         return
-    if not earlier:
+    if first:
         yield f"{where}.dependsOn: the first entry waits for no other: leave it out"
     elif len(needed) > _MOST_DEPENDENCIES:
         yield f"{where}.dependsOn: want at most {_MOST_DEPENDENCIES} entries, got {len(needed)}"
     else:
-        yield from _unknown(
-            [mapping(entry).get("name") for entry in needed], earlier, f"{where}.dependsOn", "an earlier entry"
-        )
+        entries = [mapping(entry) for entry in needed]
+        targets = [entry.get("name") for entry in entries]
+        yield from _unknown(targets, earlier, f"{where}.dependsOn", "an earlier entry")
+        for index, entry in enumerate(entries):
+            yield from _one_of(entry.get("status"), ("Ready", "Complete"), f"{where}.dependsOn[{index}].status")
+            if entry.get("name") in targets[:index]:
+                yield f"{where}.dependsOn[{index}].name: it stands there already: leave it out"
 
 
 def _unknown(targets: Any, names: set[str], path: str, wanted: str) -> Iterator[str]:
@@ -97,13 +109,22 @@ def _unknown(targets: Any, names: set[str], path: str, wanted: str) -> Iterator[
             yield f"{path}: want the name of {wanted} in replicatedJobs, got {quoted(target)}"
 
 
+def _one_of(value: Any, known: Sequence[str], path: str) -> Iterator[str]:
+    """A problem where there is a value that the definition does not know."""
+    if value is not None and value not in known:
+        yield f"{path}: want {' or '.join(known)}, got {quoted(worded(value))}"
+
+
 def _policies(template: JSON, jobs: list[JSON], names: set[str], path: str) -> Iterator[str]:
     """What is wrong with the fields beside the entries."""
     spec = mapping(template.get("spec"))
-    if mapping(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder" and any(
-        job.get("dependsOn") is not None for job in jobs
-    ):
+    order = mapping(spec.get("startupPolicy")).get("startupPolicyOrder")
+    yield from _one_of(order, ("AnyOrder", "InOrder"), f"{path}.startupPolicy.startupPolicyOrder")
+    if order == "InOrder" and any(job.get("dependsOn") is not None for job in jobs):
         yield f"{path}.startupPolicy.startupPolicyOrder: want InOrder or dependsOn, not both"
+    left = spec.get("ttlSecondsAfterFinished")
+    if _number(left) and left < 0:
+        yield f"{path}.ttlSecondsAfterFinished: want 0 or more, got {shown(left)}"
     domain = mapping(spec.get("network")).get("subdomain")
     if isinstance(domain, str) and domain:
         for fault in dict.fromkeys((*subdomain_faults(domain), *dns1035_faults(domain))):
@@ -111,11 +132,14 @@ def _policies(template: JSON, jobs: list[JSON], names: set[str], path: str) -> I
     manager = spec.get("managedBy")
     if isinstance(manager, str):
         yield from _manager(manager, f"{path}.managedBy")
-    targets = mapping(spec.get("successPolicy")).get("targetReplicatedJobs")
+    success = mapping(spec.get("successPolicy"))
+    yield from _one_of(success.get("operator"), ("All", "Any"), f"{path}.successPolicy.operator")
+    targets = success.get("targetReplicatedJobs")
     yield from _unknown(targets, names, f"{path}.successPolicy.targetReplicatedJobs", "an entry")
     yield from _failures(mapping(spec.get("failurePolicy")), names, f"{path}.failurePolicy")
     if isinstance(spec.get("coordinator"), dict):
         yield from _coordinator(spec["coordinator"], jobs, f"{path}.coordinator")
+        yield from _address(template, spec["coordinator"], domain, f"{path}.coordinator")
 
 
 def _manager(manager: str, path: str) -> Iterator[str]:
@@ -128,18 +152,19 @@ def _manager(manager: str, path: str) -> Iterator[str]:
 
 def _failures(policy: JSON, names: set[str], path: str) -> Iterator[str]:
     """What is wrong with the rules for Jobs that fail."""
+    yield from _one_of(policy.get("restartStrategy"), _STRATEGIES, f"{path}.restartStrategy")
     named: set[str] = set()
     for index, rule in enumerate(_rules(policy)):
         step()
         where = f"{path}.rules[{index}]"
-        name = rule.get("name") or f"failurePolicyRule{index}"
-        if isinstance(name, str):
-            if len(name) > _LONGEST_RULE or not _RULE.fullmatch(name):
-                form = "a letter, and then letters, digits or _,: that end in a letter, a digit or _"
-                yield f"{where}.name: want at most {_LONGEST_RULE} characters: {form}, got {quoted(name)}"
-            if name in named:
-                yield f"{where}.name: an earlier rule is called {quoted(name)}: want another name"
-            named.add(name)
+        yield from _one_of(rule.get("action"), _ACTIONS, f"{where}.action")
+        name = worded(rule.get("name") or f"failurePolicyRule{index}")
+        if len(name) > _LONGEST_RULE or not _RULE.fullmatch(name):
+            form = "a letter, and then letters, digits or _,: that end in a letter, a digit or _"
+            yield f"{where}.name: want at most {_LONGEST_RULE} characters: {form}, got {quoted(name)}"
+        if name in named:
+            yield f"{where}.name: an earlier rule is called {quoted(name)}: want another name"
+        named.add(name)
         yield from _unknown(rule.get("targetReplicatedJobs"), names, f"{where}.targetReplicatedJobs", "an entry")
         reasons = rule.get("onJobFailureReasons")
         for reason in reasons if isinstance(reasons, list) else ():
@@ -166,6 +191,8 @@ def job_set_warnings(template: JSON, path: str) -> Iterator[str]:
 def _coordinator(coordinator: JSON, jobs: list[JSON], path: str) -> Iterator[str]:
     """The Pod of the JobSet that the others find by a label: it has to be one of them."""
     name = coordinator.get("replicatedJob")
+    if name is None:  # `required` tells of it
+        return
     job = next((job for job in jobs if job.get("name") == name), None)
     if job is None:
         yield f"{path}.replicatedJob: want the name of an entry in replicatedJobs, got {quoted(str(name))}"
@@ -178,7 +205,16 @@ def _coordinator(coordinator: JSON, jobs: list[JSON], path: str) -> Iterator[str
     for field, count in (("jobIndex", replicas), ("podIndex", completions)):
         index = coordinator.get(field, 0)
         if _number(index) and _number(count) and not 0 <= index < count:
-            yield f"{path}.{field}: want 0 to {count - 1}, got {shown(index)}"
+            yield f"{path}.{field}: want 0 or more, and less than {shown(count)}, got {shown(index)}"
+
+
+def _address(template: JSON, coordinator: JSON, domain: Any, path: str) -> Iterator[str]:
+    """A label has the address of the coordinator."""
+    name = str(template["metadata"].get("name") or "")
+    parts = (name, coordinator.get("replicatedJob"), coordinator.get("jobIndex", 0), coordinator.get("podIndex", 0))
+    address = f"{'-'.join(map(worded, parts))}.{domain if isinstance(domain, str) and domain else name}"
+    for fault in label_value_faults(address) if name else ():
+        yield f"{path}: its address {quoted(address)} becomes the value of a label: {fault}"
 
 
 def _number(value: Any) -> TypeGuard[int]:
@@ -221,6 +257,7 @@ def _is_indexed(spec: JSON) -> bool:
 
 def _name_of(metadata: JSON, job: JSON) -> str:
     """The longest name of a Job of an entry."""
-    replicas = job.get("replicas")
-    last = replicas - 1 if isinstance(replicas, int) and replicas > 0 else 0
-    return f"{metadata.get('name') or 'given'}-{job.get('name')}-{last}"
+    replicas = job.get("replicas", 1)
+    last = shown(replicas - 1) if _number(replicas) else 0
+    name = metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}"
+    return f"{name}-{job.get('name')}-{last}"

@@ -36,6 +36,7 @@ _FIELDS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "startupPolicy": ("startupPolicyOrder",),
         "successPolicy": ("operator",),
         "failurePolicy.rules.*": ("action",),
+        "coordinator": ("replicatedJob",),
     },
     **{
         ("kubeflow.org", f"{kind}Job"): {"": (f"{name}ReplicaSpecs",), f"{name}ReplicaSpecs.*": ("template",)}

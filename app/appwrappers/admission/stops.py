@@ -47,12 +47,13 @@ def _none(
     return _Stop(path, lambda value: value == 0 and not isinstance(value, bool), f"{then}: want 1 or more")
 
 
-def _managed(path: str, own: str) -> _Stop:
+def _managed(path: str, *own: str) -> _Stop:
+    """`own` are the controllers that make Pods of it; of an MPIJob another one for each version."""
     then = (
-        f"the controller {{value}} has it, so {own} makes no Pods of it, and Kueue hands over no part of an "
-        f"AppWrapper: leave it out, or want {quoted(own)}"
+        f"the controller {{value}} has it, so {' or '.join(own)} makes no Pods of it, and Kueue hands over no part of "
+        f"an AppWrapper: leave it out, or want {' or '.join(map(quoted, own))}"
     )
-    return _Stop(path, lambda value: isinstance(value, str) and value not in ("", own), then)
+    return _Stop(path, lambda value: isinstance(value, str) and value not in ("", *own), then)
 
 
 def _job(spec: str) -> tuple[_Stop, ...]:
@@ -65,7 +66,7 @@ def _ray(spec: str, what: str) -> tuple[_Stop, ...]:
 
 
 _RAY_JOB = "spec.jobTemplate"
-_KUBEFLOW = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
+_KUBEFLOW = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "MXJob")
 _SCALED = (_none("spec.replicas"),)
 _STOPS: dict[tuple[str, str], tuple[_Stop, ...]] = {
     ("batch", "Job"): (_suspended("spec.suspend"), *_job("spec")),
@@ -99,13 +100,11 @@ _STOPS: dict[tuple[str, str], tuple[_Stop, ...]] = {
     **{
         ("kubeflow.org", kind): (
             _suspended("spec.runPolicy.suspend"),
-            _managed("spec.runPolicy.managedBy", operator),
+            _managed("spec.runPolicy.managedBy", "kubeflow.org/training-operator", *others),
         )
-        for kind, operator in (
-            *((kind, "kubeflow.org/training-operator") for kind in _KUBEFLOW),
-            ("MPIJob", "kubeflow.org/mpi-operator"),
-        )
+        for kind, others in (*((kind, ()) for kind in _KUBEFLOW), ("MPIJob", ("kubeflow.org/mpi-operator",)))
     },
+    ("kubeflow.org", "JAXJob"): (_suspended("spec.runPolicy.suspend"),),  # its controller reads no managedBy
     ("ray.io", "RayCluster"): _ray("spec", "RayCluster"),
     ("ray.io", "RayJob"): (*_ray("spec", "RayJob"), *_ray("spec.rayClusterSpec", "RayCluster of the RayJob")),
     ("ray.io", "RayCronJob"): (

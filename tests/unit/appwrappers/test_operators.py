@@ -16,13 +16,25 @@ OPERATORS: JSON = json.loads((ROOT / "tests" / "unit" / "appwrappers" / "goldens
 WARNED = {
     "PyTorchJob: a Master without a number",
     "PyTorchJob: a role in lower case",
+    "PyTorchJob: no Pod of a Worker",
+    "PyTorchJob: elastic without Workers",
+    "PyTorchJob: elastic without roles",
+    "PyTorchJob: by another",
     "XGBoostJob: a Master without a number",
+    "XGBoostJob: a role in lower case",
     "JobSet: the action RestartJob",
     "JobSet: restarts in place",
 }
 """Older releases, and those with a feature gate, take them."""
 ELSEWHERE = {"JobSet: by one with a path of its own", "PyTorchJob: by MultiKueue"}
 """Another controller makes their Pods: there is a warning of that."""
+FIELDS = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
 BESIDE = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -58,7 +70,7 @@ def test_what_an_operator_refuses_is_refused_or_warned_of_and_nothing_else(name:
     [
         (
             kubeflow("PyTorchJob", Master=role("main")),
-            "spec.pytorchReplicaSpecs.Master.template.spec.containers: want one with the name 'pytorch', got main",
+            "spec.pytorchReplicaSpecs.Master.template.spec.containers: want one with the name 'pytorch', got 'main'",
         ),
         (kubeflow("PyTorchJob", Master=2), "spec.pytorchReplicaSpecs.Master.replicas: want 1, got 2"),
         (
@@ -84,24 +96,94 @@ def test_an_entry_that_waits_for_itself_is_refused() -> None:
     )
 
 
-def test_an_mpi_job_has_one_launcher() -> None:
-    """No webhook looks at it: the controller makes nothing of another."""
-    obj = kubeflow("PyTorchJob", Worker=1)
-    roles = obj["spec"]["pytorchReplicaSpecs"]
-    mpi = obj | {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": roles}}
-    assert looked_at(mpi)[0] == [
-        "spec.components[0].template.spec.mpiReplicaSpecs.Launcher: want it: there is no MPIJob without"
-    ]
-    complete = mpi | {"spec": {"mpiReplicaSpecs": {"worker": roles["Worker"], "Launcher": role("any")}}}
-    assert looked_at(complete) == ([], [])
+@pytest.mark.parametrize(
+    ("roles", "problem"),
+    [
+        ({"Launcher": role("any"), "Worker": role("any", None)}, ""),
+        ({"Worker": role("any")}, "Launcher: want it: there is no MPIJob without"),
+        ({}, "Launcher: want it: there is no MPIJob without"),
+        ({"Launcher": role("any", 2)}, "Launcher.replicas: want 1, got 2"),
+        ({"Launcher": role("any"), "worker": role("any")}, "worker: want Launcher or Worker as the name of a role"),
+        ({"Launcher": None}, "Launcher: want it: there is no MPIJob without"),
+        ({"Launcher": {"template": {"spec": {}}}}, "Launcher.template.spec.containers: want a container"),
+        ({"Launcher": role("")}, "Launcher.template.spec.containers[0].name: want it"),
+    ],
+)
+def test_an_mpi_job_is_what_its_controller_takes(roles: JSON, problem: str) -> None:
+    """No webhook looks at it: the controller makes nothing of another (`ValidateV1MpiJobSpec`)."""
+    mpi = kubeflow("TFJob") | {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": roles}}
+    problems, warnings = looked_at(mpi)
+    assert warnings == []
+    if problem:
+        assert problems[0].startswith(f"spec.components[0].template.spec.mpiReplicaSpecs.{problem}")
+    else:
+        assert problems == []
+    elsewhere = mpi["spec"] | {"runPolicy": {"managedBy": "kubeflow.org/mpi-operator"}}
+    assert looked_at(mpi | {"spec": elsewhere}) == ([], [])
+
+
+def test_the_name_of_a_role_costs_no_more_than_its_beginning() -> None:
+    containers = [{"name": f"c{number}"} for number in range(300)]
+    obj = kubeflow("TFJob", **{"r" * 1_000_000: {"template": {"spec": {"containers": containers}}}})
+    problems, _ = looked_at(obj)
+    assert len(problems) == 256
+    assert sum(map(len, problems)) < 100_000
+    assert all(problem.isprintable() for problem in looked_at(kubeflow("JAXJob", **{"a\nb\x1b[31m": 1}))[0])
+
+
+def test_numbers_of_any_length_get_an_answer() -> None:
+    for number in (10**2200, -(10**4300 - 1)):
+        looked_at(jobs(entry(replicas=number, spec={"completions": number, "parallelism": number})))
+        looked_at(jobs(entry(spec={"completions": number}), coordinator={"replicatedJob": "r0"}))
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (CASES["JobSet: too many Pods"], "spec.replicatedJobs[0].replicas"),
+        (CASES["JobSet: by one without a domain"], "spec.managedBy"),
+        (jobs(managedBy="-/a"), "spec.managedBy"),
+        (CASES["JobSet: a coordinator with a long address"], "spec.coordinator"),
+        (CASES["JobSet: a coordinator in a Pod too many"], "spec.coordinator.podIndex"),
+        (CASES["JobSet: a coordinator of an entry without Jobs"], "spec.coordinator.jobIndex"),
+        (CASES["JobSet: a coordinator without an entry"], "spec.coordinator.replicatedJob"),
+        (CASES["JobSet: after one twice"], "spec.replicatedJobs[1].dependsOn[1].name"),
+        (CASES["JobSet: large, and after none that there is"], "spec.replicatedJobs[1].dependsOn"),
+        (CASES["PyTorchJob: processes twice"], "spec.elasticPolicy.nProcPerNode"),
+        (CASES["PyTorchJob: a generated name with a digit first"], "metadata.generateName"),
+        (CASES["XGBoostJob: no roles"], "spec.xgbReplicaSpecs.Master"),
+        (kubeflow("JAXJob", worker=1), "spec.jaxReplicaSpecs.worker"),
+    ],
+)
+def test_a_problem_begins_with_its_field(obj: JSON, field: str) -> None:
+    assert f"spec.components[0].template.{field}" in {problem.partition(": ")[0] for problem in looked_at(obj)[0]}
+
+
+def test_each_gate_is_named() -> None:
+    for action in ("RestartJob", "RestartJobAndIgnoreMaxRestarts"):
+        assert "its feature gate RestartJob is off" in looked_at(rules({"action": action}))[1][0]
+    other = kubeflow("PyTorchJob", Master=2) | {"apiVersion": "kubeflow.org/v2"}
+    assert "pytorchReplicaSpecs.Master.replicas" not in str(looked_at(other))
 
 
 @pytest.mark.parametrize("junk", [None, 1, "x", [], [1], {"a": 1}, {"Master": None}, {"Master": []}])
 def test_any_json_gets_an_answer(junk: Any) -> None:
-    for kind, field in (("PyTorchJob", "pytorchReplicaSpecs"), ("JobSet", "replicatedJobs"), ("JobSet", "coordinator")):
-        obj = kubeflow("PyTorchJob") if kind == "PyTorchJob" else jobs()
-        looked_at(obj | {"spec": obj["spec"] | {field: junk}})
-    for field in ("failurePolicy", "successPolicy", "network", "managedBy", "startupPolicy"):
-        looked_at(jobs(**{field: junk}))
-        looked_at(jobs(failurePolicy={"rules": [junk], "restartStrategy": junk}))
-        looked_at(jobs(entry(dependsOn=junk, groupName=junk, replicas=junk)))
+    """Texts that say what is wrong, and nothing else."""
+    objects = [
+        *(kubeflow(kind) | {"spec": {field: junk}} for kind, field in FIELDS.items()),
+        *(
+            kubeflow(kind) | {"spec": {field: {"Worker": junk, "Master": {"template": junk}}}}
+            for kind, field in FIELDS.items()
+        ),
+        *(
+            jobs(**{field: junk})
+            for field in ("replicatedJobs", "failurePolicy", "successPolicy", "network", "managedBy")
+        ),
+        *(jobs(**{field: junk}) for field in ("startupPolicy", "coordinator", "ttlSecondsAfterFinished")),
+        jobs(failurePolicy={"rules": [junk], "restartStrategy": junk}),
+        jobs(entry(), entry(dependsOn=junk, groupName=junk, replicas=junk)),
+        jobs(entry(), entry(dependsOn=[junk, {"name": junk, "status": junk}])),
+        jobs(coordinator={"replicatedJob": junk, "jobIndex": junk, "podIndex": junk}),
+    ]
+    for obj in objects:
+        assert all(isinstance(line, str) and line for lines in looked_at(obj) for line in lines)
