@@ -18,8 +18,8 @@ _TOOL = re.compile(r"^(?:tool |\t)(?P<package>[\w./-]+)(?: // (?P<name>[\w-]+))?
 """One program; a comment behind it is its name, where the package has another."""
 SETS = {
     "control-plane": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-    "clients": ("helm", "helm3", "grpcurl"),
-    "neighbors": ("kueue", "appwrapper", "jobset", "training-operator", "kuberay", "promtool"),
+    "clients": ("helm", "grpcurl"),
+    "neighbors": ("helm3", "kueue", "appwrapper", "jobset", "training-operator", "kuberay", "promtool"),
 }
 """Names for several programs: what an API server is made of, what calls it and a gateway, and what takes long to build."""
 _STAMPS = {
