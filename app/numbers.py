@@ -6,6 +6,8 @@ below that. Nothing that Kubernetes counts has more than 20 digits. Pure.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 MOST_DIGITS = 309
 """What the largest number of JSON has as other languages read it, an IEEE 754 double."""
 _MOST = 10**MOST_DIGITS - 1
@@ -39,9 +41,14 @@ def whole(text: str) -> int:
     return -number if text[:1] == "-" else number
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a number without a fraction, as JSON has it: true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def whole_or(text: object, otherwise: int) -> int:
     """The number that a field of an object has; `otherwise` for a value that is no whole number of zero or more."""
-    if isinstance(text, int) and not isinstance(text, bool):
+    if is_whole(text):
         return text if 0 <= text <= _MOST else otherwise
     try:
         return whole(text) if isinstance(text, str) and text[:1] not in ("+", "-") else otherwise

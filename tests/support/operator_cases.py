@@ -9,8 +9,9 @@ from typing import Any
 
 from app.wire import JSON
 from tests.support.kueue_cases import job_set, py_torch_job
+from tests.support.ray_cases import named
 
-_KUBEFLOW = {
+KUBEFLOW = {
     "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),
     "TFJob": ("tfReplicaSpecs", "tensorflow"),
     "XGBoostJob": ("xgbReplicaSpecs", "xgboost"),
@@ -28,7 +29,7 @@ def role(container: str, replicas: int | None = 1, **fields: Any) -> JSON:
 
 def kubeflow(kind: str, name: str = "k", **roles: Any) -> JSON:
     """A job whose roles are these; a number is one with so many Pods of the right container."""
-    field, container = _KUBEFLOW[kind]
+    field, container = KUBEFLOW[kind]
     specs = {
         key: role(container, value) if value is None or isinstance(value, int) else value
         for key, value in roles.items()
@@ -70,17 +71,13 @@ def coordinator(completions: int | None = 2, mode: str | None = None, **fields: 
     return jobs(entry(replicas=2, spec=spec), coordinator={"replicatedJob": "r0", **fields})
 
 
-def named(obj: JSON, name: str) -> JSON:
-    return obj | {"metadata": {"name": name}}
-
-
 def generated(obj: JSON, prefix: str) -> JSON:
     return obj | {"metadata": {"generateName": prefix}}
 
 
 def null_role(kind: str, **roles: int) -> JSON:
     """A job with a role more, of which nothing is said."""
-    obj, (field, _) = kubeflow(kind, **roles), _KUBEFLOW[kind]
+    obj, (field, _) = kubeflow(kind, **roles), KUBEFLOW[kind]
     return with_spec(obj, **{field: obj["spec"][field] | {"Worker": None}})
 
 
@@ -89,7 +86,7 @@ ANNOTATED: JSON = {
     "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
 }
 CASES: dict[str, JSON] = {
-    **{kind: kubeflow(kind, Worker=2) for kind in _KUBEFLOW if kind != "XGBoostJob"},
+    **{kind: kubeflow(kind, Worker=2) for kind in KUBEFLOW if kind != "XGBoostJob"},
     "XGBoostJob": kubeflow("XGBoostJob", Master=1, Worker=2),
     "PyTorchJob: Master and Worker": torch(),
     "PyTorchJob: Master alone": kubeflow("PyTorchJob", Master=1),

@@ -174,9 +174,13 @@ class _Place:
         """That of its manifests."""
 
     @property
-    def webhook(self) -> JSON:
-        """As the configurations of several operators have it."""
-        return {"host": self.release.address, "port": self.port, "certDir": str(self.certificates)}
+    def addresses(self) -> JSON:
+        """As the configurations of operators with Kubernetes' own form have them; one replica, which leads."""
+        return {
+            "health": {"healthProbeBindAddress": self.health},
+            "webhook": {"host": self.release.address, "port": self.port, "certDir": str(self.certificates)},
+            "leaderElection": {"leaderElect": False},
+        }
 
     @contextlib.asynccontextmanager
     async def running(self, client: KubeClient, *flags: str, **configuration: Any) -> AsyncIterator[Operator]:
@@ -201,10 +205,8 @@ async def real_kueue(
     """
     place = await asyncio.to_thread(_Place, KUEUE, kubeconfig, directory)
     configuration = {
-        "health": {"healthProbeBindAddress": place.health},
+        **place.addresses,
         "metrics": {"bindAddress": "0"},
-        "webhook": place.webhook,
-        "leaderElection": {"leaderElect": False},
         "integrations": integrations,
         "featureGates": {"VisibilityOnDemand": False},
         **configuration,
@@ -230,12 +232,7 @@ async def real_job_set(client: KubeClient, kubeconfig: Path, directory: Path) ->
     """JobSet's operator with its webhooks."""
     _mount()
     place = await asyncio.to_thread(_Place, JOB_SET, kubeconfig, directory)
-    configuration = {
-        "health": {"healthProbeBindAddress": place.health},
-        "metrics": {"bindAddress": "127.0.0.1:0"},
-        "webhook": place.webhook,
-        "leaderElection": {"leaderElect": False},
-    }
+    configuration = place.addresses | {"metrics": {"bindAddress": "127.0.0.1:0"}}
     async with place.running(client, f"--config={place.file}", **configuration) as operator:
         yield operator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -28,14 +29,16 @@ def needs(*names: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.real, pytest.mark.skipif(bool(missing), reason=reason)]
 
 
+@functools.cache
 def real_minor() -> int:
     """The minor version of Kubernetes in that folder; the newest, where there is none."""
     server = real_part("kube-apiserver")
-    told = (
-        subprocess.run([str(server), "--version"], capture_output=True, text=True, check=True).stdout if server else ""
-    )
-    version = re.match(r"Kubernetes v1\.(\d+)\.", told)
-    return int(version[1]) if version else 1000
+    if server is None:
+        return 1000
+    printed = subprocess.run([str(server), "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.match(r"Kubernetes v1\.(\d+)\.", printed)
+    assert version is not None, printed
+    return int(version[1])
 
 
 CLAIMS = 34

@@ -26,7 +26,6 @@ from app.pace import step
 from app.text import quoted, several
 from app.wire import JSON
 
-_JOB_SET = ("jobset.x-k8s.io", "JobSet")
 MOST_VALUES = 4096
 """Fields and items of an object whose fields are checked. A Pod with ten containers has some hundreds."""
 _NOT_WRITTEN = ("uid", "resourceVersion", "selfLink")
@@ -61,8 +60,7 @@ def object_problems(template: JSON, path: str, unknown: list[str], *, readable: 
     yield from kubeflow_problems(template, path)
     yield from islice(missing_problems(template, path), MOST_FAULTS)
     small = _has_at_most(template, MOST_VALUES)
-    if (_group(template), template["kind"]) == _JOB_SET:
-        yield from job_set_problems(template, path, readable=readable, small=small)
+    yield from job_set_problems(template, path, readable=readable, small=small)
     if not small or (template["apiVersion"], template["kind"]) not in NAMESPACED:
         return
     try:
@@ -110,8 +108,7 @@ def creation_warnings(component: JSON, path: str) -> Iterator[str]:
     yield from stop_warnings(component["template"], f"{path}.template")
     yield from upgrade_warnings(component["template"], f"{path}.template")
     yield from kubeflow_warnings(component["template"], f"{path}.template")
-    if (_group(component["template"]), component["template"]["kind"]) == _JOB_SET:
-        yield from job_set_warnings(component["template"], f"{path}.template")
+    yield from job_set_warnings(component["template"], f"{path}.template")
     yield from _surplus_infos(component, path)
 
 

@@ -8,16 +8,17 @@ Left to it are the templates for claims of volumes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, TypeGuard
+from typing import Any
 
+from app.appwrappers.admission.names import GENERATED
 from app.appwrappers.podsets.paths import found_at
 from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import dns1035_faults, label_value_faults, subdomain_faults
 from app.kinds.objects import check_new
 from app.kinds.shapes import ShapeError
-from app.numbers import shown, worded
+from app.numbers import is_whole, shown, worded
 from app.pace import step
 from app.text import quoted
 from app.wire import JSON, mapping
@@ -32,27 +33,32 @@ _REASONS = (
     "BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy"
 )  # fmt: skip
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", re.ASCII)
-_GATES = {
+_ACTIONS = {
+    "FailJobSet": "",
+    "RestartJobSet": "",
+    "RestartJobSetAndIgnoreMaxRestarts": "",
     "RestartJob": "RestartJob",
     "RestartJobAndIgnoreMaxRestarts": "RestartJob",
-    "InPlaceRestart": "InPlaceRestart",
 }
-"""By action of a rule, or strategy: the feature gate that it needs, which is usually off."""
-_ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", *list(_GATES)[:2])
-_STRATEGIES = ("Recreate", "BlockingRecreate", "InPlaceRestart")
-_GENERATED = "abcde"
-"""As what follows a `generateName`."""
-_POD_SUFFIX = "-abcde"
-"""What a Pod's name has at its end."""
+_STRATEGIES = {"Recreate": "", "BlockingRecreate": "", "InPlaceRestart": "InPlaceRestart"}
+"""Actions of a rule, and strategies, each with the feature gate that it needs, which is usually off."""
+_KIND = ("jobset.x-k8s.io", "JobSet")
 
 
-def job_set_problems(template: JSON, path: str, *, readable: bool, small: bool = True) -> Iterator[str]:
-    """Why a JobSet or its Jobs would be refused; wrong types in templates that are not `readable` are named.
+def _is_job_set(template: JSON) -> bool:
+    return (str(template["apiVersion"]).rpartition("/")[0], template["kind"]) == _KIND
 
-    The Jobs of one that is not `small` are left to the API server.
+
+def job_set_problems(template: JSON, path: str, *, readable: bool, small: bool) -> Iterator[str]:
+    """Why a JobSet or its Jobs would be refused, nothing for other objects.
+
+    Wrong types in templates that are not `readable` have been named. The Jobs of one that is not `small` are left to
+    the API server.
     """
-    found = found_at(template, "template.spec.replicatedJobs")
-    jobs = [job if isinstance(job, dict) else {} for job in found[:_MOST_JOBS]] if isinstance(found, list) else []
+    entries = found_at(template, "template.spec.replicatedJobs")
+    if not _is_job_set(template) or not isinstance(entries, list):
+        return
+    jobs = [mapping(entry) for entry in entries[:_MOST_JOBS]]
     names: set[str] = set()
     for index, job in enumerate(jobs):
         step()
@@ -71,7 +77,7 @@ def job_set_problems(template: JSON, path: str, *, readable: bool, small: bool =
         elif spec is not None and small:
             yield from _problems(spec, name, where, readable=readable)
     # Names of entries behind those that are looked at are not known.
-    if isinstance(found, list) and len(found) == len(jobs):
+    if len(entries) == len(jobs):
         yield from islice(_policies(template, jobs, names, f"{path}.spec"), MOST_FAULTS)
 
 
@@ -82,7 +88,7 @@ def _entry(job: JSON, earlier: set[str], where: str, *, first: bool) -> Iterator
         name = worded(group)
         yield from (f"{where}.groupName: {fault}, got {quoted(name)}" for fault in dns1035_faults(name))
     replicas, parallelism = job.get("replicas"), found_at(job, "template.template.spec.parallelism")
-    if _number(replicas) and _number(parallelism) and replicas * parallelism > _MOST_PODS:
+    if is_whole(replicas) and is_whole(parallelism) and replicas * parallelism > _MOST_PODS:
         yield f"{where}.replicas: want at most {_MOST_PODS} Pods, which replicas times parallelism are"
     needed = job.get("dependsOn")
     if not isinstance(needed, list):
@@ -109,9 +115,9 @@ def _unknown(targets: Any, names: set[str], path: str, wanted: str) -> Iterator[
             yield f"{path}: want the name of {wanted} in replicatedJobs, got {quoted(target)}"
 
 
-def _one_of(value: Any, known: Sequence[str], path: str) -> Iterator[str]:
+def _one_of(value: Any, known: Collection[str], path: str) -> Iterator[str]:
     """A problem where there is a value that the definition does not know."""
-    if value is not None and value not in known:
+    if value is not None and not (isinstance(value, str) and value in known):
         yield f"{path}: want {' or '.join(known)}, got {quoted(worded(value))}"
 
 
@@ -123,7 +129,7 @@ def _policies(template: JSON, jobs: list[JSON], names: set[str], path: str) -> I
     if order == "InOrder" and any(job.get("dependsOn") is not None for job in jobs):
         yield f"{path}.startupPolicy.startupPolicyOrder: want InOrder or dependsOn, not both"
     left = spec.get("ttlSecondsAfterFinished")
-    if _number(left) and left < 0:
+    if is_whole(left) and left < 0:
         yield f"{path}.ttlSecondsAfterFinished: want 0 or more, got {shown(left)}"
     domain = mapping(spec.get("network")).get("subdomain")
     if isinstance(domain, str) and domain:
@@ -178,14 +184,16 @@ def _rules(policy: JSON) -> list[JSON]:
 
 
 def job_set_warnings(template: JSON, path: str) -> Iterator[str]:
-    """What JobSet refuses where a feature gate is off."""
+    """What JobSet refuses where a feature gate is off; nothing for other objects."""
+    if not _is_job_set(template):
+        return
     policy = mapping(found_at(template, "template.spec.failurePolicy"))
-    found = {"restartStrategy": policy.get("restartStrategy")}
-    found |= {f"rules[{index}].action": rule.get("action") for index, rule in enumerate(_rules(policy))}
-    for field, value in islice(found.items(), MOST_FAULTS):
-        if isinstance(value, str) and value in _GATES:
+    choices = [("restartStrategy", policy.get("restartStrategy"), _STRATEGIES)]
+    choices += [(f"rules[{index}].action", rule.get("action"), _ACTIONS) for index, rule in enumerate(_rules(policy))]
+    for field, value, gates in choices[:MOST_FAULTS]:
+        if isinstance(value, str) and (gate := gates.get(value)):
             where = f"{path}.spec.failurePolicy.{field}"
-            yield f"{where}: JobSet refuses {value} where its feature gate {_GATES[value]} is off, as it usually is"
+            yield f"{where}: JobSet refuses {value} where its feature gate {gate} is off, as it usually is"
 
 
 def _coordinator(coordinator: JSON, jobs: list[JSON], path: str) -> Iterator[str]:
@@ -204,7 +212,7 @@ def _coordinator(coordinator: JSON, jobs: list[JSON], path: str) -> Iterator[str
         return
     for field, count in (("jobIndex", replicas), ("podIndex", completions)):
         index = coordinator.get(field, 0)
-        if _number(index) and _number(count) and not 0 <= index < count:
+        if is_whole(index) and is_whole(count) and not 0 <= index < count:
             yield f"{path}.{field}: want 0 or more, and less than {shown(count)}, got {shown(index)}"
 
 
@@ -217,10 +225,6 @@ def _address(template: JSON, coordinator: JSON, domain: Any, path: str) -> Itera
         yield f"{path}: its address {quoted(address)} becomes the value of a label: {fault}"
 
 
-def _number(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _problems(spec: JSON, name: str, where: str, *, readable: bool) -> Iterator[str]:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
     try:
@@ -230,7 +234,7 @@ def _problems(spec: JSON, name: str, where: str, *, readable: bool) -> Iterator[
             yield f"{where}.template.{error.field}: {error.fault}"
         return
     completions = spec.get("completions")
-    pod = f"{name}-{completions - 1}{_POD_SUFFIX}" if _is_indexed(spec) and isinstance(completions, int) else ""
+    pod = f"{name}-{completions - 1}-{GENERATED}" if _is_indexed(spec) and isinstance(completions, int) else ""
     if pod and dns1035_faults(pod):
         yield f"{where}.name: a Pod would be called {pod}: {dns1035_faults(pod)[0]}"
     for fault in errors:
@@ -258,6 +262,6 @@ def _is_indexed(spec: JSON) -> bool:
 def _name_of(metadata: JSON, job: JSON) -> str:
     """The longest name of a Job of an entry."""
     replicas = job.get("replicas", 1)
-    last = shown(replicas - 1) if _number(replicas) else 0
-    name = metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}"
+    last = shown(replicas - 1) if is_whole(replicas) else 0
+    name = metadata.get("name") or f"{metadata.get('generateName') or ''}{GENERATED}"
     return f"{name}-{job.get('name')}-{last}"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
+from app.appwrappers.admission.names import GENERATED
 from app.appwrappers.podsets.paths import found_at
 from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import dns1035_faults
-from app.numbers import shown, worded
+from app.numbers import is_whole, shown, worded
 from app.pace import step
 from app.text import enumerated, quoted
 from app.wire import JSON
@@ -22,8 +23,6 @@ _API = "kubeflow.org/v1"
 _OPERATOR = "kubeflow.org/training-operator"
 _MANAGERS = (_OPERATOR, "kueue.x-k8s.io/multikueue")
 _RUN_BY = "spec.runPolicy.managedBy"
-_GENERATED = "abcde"
-"""As what follows a `generateName`."""
 
 
 class _Job(NamedTuple):
@@ -54,6 +53,8 @@ _JOBS = {
     "JAXJob": _Job("jaxReplicaSpecs", "jax", ("Worker",)),
     "MPIJob": _Job("mpiReplicaSpecs", "", ("Launcher", "Worker"), needed="Launcher", alone="Launcher", reviewed=False),
 }
+FIELDS = {kind: job.field for kind, job in _JOBS.items()}
+"""By kind: where its roles are, below `spec`."""
 _CHIEFS = ("Chief", "Master")
 _MANAGED = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob")
 """Kinds whose webhook looks at `managedBy`."""
@@ -79,9 +80,10 @@ def _job_of(template: JSON) -> _Job | None:
 
 def _roles(template: JSON, job: _Job) -> dict[str, Any] | None:
     """The roles by name; None where there is no such field, of which `required` tells. An API server drops null."""
-    found = found_at(template, f"template.spec.{job.field}")
-    items = islice(found.items(), MOST_FAULTS) if isinstance(found, dict) else ()
-    return {role: spec for role, spec in items if spec is not None} if isinstance(found, dict) else None
+    roles = found_at(template, f"template.spec.{job.field}")
+    if not isinstance(roles, dict):
+        return None
+    return {role: spec for role, spec in islice(roles.items(), MOST_FAULTS) if spec is not None}
 
 
 def _place(job: _Job, role: str) -> str:
@@ -123,7 +125,7 @@ def _warnings(template: JSON, job: _Job) -> Iterator[str]:
             yield f"{where}: the training operator 1.8 and newer refuses it: want {name}"
         if name == job.alone and job.stated and replicas is None:
             yield f"{where}.replicas: the training operator 1.8 and newer refuses a {name} without: want 1"
-        if template["kind"] == "PyTorchJob" and name != job.alone and _number(replicas) and replicas < 1:
+        if template["kind"] == "PyTorchJob" and name != job.alone and is_whole(replicas) and replicas < 1:
             yield f"{where}.replicas: the training operator 1.9 and newer refuses it: want 1 or more"
     manager = found_at(template, f"template.{_RUN_BY}")
     if template["kind"] in _MANAGED and isinstance(manager, str) and manager not in _MANAGERS:
@@ -136,7 +138,7 @@ def _warnings(template: JSON, job: _Job) -> Iterator[str]:
 def _name(metadata: JSON) -> Iterator[str]:
     field = "name" if metadata.get("name") else "generateName"
     name = str(metadata.get(field) or "")
-    for fault in dns1035_faults(name if field == "name" else name + _GENERATED) if name else ():
+    for fault in dns1035_faults(name if field == "name" else name + GENERATED) if name else ():
         yield f"metadata.{field}: {fault}, got {quoted(name)}"
 
 
@@ -145,7 +147,7 @@ def _role(role: str, spec: Any, job: _Job) -> Iterator[str]:
     if job.roles and name not in job.roles:
         yield f"{path}: want {' or '.join(job.roles)} as the name of a role, got {quoted(role)}"
     replicas = spec.get("replicas") if isinstance(spec, dict) else None
-    if name == job.alone and _number(replicas) and replicas != 1:
+    if name == job.alone and is_whole(replicas) and replicas != 1:
         yield f"{path}.replicas: want 1, got {shown(replicas)}"
     if isinstance(spec, dict) and spec.get("template") is None:
         return  # `required` tells of it
@@ -170,11 +172,7 @@ def _containers(containers: list[Any], path: str, job: _Job) -> Iterator[str]:
 
 def _processes(template: JSON) -> Iterator[str]:
     policy = found_at(template, "template.spec.elasticPolicy")
-    said = found_at(template, "template.spec.nprocPerNode")
-    if isinstance(policy, dict) and policy.get("nProcPerNode") is not None and said is not None:
-        got = quoted(worded(said))
+    processes = found_at(template, "template.spec.nprocPerNode")
+    if isinstance(policy, dict) and policy.get("nProcPerNode") is not None and processes is not None:
+        got = quoted(worded(processes))
         yield f"spec.elasticPolicy.nProcPerNode: want it or spec.nprocPerNode, not both, got {got} there"
-
-
-def _number(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)

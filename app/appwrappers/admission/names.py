@@ -15,8 +15,8 @@ from app.wire import JSON
 
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-_GENERATED = 5
-"""Characters that an API server puts behind `generateName`."""
+GENERATED = "abcde"
+"""As what an API server puts behind `generateName`."""
 _KEY = 317
 """Characters that the key of an annotation may have."""
 _NEAR = 16
@@ -34,7 +34,7 @@ def name_problems(metadata: JSON, pod_sets: int) -> Iterator[str]:
     longest = DNS_LABEL_LIMIT - len(f"-{last}")
     if not name:
         begin, field = metadata.get("generateName"), "metadata.generateName"
-        longest -= _GENERATED
+        longest -= len(GENERATED)
         if not isinstance(begin, str) or not begin:
             return
         name = begin

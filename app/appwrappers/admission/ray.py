@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from app.appwrappers.admission.names import GENERATED
 from app.appwrappers.podsets.paths import elements_at, found_at
 from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import dns1035_faults, label_value_faults, qualified_faults
 from app.kinds.schedules import schedule_faults
-from app.numbers import shown, worded
+from app.numbers import is_whole, shown, worded
 from app.pace import step
 from app.text import quoted
 from app.wire import JSON, mapping
 
 _LONGEST = {"RayCluster": 53, "RayJob": 47, "RayService": 47}
 """Characters of a name, so that those of what is made of it are no label too long."""
-_GENERATED = 5
 _CLUSTERS = {
     "RayCluster": "spec",
     "RayJob": "spec.rayClusterSpec",
@@ -97,7 +97,9 @@ def _problems(template: JSON, path: str, cluster: _Cluster) -> Iterator[str]:
 def _name(kind: str, metadata: JSON) -> Iterator[str]:
     if kind not in _LONGEST:
         return
-    field, most = ("name", _LONGEST[kind]) if metadata.get("name") else ("generateName", _LONGEST[kind] - _GENERATED)
+    field, most = "name", _LONGEST[kind]
+    if not metadata.get("name"):
+        field, most = "generateName", most - len(GENERATED)
     name = metadata.get(field) or "given"
     if len(name) > most:
         fits = f"{quoted(name[:most])} fits"
@@ -116,7 +118,7 @@ def _groups(cluster: _Cluster) -> Iterator[str]:
         for name in (*counts, "replicas", "numOfHosts", "idleTimeoutSeconds"):
             yield from _at_least(cluster.template, f"{group}.{name}", 0)
         least, most = counts.values()
-        if _number(least) and _number(most) and least > most:
+        if is_whole(least) and is_whole(most) and least > most:
             yield f"{group}.minReplicas: want at most maxReplicas, {most}, got {least}"
         yield from _group(cluster, group)
         if _found(cluster.template, f"{group}.idleTimeoutSeconds") is not None and not scales_by_idle_time:
@@ -281,7 +283,7 @@ def _rules(template: JSON, rules: list[str]) -> Iterator[str]:
         if policy in ends:
             yield f"{rule}: another rule has {policy} for this status: want one"
         ttl = condition.get("ttlSeconds") or 0
-        ends[policy] = ttl if _number(ttl) else 0
+        ends[policy] = ttl if is_whole(ttl) else 0
     for (_, status), ends in times.items():
         order = [ends[policy] for policy in ("DeleteWorkers", "DeleteCluster", "DeleteSelf") if policy in ends]
         if order != sorted(order):
@@ -310,7 +312,7 @@ def upgrade_warnings(template: JSON, path: str) -> Iterator[str]:
     wanted = [] if scaled else ["spec.rayClusterConfig.enableInTreeAutoscaling: want true"]
     for field, least, most in _UPGRADE_BOUNDS:
         value: Any = options.get(field, _ALL if field == "maxSurgePercent" else None)
-        if not (_number(value) and least <= value <= most):
+        if not (is_whole(value) and least <= value <= most):
             bounds = f"{least} to {most}" if most == _ALL else f"{least} or more"
             wanted.append(f"{strategy}.clusterUpgradeOptions.{field}: want {bounds}, got {shown(value)}")
     if not options.get("gatewayClassName"):
@@ -334,16 +336,12 @@ def _never(template: JSON, group: str, when: str) -> Iterator[str]:
 
 def _at_least(template: JSON, path: str, least: int) -> Iterator[str]:
     found = _found(template, path)
-    if _number(found) and found < least:
+    if is_whole(found) and found < least:
         yield f"{path}: want {least} or more, got {shown(found)}"
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _positive(value: Any) -> bool:
-    return _number(value) and bool(value > 0)
+    return is_whole(value) and bool(value > 0)
 
 
 def _text(value: Any) -> bool:

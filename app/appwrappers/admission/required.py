@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from app.appwrappers.admission.kubeflow import FIELDS
 from app.appwrappers.podsets.paths import found_at
 from app.pace import step
 from app.wire import JSON
@@ -39,11 +40,7 @@ _FIELDS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "coordinator": ("replicatedJob",),
     },
     **{
-        ("kubeflow.org", f"{kind}Job"): {"": (f"{name}ReplicaSpecs",), f"{name}ReplicaSpecs.*": ("template",)}
-        for kind, name in (
-            ("PyTorch", "pytorch"), ("TF", "tf"), ("XGBoost", "xgb"), ("MPI", "mpi"), ("Paddle", "paddle"),
-            ("JAX", "jax"),
-        )
+        ("kubeflow.org", kind): {"": (field,), f"{field}.*": ("template",)} for kind, field in FIELDS.items()
     },
 }  # fmt: skip
 """By group and kind: the paths of objects below `spec`, with `*` for each entry, and the fields that these need."""

@@ -9,7 +9,8 @@ import pytest
 
 from app.appwrappers.admission.components import component_problems
 from app.wire import JSON
-from tests.support.operator_cases import CASES, entry, jobs, kubeflow, role, rules
+from tests.support.appwrappers import pod
+from tests.support.operator_cases import CASES, KUBEFLOW, entry, jobs, kubeflow, role, rules
 from tests.support.paths import ROOT
 
 OPERATORS: JSON = json.loads((ROOT / "tests" / "unit" / "appwrappers" / "goldens" / "operators.json").read_text())
@@ -28,25 +29,12 @@ WARNED = {
 """Older releases, and those with a feature gate, take them."""
 ELSEWHERE = {"JobSet: by one with a path of its own", "PyTorchJob: by MultiKueue"}
 """Another controller makes their Pods: there is a warning of that."""
-FIELDS = {
-    "PyTorchJob": "pytorchReplicaSpecs",
-    "TFJob": "tfReplicaSpecs",
-    "XGBoostJob": "xgbReplicaSpecs",
-    "PaddleJob": "paddleReplicaSpecs",
-    "JAXJob": "jaxReplicaSpecs",
-}
-BESIDE = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "p"},
-    "spec": {"containers": [{"name": "c", "image": "i"}]},
-}
 
 
 def looked_at(obj: Any) -> tuple[list[str], list[str]]:
     """Problems and warnings."""
     warnings: list[str] = []
-    spec = {"components": [{"template": obj}, {"template": BESIDE}]}
+    spec = {"components": [{"template": obj}, {"template": pod("p")}]}
     problems = list(component_problems(spec, name="w", namespace="ns", most=18, warnings=warnings))
     return problems, warnings
 
@@ -170,10 +158,10 @@ def test_each_gate_is_named() -> None:
 def test_any_json_gets_an_answer(junk: Any) -> None:
     """Texts that say what is wrong, and nothing else."""
     objects = [
-        *(kubeflow(kind) | {"spec": {field: junk}} for kind, field in FIELDS.items()),
+        *(kubeflow(kind) | {"spec": {field: junk}} for kind, (field, _) in KUBEFLOW.items()),
         *(
             kubeflow(kind) | {"spec": {field: {"Worker": junk, "Master": {"template": junk}}}}
-            for kind, field in FIELDS.items()
+            for kind, (field, _) in KUBEFLOW.items()
         ),
         *(
             jobs(**{field: junk})

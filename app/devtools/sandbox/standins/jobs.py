@@ -60,8 +60,8 @@ class JobRunner:
         self._client = client
         self._jobs, pods = watched.store(JOBS), watched.store(PODS)
         self._memory: dict[str, _Memory] = {}
-        self._unknown: tuple[str, ...] = ()
-        """Conditions that an older API server does not take of every Job."""
+        self._foretells = True
+        """Whether the API server takes it of every Job that its success is foretold, as Kubernetes 1.31 does."""
         pods.subscribe(self._on_pod)
         self._jobs.subscribe(self._on_job)
         self.controller = reconciling("jobs", self._reconcile, self._jobs, owned=pods, kind=JOBS.kind)
@@ -114,13 +114,15 @@ class JobRunner:
     async def _write(self, job: JSON, status: JSON) -> None:
         """Before Kubernetes 1.31, success is foretold of Indexed Jobs with a success policy alone."""
         conditions = status.get("conditions") or []
-        known = [condition for condition in conditions if condition["type"] not in self._unknown]
+        if conditions and not self._foretells:
+            conditions = [condition for condition in conditions if condition["type"] != _FORETOLD]
+            status = {**status, "conditions": conditions}
         try:
-            await write_status(self._client, JOBS, job, {**status, "conditions": known} if conditions else status)
+            await write_status(self._client, JOBS, job, status)
         except ApiError as error:
-            if error.status != 422 or _FORETOLD in self._unknown or _FORETOLD not in str(error):
+            if error.status != 422 or not self._foretells or _FORETOLD not in str(error):
                 raise
-            self._unknown = (_FORETOLD,)
+            self._foretells = False
             await self._write(job, status)
 
 
