@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from app.devtools.sandbox.kinds.builtin import BUILTIN_GROUPS
 from app.devtools.sandbox.printing.jsonpaths import check_path
@@ -157,7 +160,14 @@ def _check_schemas(versions: list[JSON]) -> list[FieldError]:
 
 
 def _check_schema(schema: JSON, here: str) -> list[FieldError]:
+    # Each update of a definition has its schemas too, and many clusters have the same definitions.
+    return list(_schema_faults(msgspec.json.encode(schema), here))
+
+
+@lru_cache(maxsize=128)
+def _schema_faults(encoded: bytes, here: str) -> list[FieldError]:
     """The faults of one schema; rules are read where its structure is sound."""
+    schema = msgspec.json.decode(encoded)
     faults = check_structural(schema)
     if not faults:
         return check_rule_schemas(schema, here)
