@@ -37,8 +37,8 @@ demo: $(READY) ## Start a sandbox and play the examples, step by step
 
 test: $(WARM) ## Run all tests
 	@echo "==> Tests (some minutes on two cores)"
-	@# Many tests wait for processes, so two workers more than cores. In the order of the files: the few long ones come first.
-	@$(BIN)/python -m pytest -n $$(( $(CORES) + 2 )) --dist loadfile --no-loadscope-reorder -rs $(PYTEST_ARGS)
+	@# Many tests wait for processes, so four workers more than cores. In the order of the files: the few long ones come first.
+	@$(BIN)/python -m pytest -n $$(( $(CORES) + 4 )) --dist loadfile --no-loadscope-reorder -rs $(PYTEST_ARGS)
 
 unit: $(READY) ## Run the tests that start no process and no whole API server
 	@# None waits for a process, and each worker collects all tests: one for each core.
