@@ -1,4 +1,5 @@
-"""What the stand-in for Kueue does not have: cohorts, admission checks, topologies, and a limit of time to be ready."""
+"""What the stand-in for Kueue does not have: cohorts, admission checks, topologies, quota for devices, and a limit of time to
+be ready."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from app.appwrappers.kueue.model import ADMITTED, GROUP, QUOTA_RESERVED, RESOURCE_FLAVORS, WORKLOADS
-from app.kube.conditions import is_true
-from app.kube.resources import NODES, PODS, Resource
+from app.kube.conditions import condition, is_true
+from app.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Resource
 from app.text import stamp
 from tests.support.control_plane import NODE_NAMES
+from tests.support.devices import DRIVER, claim_spec, device, device_class, exactly, resource_slice
 from tests.support.queued_cluster import Queue, QueuedCluster, job, pod, unready
 from tests.support.waiting import eventually
 
@@ -20,6 +22,8 @@ STAND_IN = False
 ADMISSION_CHECKS = Resource(GROUP, "v1beta2", "admissionchecks", "AdmissionCheck", namespaced=False)
 TOPOLOGIES = Resource(GROUP, "v1beta2", "topologies", "Topology", namespaced=False)
 RACK = "example.com/rack"
+DEVICES = "example.com/nics"
+"""What quota calls the devices of the class `DRIVER`."""
 
 
 async def test_what_a_cohort_lends_it_takes_back(queues: QueuedCluster) -> None:
@@ -85,6 +89,26 @@ async def test_its_pods_are_in_one_domain_of_the_topology(queues: QueuedCluster)
             await queue.reaches(f"a{number}", "Running")
             pods = await eventually(lambda number=number: _scheduled(queue, f"j{number}"), lambda pods: len(pods) == 3)
             assert len({pod["spec"]["nodeName"] for pod in pods}) == 1
+
+
+async def test_devices_that_its_pods_claim_take_quota(queues: QueuedCluster) -> None:
+    """Of Workloads that Berth makes: Kueue's integration leaves claims out (AppWrapper's `GetPodTemplateSpec`)."""
+    async with _devices(queues) as group, queues.queue(4, resourceGroups=[group]) as queue:
+        template = RESOURCE_CLAIM_TEMPLATES.body({"name": "nic"}, spec={"spec": claim_spec(exactly())})
+        await queue.client.create(RESOURCE_CLAIM_TEMPLATES, template, namespace=queue.namespace)
+        await queue.submit("first", _claiming("first"))
+        await queue.reaches("first", "Running")
+        await queue.submit("second", _claiming("second"))
+        if queues.side != "ours":
+            await queue.reaches("second", "Running")
+            return
+        waiting = await queue.workload("second", lambda workload: condition(workload["status"], QUOTA_RESERVED))
+        reserved = condition(waiting["status"], QUOTA_RESERVED)
+        assert (reserved["status"], reserved["reason"]) == ("False", "Pending")
+        assert f"insufficient unused quota for {DEVICES}" in reserved["message"]
+        assert (await queue.get(PODS, "second")) == {}
+        await queue.delete("first")
+        await queue.reaches("second", "Running")
 
 
 async def test_one_that_is_not_ready_in_time_gives_way_and_is_deactivated(queues: QueuedCluster) -> None:
@@ -165,6 +189,29 @@ async def _racks(queues: QueuedCluster) -> AsyncIterator[str]:
     await asyncio.gather(*(_label(queues, name, {RACK: name, "example.com/pool": "racks"}) for name in NODE_NAMES))
     yield "racks"
     await asyncio.gather(*(_label(queues, name, {RACK: None, "example.com/pool": None}) for name in NODE_NAMES))
+
+
+@contextlib.asynccontextmanager
+async def _devices(queues: QueuedCluster) -> AsyncIterator[JSON]:
+    """Two devices on each node, of which quota is for one; yields the group of resources of a ClusterQueue."""
+    await queues.client.apply(DEVICE_CLASSES, DRIVER, DEVICE_CLASSES.body({}) | device_class())
+    for name in NODE_NAMES:
+        slices = RESOURCE_SLICES.body({}) | resource_slice(device("nic-0"), device("nic-1"), node=name)
+        await queues.client.create(RESOURCE_SLICES, slices)
+    quota = [{"name": "cpu", "nominalQuota": "4"}, {"name": DEVICES, "nominalQuota": "1"}]
+    mapping = {"name": DEVICES, "deviceClassNames": [DRIVER]}
+    async with _configured(queues, resources={"deviceClassMappings": [mapping]}):
+        yield {"coveredResources": ["cpu", DEVICES], "flavors": [{"name": "default", "resources": quota}]}
+    for name in NODE_NAMES:
+        await queues.client.delete(RESOURCE_SLICES, f"{name}-1")
+
+
+def _claiming(name: str) -> JSON:
+    """A Pod with a device by a claim."""
+    claiming = pod(name)
+    claiming["spec"]["resourceClaims"] = [{"name": "nic", "resourceClaimTemplateName": "nic"}]
+    claiming["spec"]["containers"][0]["resources"]["claims"] = [{"name": "nic"}]
+    return claiming
 
 
 async def _scheduled(queue: Queue, job: str) -> list[JSON]:
