@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _has_modules(program: Program) -> bool:
     """Whether Go has the source of all packages that it is made of, or has got it now; Go says what it lacks."""
-    command = ["go", "list", "-deps", program.package]
+    command = ["go", "list", "-deps", *(["-test"] if program.tests else []), program.package]
     done = subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, stdout=subprocess.DEVNULL, check=False)
     return done.returncode == 0
 
@@ -76,7 +76,8 @@ def _build(program: Program, cache: Path, place: str) -> bool:
     sys.stderr.write(f"==> {place} {program.name} ({' '.join(program.pin)})\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, began = path.with_name(f"{path.name}.{os.getpid()}"), time.monotonic()
-    command = ["go", "build", "-trimpath", "-ldflags", program.linked, "-o", str(unfinished), program.package]
+    action = ["test", "-c"] if program.tests else ["build"]
+    command = ["go", *action, "-trimpath", "-ldflags", program.linked, "-o", str(unfinished), program.package]
     try:
         if subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, check=False).returncode:
             return False

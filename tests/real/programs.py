@@ -19,7 +19,16 @@ _TOOL = re.compile(r"^(?:tool |\t)(?P<package>[\w./-]+)(?: // (?P<name>[\w-]+))?
 SETS = {
     "control-plane": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
     "clients": ("helm", "grpcurl"),
-    "neighbors": ("helm3", "kueue", "appwrapper", "jobset", "training-operator", "kuberay", "promtool"),
+    "neighbors": (
+        "helm3",
+        "kueue",
+        "appwrapper",
+        "appwrapper-e2e",
+        "jobset",
+        "training-operator",
+        "kuberay",
+        "promtool",
+    ),
 }
 """Names for several programs: what an API server is made of, what calls it and a gateway, and what takes long to build."""
 _STAMPS = {
@@ -49,6 +58,11 @@ class Program:
         modules = {module: version for module, version in found if f"{self.package}/".startswith(f"{module}/")}
         module = max(modules, key=len)
         return module, modules[module]
+
+    @property
+    def tests(self) -> bool:
+        """Whether the package has tests alone, which the program runs."""
+        return "/test/" in self.package
 
     @property
     def linked(self) -> str:

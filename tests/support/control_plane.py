@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,12 +77,16 @@ async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 
 
 @contextlib.asynccontextmanager
-async def started(directory: Path, *, real: bool, **options: Any) -> AsyncIterator[ControlPlane]:
-    """With `options` of `real_api_servers`, where it is real."""
+async def started(
+    directory: Path, *, real: bool, capacity: Mapping[str, str] | None = None, **options: Any
+) -> AsyncIterator[ControlPlane]:
+    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each node has."""
     async with (
         _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
         await connect(kubeconfig=str(kubeconfig)) as client,
-        running(StandIns(client, [NodeSpec(name) for name in NODE_NAMES], kubelets_only=real).run()),
+        running(
+            StandIns(client, [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES], kubelets_only=real).run()
+        ),
     ):
         await install(client, BARE)
         await client.create(NAMESPACES, NAMESPACES.body({"name": NAMESPACE}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
@@ -154,20 +155,39 @@ class Part(Protocol):
 
 
 class QueuedCluster:
-    """`side` is who makes Workloads, and who gives quota; `manager` runs AppWrappers."""
+    """`side` is who makes Workloads, and who gives quota; `manager` runs AppWrappers; `kubeconfig` is an administrator's."""
 
-    def __init__(self, client: KubeClient, side: str, *, kueue: Part, manager: Part) -> None:
-        self.client, self.side, self.kueue, self.manager = client, side, kueue, manager
+    def __init__(self, client: KubeClient, side: str, *, kueue: Part, manager: Part, kubeconfig: Path) -> None:
+        self.client, self.side, self.kueue, self.manager, self.kubeconfig = client, side, kueue, manager, kubeconfig
+
+    @contextlib.asynccontextmanager
+    async def configured(self, **fields: Any) -> AsyncIterator[None]:
+        """Kueue itself with these fields of its configuration as well; it starts anew, and once more at the end."""
+        kueue: Any = self.kueue
+        before = kueue.configuration
+        for configuration in (before | fields, before):
+            await kueue.stop()
+            kueue.configuration = configuration
+            await kueue.start()
+            if configuration is not before:
+                yield
 
     @contextlib.asynccontextmanager
     async def queue(
-        self, cpus: int, *, name: str = "lq", flavor: str = "default", most: int = 0, **spec: Any
+        self,
+        cpus: int,
+        *,
+        name: str = "lq",
+        namespace: str = "",
+        flavor: str = "default",
+        most: int = 0,
+        **spec: Any,
     ) -> AsyncIterator[Queue]:
         """A queue with so much quota; Pods use no more at any instant, or no more than `most`.
 
-        `spec` adds to its ClusterQueue.
+        Its namespace is a new one, of this name where it is given. `spec` adds to its ClusterQueue.
         """
-        namespace = f"queue-{next(_NUMBERS)}"
+        namespace = namespace or f"queue-{next(_NUMBERS)}"
         await self.client.create(NAMESPACES, NAMESPACES.body({"name": namespace}))
         quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(cpus)}]}
         groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]

@@ -21,7 +21,7 @@ def test_each_line_is_a_program_with_a_name_of_its_own() -> None:
         line for path in {program.folder for program in PROGRAMS} for line in (path / "go.mod").read_text().splitlines()
     ]
     assert len(names) == sum(line.startswith("tool ") and line != "tool (" for line in lines) + sum(
-        bool(re.fullmatch(r"\t[\w./-]+", line)) for line in lines
+        bool(re.fullmatch(r"\t[\w./-]+( // [\w-]+)?", line)) for line in lines
     )
 
 
@@ -41,7 +41,8 @@ def test_a_program_has_a_module_whose_version_and_sum_are_pinned(program: Progra
 
 TITLES = {"kubectl": "kubectl", "helm": "Helm 4", "helm3": "Helm 3", "grpcurl": "grpcurl", "kueue": "Kueue"}
 TITLES |= {name: name for name in SETS["control-plane"]}
-TITLES |= {"appwrapper": "AppWrapper", "promtool": "promtool (Prometheus)", "jobset": "JobSet", "kuberay": "KubeRay"}
+TITLES |= {"appwrapper": "AppWrapper", "appwrapper-e2e": "AppWrapper"}
+TITLES |= {"promtool": "promtool (Prometheus)", "jobset": "JobSet", "kuberay": "KubeRay"}
 TITLES |= {"training-operator": "Kubeflow's training operator"}
 
 

@@ -14,6 +14,7 @@ from app.appwrappers.kueue.model import (
     FINISHED,
     JOB_UID,
     MAX_EXEC_TIME,
+    MULTIKUEUE,
     PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
     RESOURCE_IN_USE,
@@ -21,6 +22,7 @@ from app.appwrappers.kueue.model import (
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUOTA_RESERVED, RESOURCES_DEPLOYED, queue_of
 from app.appwrappers.podsets.shapes import usable_status
+from app.appwrappers.sizes import component_status
 from app.kube.conditions import condition, is_true, status_of
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
@@ -34,7 +36,8 @@ _PROVISIONING = "provreq.kueue.x-k8s.io/"
 class Job:
     """An AppWrapper as Kueue sees a job. `document` is the JSON of `spec.components`.
 
-    `owner` is the reference to its controller where Kueue follows that kind, else empty.
+    `owner` is the reference to its controller where Kueue follows that kind, else empty. `remote` says that MultiKueue
+    runs it in another cluster, and copies the status from there.
     """
 
     key: Key
@@ -43,6 +46,7 @@ class Job:
     deleting: bool
     suspended: bool
     owner: JSON
+    remote: bool
     queue: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -56,13 +60,20 @@ class Job:
 
     @property
     def statuses(self) -> list[JSON]:
-        """Of each component; empty until the framework controller has seen the AppWrapper."""
-        return list(self.status.get("componentStatus") or ())
+        """Of each component; empty until the framework controller has seen the AppWrapper.
+
+        A remote one has no such controller here. Raises ValueError where a component of it has no podSets.
+        """
+        stored = list(self.status.get("componentStatus") or ())
+        return [component_status(component) for component in self.components] if self.remote and not stored else stored
 
     @property
     def active(self) -> bool:
-        """Whether it may have Pods: until this is False, its quota cannot be given to others."""
-        return is_true(self.status, QUOTA_RESERVED)
+        """Whether it may have Pods: until this is False, its quota cannot be given to others.
+
+        Those of a remote one use the quota of their own cluster. What is copied from there ends with its object.
+        """
+        return is_true(self.status, QUOTA_RESERVED) and not (self.remote and self.suspended)
 
     @property
     def ready(self) -> bool:
@@ -97,6 +108,7 @@ def stored_job(obj: JSON) -> Job:
         deleting="deletionTimestamp" in metadata,
         suspended=bool(spec.get("suspend")),
         owner=owner if resource_of(owner) is not None else {},
+        remote=spec.get("managedBy") == MULTIKUEUE,
         queue=queue_of(obj),
         labels={key: labels[key] for key in (PRIORITY_CLASS, MAX_EXEC_TIME, PREBUILT_WORKLOAD) if key in labels},
         annotations={

@@ -20,6 +20,7 @@ from app.appwrappers.kueue.model import (
     FINISHED,
     JOB_UID,
     LOCAL_QUEUE_NAME,
+    MULTIKUEUE,
     PODS_READY,
     PODSET,
     PREBUILT_WORKLOAD,
@@ -191,6 +192,28 @@ async def test_evicted_it_gives_its_quota_back_when_it_has_no_pods(kueue: AppWra
         await admit(kueue, workload)
         await kueue.there(PODS, "p")
         await kueue.reaches("evicted", "Running")
+
+
+async def test_one_that_runs_in_another_cluster_has_its_workload_in_this_one(kueue: AppWrapperCluster) -> None:
+    """The test is MultiKueue too: it copies the status from there. After an eviction there is nothing to copy."""
+    async with both(kueue):
+        body = app_wrapper("remote", job("j", parallelism=3), suspend=True)
+        body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"}
+        body["spec"]["managedBy"] = MULTIKUEUE
+        await kueue.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+        workload = await the_workload(kueue)
+        assert [(pods["name"], pods["count"]) for pods in workload["spec"]["podSets"]] == [("remote-0", 3)]
+        await admit(kueue, workload)
+        await eventually(lambda: kueue.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is False)
+        reserved = {"type": "QuotaReserved", "status": "True", "reason": "Resuming", "message": ""}
+        status = {"phase": "Running", "conditions": [reserved | {"lastTransitionTime": stamp()}]}
+        await kueue.patched(APP_WRAPPERS, "remote", {"status": status}, subresource="status")
+        assert not has(kueue, workload, QUOTA_RESERVED, "False")
+        await say(kueue, workload, {}, Evicted="Preempted")
+        await eventually(lambda: has(kueue, workload, QUOTA_RESERVED, "False"))
+        assert has(kueue, workload, REQUEUED)
+        await eventually(lambda: kueue.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is True)
+        assert kueue.stored(JOBS) == []
 
 
 EVICTIONS = {

@@ -33,7 +33,8 @@ SIDES = ["stand-in", *(pytest.param(name, marks=marks) for name, marks in _SIDES
 """Who makes Workloads beside the real Kueue: Berth, as beside the stand-in, or Kueue's own integration. With `codeflare`, it
 does so for AppWrapper's own manager in place of Berth."""
 _FRAMEWORKS = ["batch/job", "pod"]
-_OURS = {"frameworks": _FRAMEWORKS, "externalFrameworks": ["AppWrapper.v1beta2.workload.codeflare.dev"]}
+_APP_WRAPPER = "AppWrapper.v1beta2.workload.codeflare.dev"
+_OURS = {"frameworks": _FRAMEWORKS, "externalFrameworks": [_APP_WRAPPER]}
 _THEIRS = {"frameworks": [*_FRAMEWORKS, "workload.codeflare.dev/appwrapper"]}
 
 
@@ -59,16 +60,33 @@ async def queues(
         yield cluster
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SIDES[1:3])
+async def clusters(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[QueuedCluster, QueuedCluster]]:
+    """Two of them: AppWrappers of the first can run in the second (MultiKueue)."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("manager", "worker")]
+    # Where Berth makes the Workloads, Kueue knows the kind by its adapter for external frameworks alone.
+    frameworks = [{"name": _APP_WRAPPER}] if request.param == "ours" else []
+    async with (
+        queued_cluster(request.param, folders[0]) as manager,
+        queued_cluster(request.param, folders[1]) as worker,
+        manager.configured(multiKueue={"externalFrameworks": frameworks}),
+    ):
+        yield manager, worker
+
+
 @contextlib.asynccontextmanager
 async def queued_cluster(side: str, folder: Path) -> AsyncIterator[QueuedCluster]:
     real = side != "stand-in"
-    async with started(folder, real=real, **({"services": SERVICES} if real else {})) as plane:
+    options = {"services": SERVICES} if real else {}
+    async with started(folder, real=real, capacity={"nvidia.com/gpu": "2"}, **options) as plane:
         await plane.client.create(NAMESPACES, NAMESPACES.body({"name": SYSTEM}))
         if side != "codeflare":
             await install(plane.client, APP_WRAPPERS)
         async with _kueue(side, plane, folder) as kueue, _manager(side, plane, folder) as manager:
             await plane.client.create(RESOURCE_FLAVORS, RESOURCE_FLAVORS.body({"name": "default"}, spec={}))
-            yield QueuedCluster(plane.client, side, kueue=kueue, manager=manager)
+            yield QueuedCluster(plane.client, side, kueue=kueue, manager=manager, kubeconfig=plane.kubeconfig)
 
 
 @contextlib.asynccontextmanager

@@ -118,26 +118,13 @@ async def test_one_that_is_not_ready_in_time_gives_way_and_is_deactivated(queues
         await queue.reaches("good", "Running")
         await queue.workload("good", lambda found: is_true(found["status"], "PodsReady"))
         requeuing = {"backoffLimitCount": 1, "backoffBaseSeconds": 1, "backoffMaxSeconds": 1}
-        async with _configured(queues, waitForPodsReady={"timeout": "3s", "requeuingStrategy": requeuing}):
+        async with queues.configured(waitForPodsReady={"timeout": "3s", "requeuingStrategy": requeuing}):
             await queue.submit("stuck", unready(pod("q")))
             await queue.workload("stuck", lambda found: (found["status"].get("requeueState") or {}).get("count") == 1)
             await queue.workload("stuck", lambda found: found["spec"].get("active") is False)
             await queue.interrupted("stuck", reason="DeactivatedDueToRequeuingLimitExceeded", waits=False)
             await queue.reaches("stuck", "Suspended")
             await queue.reaches("good", "Running")
-
-
-@contextlib.asynccontextmanager
-async def _configured(queues: QueuedCluster, **fields: Any) -> AsyncIterator[None]:
-    """Kueue with these fields of its configuration as well."""
-    kueue: Any = queues.kueue
-    before = kueue.configuration
-    for configuration in (before | fields, before):
-        await kueue.stop()
-        kueue.configuration = configuration
-        await kueue.start()
-        if configuration is not before:
-            yield
 
 
 @contextlib.asynccontextmanager
@@ -200,7 +187,7 @@ async def _devices(queues: QueuedCluster) -> AsyncIterator[JSON]:
         await queues.client.create(RESOURCE_SLICES, slices)
     quota = [{"name": "cpu", "nominalQuota": "4"}, {"name": DEVICES, "nominalQuota": "1"}]
     mapping = {"name": DEVICES, "deviceClassNames": [DRIVER]}
-    async with _configured(queues, resources={"deviceClassMappings": [mapping]}):
+    async with queues.configured(resources={"deviceClassMappings": [mapping]}):
         yield {"coveredResources": ["cpu", DEVICES], "flavors": [{"name": "default", "resources": quota}]}
     for name in NODE_NAMES:
         await queues.client.delete(RESOURCE_SLICES, f"{name}-1")

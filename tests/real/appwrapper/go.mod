@@ -2,7 +2,10 @@ module berth.dev/tests/real/appwrapper
 
 go 1.26.8
 
-tool github.com/project-codeflare/appwrapper/cmd // appwrapper
+tool (
+	github.com/project-codeflare/appwrapper/cmd // appwrapper
+	github.com/project-codeflare/appwrapper/test/e2e // appwrapper-e2e
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

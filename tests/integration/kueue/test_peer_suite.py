@@ -1,0 +1,56 @@
+"""AppWrapper's own end-to-end tests (`test/e2e` of its module): with its manager, and with Berth in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.queued_cluster import QueuedCluster
+from tests.support.real_parts import needs, real_part
+
+JSON = dict[str, Any]
+STAND_IN = False
+pytestmark = needs("appwrapper-e2e")
+WITHOUT = ("PyTorch", "Ray", "JobSet", "Compound", "Deleting a Running Component")
+"""Parts of the names of tests that need operators of other kinds, which do not run here."""
+LABELS = {"short": "(Kueue || Webhook) && !slow", "slow": "Kueue && slow"}
+
+
+@pytest.mark.parametrize("label", LABELS)
+async def test_they_pass(queues: QueuedCluster, tmp_path: Path, label: str) -> None:
+    """One that fails is run twice more: they have limits of time, which a busy machine exceeds."""
+    report = tmp_path / "report.json"
+    command = (
+        str(real_part("appwrapper-e2e")),
+        f"--ginkgo.label-filter={LABELS[label]}",
+        *(f"--ginkgo.skip={name}" for name in WITHOUT),
+        "--ginkgo.flake-attempts=3",
+        "--ginkgo.no-color",
+        f"--ginkgo.json-report={report}",
+    )
+    done = await asyncio.to_thread(_run, command, queues.kubeconfig)
+    states = _states(json.loads(await asyncio.to_thread(report.read_text)))
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert len(states) >= 6, states
+    assert set(states.values()) == {"passed"}
+
+
+def _run(command: tuple[str, ...], kubeconfig: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def _states(report: list[JSON]) -> dict[str, str]:
+    """What became of each test that was run, by its name."""
+    return {
+        test["LeafNodeText"]: test["State"]
+        for suite in report
+        for test in suite["SpecReports"] or ()
+        if test["LeafNodeType"] == "It" and test["State"] != "skipped"
+    }
