@@ -5,33 +5,32 @@ This is what keeps `make unit` short; no list of fast tests has to be kept.
 
 from __future__ import annotations
 
+import functools
 import os
-import sys
+import subprocess
 from typing import Any
 
 import pytest
 
 from app.devtools.sandbox.server import Cluster
 
-_STARTS = ("os.fork", "os.posix_spawn", "subprocess.Popen")
-"""The audit events of Python when a process is about to start."""
-_start_cluster = Cluster.__init__
+_STARTS = ((os, "fork"), (os, "posix_spawn"), (subprocess.Popen, "__init__"))
+"""By what Python starts a process. A hook for audit events would be called a thousand times for each test."""
 
 
-def _refuse(what: str) -> None:
-    if os.environ.get("PYTEST_CURRENT_TEST", "").startswith("tests/unit/"):
-        pytest.fail(f"a unit test starts {what}: move it to tests/integration")
+def _refusing(owner: Any, name: str, what: str) -> None:
+    """Let a unit test fail that calls this to start something."""
+    start = getattr(owner, name)
+
+    @functools.wraps(start)
+    def started(*arguments: Any, **options: Any) -> Any:
+        if os.environ.get("PYTEST_CURRENT_TEST", "").startswith("tests/unit/"):
+            pytest.fail(f"a unit test starts {what}: move it to tests/integration")
+        return start(*arguments, **options)
+
+    pytest.MonkeyPatch().setattr(owner, name, started)
 
 
-def _audit(event: str, _: tuple[object, ...]) -> None:
-    if event in _STARTS:
-        _refuse("a process")
-
-
-def _init(self: Cluster, *arguments: Any, **options: Any) -> None:
-    _refuse("an API server")
-    _start_cluster(self, *arguments, **options)
-
-
-sys.addaudithook(_audit)
-pytest.MonkeyPatch().setattr(Cluster, "__init__", _init)
+for owner, name in _STARTS:
+    _refusing(owner, name, "a process")
+_refusing(Cluster, "__init__", "an API server")
