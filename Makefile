@@ -56,8 +56,8 @@ real-parts: $(READY) ## Build the real components from pinned modules (needs Go;
 
 real: REAL := control-plane clients
 real: $(READY) ## Run the tests for real API servers, Helm and grpcurl (needs Go: builds these first)
-real-all: REAL := control-plane clients neighbors
-real-all: $(READY) ## The same, and beside Kueue and in Prometheus (longer builds)
+real-all: REAL := control-plane clients neighbors node
+real-all: $(READY) ## The same, beside Kueue, in Prometheus and on a node (longer builds)
 real-oldest: REAL := --oldest control-plane clients
 real-oldest: TESTS := tests/e2e $(addprefix tests/integration/,appwrappers chart runtime workloads)
 real-oldest: $(READY) ## What concerns Berth, with the oldest Kubernetes that is supported (the sandbox stands for the newest)

