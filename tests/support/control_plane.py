@@ -59,12 +59,13 @@ async def _real(directory: Path, **options: Any) -> AsyncIterator[Path]:
     assets = Path(_ASSETS)
     # Both take a moment to start and to end.
     async with contextlib.AsyncExitStack() as stack:
-        servers = await _in_thread(stack, real_api_servers(assets, directory, ["claims"], **options))
-        await _in_thread(stack, real_control_plane(assets, directory / "claims"))
+        servers = await in_thread(stack, real_api_servers(assets, directory, ["claims"], **options))
+        await in_thread(stack, real_control_plane(assets, directory / "claims"))
         yield servers["claims"]
 
 
-async def _in_thread(stack: contextlib.AsyncExitStack, manager: contextlib.AbstractContextManager[Any]) -> Any:
+async def in_thread(stack: contextlib.AsyncExitStack, manager: contextlib.AbstractContextManager[Any]) -> Any:
+    """What the block of this manager gets; it is entered, and left with the stack, beside the loop."""
     entered = await asyncio.to_thread(manager.__enter__)
     stack.push_async_callback(asyncio.to_thread, manager.__exit__, None, None, None)
     return entered

@@ -101,14 +101,14 @@ async def network_stage(plane: ControlPlane, folder: Path, mode: Mode) -> AsyncI
     await client.create(NAMESPACES, NAMESPACES.body({"name": OWN}))
     kubeconfig = await _account(plane, folder, "berth-controller")
     async with running(driver.run()), running(multus.run()), contextlib.AsyncExitStack() as stack:
-        controller = await _started(
+        controller = await start_role(
             stack,
             "controller",
             f"--kubeconfig={kubeconfig}",
             f"--controllers={','.join(CONTROLLERS)}",
             "--no-leader-elect",
         )
-        await _webhook(stack, plane, folder)
+        await start_webhook(stack, plane, folder)
         yield NetworkStage(plane, driver, multus, controller)
         assert controller.returncode is None, controller.lines[-20:]
 
@@ -125,11 +125,12 @@ async def _account(plane: ControlPlane, folder: Path, name: str) -> Path:
     return path
 
 
-async def _webhook(stack: contextlib.AsyncExitStack, plane: ControlPlane, folder: Path) -> None:
+async def start_webhook(stack: contextlib.AsyncExitStack, plane: ControlPlane, folder: Path, *flags: str) -> None:
+    """Berth's webhook for networks and claims, with further flags; the API server calls it."""
     pki = Pki(folder / "pki")
     files = (f"--tls-cert-file={pki.certificate}", f"--tls-private-key-file={pki.key}")
-    process = await _started(
-        stack, "webhook", f"--kubeconfig={plane.kubeconfig}", "--port=0", "--claims", "--insecure", *files
+    process = await start_role(
+        stack, "webhook", f"--kubeconfig={plane.kubeconfig}", "--port=0", "--claims", "--insecure", *files, *flags
     )
     event = process.event("listening")
     assert event is not None
@@ -148,7 +149,8 @@ async def _webhook(stack: contextlib.AsyncExitStack, plane: ControlPlane, folder
     await plane.client.create(VALIDATING_WEBHOOKS, VALIDATING_WEBHOOKS.body({"name": "berth"}, webhooks=validating))
 
 
-async def _started(stack: contextlib.AsyncExitStack, role: str, *flags: str) -> Berth:
+async def start_role(stack: contextlib.AsyncExitStack, role: str, *flags: str) -> Berth:
+    """A process of Berth with a health server, which is ready."""
     process = Berth(role, "--bind-address=127.0.0.1", "--health-check-port=0", f"--namespace={OWN}", *flags)
     stack.push_async_callback(process.end, signal.SIGKILL)
     await process.until_ready()

@@ -26,14 +26,14 @@ def has_control_plane(assets: str) -> bool:
 
 
 @contextlib.contextmanager
-def real_control_plane(assets: Path, directory: Path) -> Iterator[None]:
+def real_control_plane(assets: Path, directory: Path, *, heartbeats: bool = False) -> Iterator[None]:
     """Runs both for the API server of this directory (`real_api_servers`), and yields when they are healthy.
 
-    Nodes that report nothing stay as they are: no heartbeat of a stand-in is looked at.
+    Nodes that report nothing stay as they are, where no `heartbeats` are looked at: stand-ins have none.
     """
     wait_until(lambda: _lets_in(directory))
     more = [
-        "--controllers=*,-node-lifecycle-controller",
+        "--controllers=*" if heartbeats else "--controllers=*,-node-lifecycle-controller",
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={directory / 'sa.key'}",
         f"--root-ca-file={directory / 'ca.crt'}",
