@@ -67,7 +67,9 @@ def main(arguments: Sequence[str]) -> int:
 def _has_modules(program: Program) -> bool:
     """Whether Go has the source of all packages that it is made of, or has got it now; Go says what it lacks."""
     command = ["go", "list", "-deps", *(["-test"] if program.tests else []), program.package]
-    done = subprocess.run(command, cwd=program.folder, env=_environment(program), stdout=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        command, cwd=program.folder, env=_environment(program), stdout=subprocess.DEVNULL, check=False
+    )
     return done.returncode == 0
 
 

@@ -89,14 +89,14 @@ class NodeStage:
         await self.client.delete(PODS, name, namespace=namespace)
         await eventually(lambda: get_or_none(self.client, PODS, name, namespace=namespace), lambda pod: pod is None)
 
-    async def offers(self, resource: str, amount: int) -> None:
-        """Returns when the node offers so many."""
+    async def offers(self, resource: str, amount: int = 0) -> None:
+        """Returns when the node offers so many; without an amount, any."""
 
         async def look() -> str:
             status = (await self.client.get(NODES, NODE))["status"]
             return str((status.get("allocatable") or {}).get(resource, "0"))
 
-        await eventually(look, lambda found: found == str(amount))
+        await eventually(look, lambda found: found == str(amount) if amount else found != "0")
 
     async def restart_kubelet(self) -> None:
         """Its Pods run on."""
