@@ -34,7 +34,7 @@ from tests.support.processes import Background
 from tests.support.rbac import CLUSTER_ROLE_BINDINGS, GROUP
 from tests.support.real_apiserver import client_kubeconfig
 from tests.support.real_parts import needs, real_part
-from tests.support.waiting import eventually, wait_until
+from tests.support.waiting import PATIENCE, eventually, wait_until
 
 JSON = dict[str, Any]
 NODE = "node-a"
@@ -42,6 +42,8 @@ _KINDS = ("--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup")
 _COMMANDS = ("unshare", "nsenter", "mount", "ip")
 _PROBE = "mount -t cgroup2 cgroup2 /mnt && mount -t sysfs sysfs /sys && ip link add name one type bridge && ip link add name two type veth"
 _PLACES = ("/sys/devices/system/node", "/sys/kernel/mm/hugepages", "/dev/kmsg")
+_UNTIL_EMPTY = '"$@"; until find "$0" -depth -type d -exec rmdir {} +; do sleep 0.1; done 2> /dev/null'
+"""Runs a program, and removes its control group when nothing is in there any more."""
 _CLONE_NEWNET = 0x40000000
 
 
@@ -104,8 +106,9 @@ class RealNode:
         write_files(self._place, self._assets, multus=multus)
         self._group.mkdir()
         # Whatever ends this process ends the node: its first process reads until nobody can write.
+        first = self._grouped("unshare", *_KINDS, "--fork", "--mount-proc", "sh", str(self._place / "setup"))
         self._first = subprocess.Popen(
-            self._grouped("unshare", *_KINDS, "--fork", "--mount-proc", "sh", str(self._place / "setup")),
+            ["sh", "-c", _UNTIL_EMPTY, str(self._group), *first],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -115,7 +118,7 @@ class RealNode:
         assert self._first.stderr is not None
         if self._first.stdout.readline() != "ready\n":
             raise AssertionError(self._first.stderr.read())
-        self._pid = _child(self._first.pid)
+        self._pid = _child(_child(self._first.pid))
         self._containerd = self.program("containerd", f"--config={self._place / 'containerd.toml'}")
         image = str(self._place / "image.tar")
         command = self._inside(*self._ctr(), "images", "import", "--local", "--snapshotter=native", image)
@@ -141,14 +144,9 @@ class RealNode:
         """End all processes. The mounts and the network go with them."""
         self.stop()
         if self._first is not None:
-            self._first.communicate(timeout=60)
+            self._first.communicate(timeout=PATIENCE)
         if self._containerd is not None:
             self._containerd.stop()
-        if self._group.exists():
-            wait_until(lambda: not (self._group / "cgroup.procs").read_text())
-            for path in sorted((path for path in self._group.rglob("*") if path.is_dir()), reverse=True):
-                path.rmdir()
-            self._group.rmdir()
 
     def reaching_server(self) -> contextlib.AbstractAsyncContextManager[None]:
         """The API server is reached under its own address."""
@@ -248,7 +246,7 @@ def end(program: Background) -> None:
     """Stop a program of a node: nsenter waits for it, and hands no signal on."""
     with contextlib.suppress(OSError, IndexError):
         os.kill(_child(program.process.pid), signal.SIGTERM)
-        program.process.wait(120)
+        program.process.wait(PATIENCE)
     program.stop()
 
 

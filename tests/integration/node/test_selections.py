@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from app.errors import ApiError
 from app.kube.resources import EVENTS
+from tests.support.control_plane import NAMESPACE
 from tests.support.node_stage import BR, REAL, NodeStage, networks_of, pod
 from tests.support.waiting import eventually
 
@@ -85,37 +86,34 @@ async def admitted(stage: NodeStage, name: str, text: str) -> bool:
     return True
 
 
-async def refusals(stage: NodeStage) -> dict[str, str]:
-    """By Pod: what the node says of sandboxes that it cannot make."""
-    events = (await stage.client.list_page(EVENTS, namespace=EXEMPT)).items
-    return {
-        event["involvedObject"]["name"]: event["message"]
-        for event in events
-        if event["reason"] == "FailedCreatePodSandBox"
-    }
+async def refused(stage: NodeStage, name: str) -> bool:
+    """Whether the node has said that it cannot make the Pod's sandbox; it tries without end."""
+    about = f"involvedObject.name={name}"
+    events = (await stage.client.list_page(EVENTS, namespace=EXEMPT, field_selector=about)).items
+    return any(event["reason"] == "FailedCreatePodSandBox" for event in events)
 
 
-@pytest.fixture(scope="module")
-def names() -> dict[str, str]:
-    """The Pod for each annotation."""
-    return {text: f"p{number}" for number, text in enumerate([*RUN, *HANG])}
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def attachments(stage: NodeStage) -> None:
+    for namespace in (NAMESPACE, EXEMPT):
+        await stage.attach(BR, namespace)
 
 
-async def test_berth_admits_what_multus_attaches_and_denies_what_it_refuses(
-    stage: NodeStage, names: dict[str, str]
-) -> None:
-    await stage.attach(BR)
-    await stage.attach(BR, EXEMPT)
-    assert {text: await admitted(stage, name, text) for text, name in names.items()} == dict.fromkeys(
-        RUN, True
-    ) | dict.fromkeys(HANG, False)
-    # A node makes many sandboxes at a time, and tries one that fails without end.
-    for text, name in names.items():
-        await stage.create(pod(name, networks=text), EXEMPT)
-    ups = await asyncio.gather(*(stage.runs(names[text], EXEMPT) for text in RUN))
-    interfaces = [[entry["interface"] for entry in networks_of(up)] for up in ups]
-    assert interfaces == [["eth0", *expected] for expected in RUN.values()]
-    refused = {names[text] for text in HANG}
-    await eventually(lambda: refusals(stage), lambda found: refused <= found.keys())
-    pods = [await stage.pod(name, EXEMPT) for name in sorted(refused)]
-    assert {stored["status"]["phase"] for stored in pods} == {"Pending"}
+@pytest.mark.usefixtures("attachments")
+@pytest.mark.parametrize(("number", "text"), [*enumerate(RUN)], ids=RUN)
+async def test_berth_admits_what_multus_attaches(stage: NodeStage, number: int, text: str) -> None:
+    assert await admitted(stage, f"runs-{number}", text)
+    await stage.create(pod(f"runs-{number}", networks=text), EXEMPT)
+    up = await stage.runs(f"runs-{number}", EXEMPT)
+    assert [entry["interface"] for entry in networks_of(up)] == ["eth0", *RUN[text]]
+    await stage.gone(f"runs-{number}", EXEMPT)
+
+
+@pytest.mark.usefixtures("attachments")
+@pytest.mark.parametrize(("number", "text"), [*enumerate(HANG)], ids=HANG)
+async def test_berth_denies_what_multus_refuses(stage: NodeStage, number: int, text: str) -> None:
+    assert not await admitted(stage, f"hangs-{number}", text)
+    await stage.create(pod(f"hangs-{number}", networks=text), EXEMPT)
+    await eventually(lambda: refused(stage, f"hangs-{number}"))
+    assert (await stage.pod(f"hangs-{number}", EXEMPT))["status"]["phase"] == "Pending"
+    await stage.gone(f"hangs-{number}", EXEMPT)
