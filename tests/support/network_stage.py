@@ -35,13 +35,10 @@ CONTROLLERS = ("claims", "claim-templates", "network-services")
 
 
 @dataclass
-class NetworkStage:
-    """`controller` is the process of the controllers; `multus` and `driver` are the stand-ins."""
+class NetworkedPods:
+    """Pods of a cluster, their networks and their claims."""
 
     plane: ControlPlane
-    driver: DriverStandIn
-    multus: MultusStandIn
-    controller: Berth
 
     @property
     def client(self) -> KubeClient:
@@ -90,6 +87,15 @@ class NetworkStage:
         return found[0]
 
 
+@dataclass
+class NetworkStage(NetworkedPods):
+    """`controller` is the process of the controllers; `multus` and `driver` are the stand-ins."""
+
+    driver: DriverStandIn
+    multus: MultusStandIn
+    controller: Berth
+
+
 @contextlib.asynccontextmanager
 async def network_stage(plane: ControlPlane, folder: Path, mode: Mode) -> AsyncIterator[NetworkStage]:
     """Everything runs when it yields. The controllers act with the permissions of their role alone."""
@@ -99,18 +105,18 @@ async def network_stage(plane: ControlPlane, folder: Path, mode: Mode) -> AsyncI
     multus = MultusStandIn(client)
     await driver.publish_slices()
     await client.create(NAMESPACES, NAMESPACES.body({"name": OWN}))
-    kubeconfig = await _account(plane, folder, "berth-controller")
     async with running(driver.run()), running(multus.run()), contextlib.AsyncExitStack() as stack:
-        controller = await start_role(
-            stack,
-            "controller",
-            f"--kubeconfig={kubeconfig}",
-            f"--controllers={','.join(CONTROLLERS)}",
-            "--no-leader-elect",
-        )
+        controller = await start_controllers(stack, plane, folder)
         await start_webhook(stack, plane, folder)
         yield NetworkStage(plane, driver, multus, controller)
         assert controller.returncode is None, controller.lines[-20:]
+
+
+async def start_controllers(stack: contextlib.AsyncExitStack, plane: ControlPlane, folder: Path) -> Berth:
+    """The controllers for networks and claims, with the permissions of their role alone."""
+    kubeconfig = await _account(plane, folder, "berth-controller")
+    controllers = f"--controllers={','.join(CONTROLLERS)}"
+    return await start_role(stack, "controller", f"--kubeconfig={kubeconfig}", controllers, "--no-leader-elect")
 
 
 async def _account(plane: ControlPlane, folder: Path, name: str) -> Path:
