@@ -74,13 +74,12 @@ class NodeStage:
         return await self.client.get(PODS, name, namespace=namespace)
 
     async def runs(self, name: str, namespace: str = NAMESPACE) -> JSON:
-        """The Pod as soon as it runs, and its networks are told."""
+        """The Pod as soon as it runs. Where Multus is a stand-in, the networks are told a moment later."""
 
-        def is_up(pod: JSON) -> bool:
-            annotations = pod["metadata"].get("annotations") or {}
-            return pod["status"].get("phase") == "Running" and (
-                NETWORK_STATUS in annotations or NETWORKS not in annotations
-            )
+        def is_up(found: JSON) -> bool:
+            annotations = found["metadata"].get("annotations") or {}
+            told = self.node is not None or NETWORK_STATUS in annotations or NETWORKS not in annotations
+            return told and found["status"].get("phase") == "Running"
 
         return await eventually(lambda: self.pod(name, namespace), is_up)
 

@@ -9,7 +9,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 import pytest_asyncio
 
-from tests.support.kubelet import Things, register, serving
+from tests.support.control_plane import NAMESPACE
+from tests.support.kubelet import Things, listed, register, serving
 from tests.support.node_files import SUBNET
 from tests.support.node_stage import BR, REAL, RESOURCE, SIDES, SUBNETS, VF, NodeStage, container, networks_of, pod
 from tests.support.real_node import addresses_of
@@ -42,12 +43,13 @@ async def test_each_network_of_a_pod_has_an_interface_and_devices_where_it_needs
     made = await stage.create(pod("two", networks=f"{VF},{BR}@other"))
     assert made["spec"]["containers"][0]["resources"]["requests"] == {RESOURCE: "1"}
     up = await stage.runs("two")
-    assert len(plugin.allocated[-1]) == 1
+    (device,) = plugin.allocated[-1]
+    assert (await listed(stage.folder))[NAMESPACE, "two", "main"] == ((), (device,))
     entries = networks_of(up)
     assert [(entry["name"], entry["interface"]) for entry in entries] == [
         ("cluster-network", "eth0"),
-        (f"team/{VF}", "net1"),
-        (f"team/{BR}", "other"),
+        (f"{NAMESPACE}/{VF}", "net1"),
+        (f"{NAMESPACE}/{BR}", "other"),
     ]
     assert [entry.get("default") for entry in entries] == [True, None, None]
     common = {"name", "interface", "ips", "mac", "dns"}
@@ -91,7 +93,13 @@ async def test_addresses_and_names_are_those_that_the_pod_asks_for(stage: NodeSt
     text = f'[{{"name": "{BR}", "interface": "mine", "mac": "02:00:00:00:00:0A", "ips": ["10.79.0.77/24"]}}]'
     await stage.create(pod("asks", networks=text))
     (_, entry) = networks_of(await stage.runs("asks"))
-    asked = {"name": f"team/{BR}", "interface": "mine", "mac": "02:00:00:00:00:0a", "ips": ["10.79.0.77"], "dns": {}}
+    asked = {
+        "name": f"{NAMESPACE}/{BR}",
+        "interface": "mine",
+        "mac": "02:00:00:00:00:0a",
+        "ips": ["10.79.0.77"],
+        "dns": {},
+    }
     assert entry == asked
     await stage.gone("asks")
 
