@@ -36,6 +36,15 @@ def test_without_go_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_without_a_compiler_one_line_says_what_needs_it(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.write_text(_GO)
+    go.chmod(0o755)
+    done = built("runc", cache=tmp_path / "cache", PATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "runc needs a C compiler: your system's packages gcc and libc6-dev.\n"
+
+
 @pytest.mark.skipif(shutil.which("go") is None, reason="no go on PATH")
 def test_without_modules_the_programs_are_named(tmp_path: Path) -> None:
     """Go is there, and can fetch nothing."""

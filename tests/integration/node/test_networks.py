@@ -14,6 +14,7 @@ from tests.support.kubelet import Things, listed, register, serving
 from tests.support.node_files import SUBNET
 from tests.support.node_stage import BR, REAL, RESOURCE, SIDES, SUBNETS, VF, NodeStage, container, networks_of, pod
 from tests.support.real_node import addresses_of
+from tests.support.waiting import eventually
 
 DEVICES = ("vf1", "vf2", "vf3")
 MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
@@ -124,14 +125,19 @@ async def test_podnetinfo_has_the_files_that_pages_promise(stage: NodeStage, plu
     pages = [container(name, {"memory": "16Mi", "hugepages-2Mi": f"{size}Mi"}) for name, size in (("a", 4), ("b", 6))]
     await stage.create(pod("info", *pages, container("c"), networks=VF))
     up = await stage.runs("info")
-    files = await stage.node.files(up, "/etc/podnetinfo")
+    # The volume is there before the sandbox: kubelet writes what Multus says into the file when it looks again.
+    node = stage.node
+    status = "k8s.v1.cni.cncf.io/network-status="
+    files = await eventually(
+        lambda: node.files(up, "/etc/podnetinfo"),
+        lambda found: all(status in files["annotations"] for files in found.values()),
+    )
     amounts = {
         f"hugepages_2M_{kind}_{name}": size for name, size in (("a", "4"), ("b", "6")) for kind in ("request", "limit")
     }
     for name, found in files.items():
         assert found["labels"] == 'app="info"'
         assert f'k8s.v1.cni.cncf.io/networks="{VF}"' in found["annotations"].splitlines()
-        assert "k8s.v1.cni.cncf.io/network-status=" in found["annotations"]
         assert {file: text for file, text in found.items() if file.startswith("hugepages")} == amounts
         assert (f"CONTAINER_NAME={name}" in found["environ"].split("\0")) == (name != "c")
         assert found.keys() == {"labels", "annotations", "environ", *amounts}
