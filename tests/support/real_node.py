@@ -33,7 +33,7 @@ from tests.support.node_files import ADDRESS, RUNTIME, write_files
 from tests.support.processes import Background
 from tests.support.rbac import CLUSTER_ROLE_BINDINGS, GROUP
 from tests.support.real_apiserver import client_kubeconfig
-from tests.support.real_parts import needs, real_part
+from tests.support.real_parts import real_part
 from tests.support.waiting import PATIENCE, eventually, wait_until
 
 JSON = dict[str, Any]
@@ -48,11 +48,12 @@ _CLONE_NEWNET = 0x40000000
 
 
 def needs_node() -> list[pytest.MarkDecorator]:
-    """The marks of tests that run a node: they are skipped where the programs are not built or the machine has no place for it."""
-    programs = (*SETS["node"], *SETS["control-plane"])
-    built = all(real_part(name) is not None for name in programs)
-    why = _unable() if built else ""
-    return [*needs(*programs), pytest.mark.skipif(bool(why), reason=f"this machine runs no node: {why}")]
+    """The marks of tests that run a node, skipped where its programs are not built or the machine has no place for it."""
+    if all(real_part(name) is not None for name in (*SETS["node"], *SETS["control-plane"])):
+        why = _unable()
+        return [pytest.mark.real, pytest.mark.skipif(bool(why), reason=f"this machine runs no node: {why}")]
+    reason = 'no parts of a node: `make real-parts PARTS="control-plane node"`, or all of it by `make real-all`'
+    return [pytest.mark.real, pytest.mark.skip(reason=reason)]
 
 
 def _unable() -> str:
