@@ -76,10 +76,10 @@ class NodeStage:
     async def runs(self, name: str, namespace: str = NAMESPACE) -> JSON:
         """The Pod as soon as it runs. Where Multus is a stand-in, the networks are told a moment later."""
 
-        def is_up(found: JSON) -> bool:
-            annotations = found["metadata"].get("annotations") or {}
+        def is_up(up: JSON) -> bool:
+            annotations = up["metadata"].get("annotations") or {}
             told = self.node is not None or NETWORK_STATUS in annotations or NETWORKS not in annotations
-            return told and found["status"].get("phase") == "Running"
+            return told and up["status"].get("phase") == "Running"
 
         return await eventually(lambda: self.pod(name, namespace), is_up)
 
@@ -95,7 +95,7 @@ class NodeStage:
             status = (await self.client.get(NODES, NODE))["status"]
             return str((status.get("allocatable") or {}).get(resource, "0"))
 
-        await eventually(look, lambda found: found == str(amount) if amount else found != "0")
+        await eventually(look, lambda offered: offered == str(amount) if amount else offered != "0")
 
     async def restart_kubelet(self) -> None:
         """Its Pods run on."""
@@ -108,8 +108,8 @@ class NodeStage:
 
 def networks_of(pod: JSON) -> list[JSON]:
     """What Multus says of the networks of a Pod."""
-    found: list[JSON] = json.loads(pod["metadata"]["annotations"][NETWORK_STATUS])
-    return found
+    entries: list[JSON] = json.loads(pod["metadata"]["annotations"][NETWORK_STATUS])
+    return entries
 
 
 def container(name: str = "main", resources: JSON | None = None) -> JSON:

@@ -74,8 +74,8 @@ def _unable() -> str:
 def _own_group() -> Path | None:
     """The folder of our own control group, in the hierarchy of version 2."""
     mounts = re.findall(r"^\S+ \S+ \S+ / (\S+) .* - cgroup2 ", Path("/proc/self/mountinfo").read_text(), re.MULTILINE)
-    found = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
-    return Path(mounts[0]) / found[1] if mounts and found else None
+    group = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    return Path(mounts[0]) / group[1] if mounts and group else None
 
 
 class RealNode:
@@ -191,25 +191,25 @@ class RealNode:
 
     async def interfaces(self, address: str) -> dict[str, JSON]:
         """Those of the Pod with this address, as its containers see them, by name."""
-        script = "for name in /run/netns/*; do nsenter --net=$name ip -json address && echo; done"
+        script = "for name in /run/netns/*; do nsenter --net=$name ip -json address && echo || true; done"
         for line in filter(None, (await self.run("sh", "-c", script)).splitlines()):
-            found = {link["ifname"]: link for link in json.loads(line)}
-            if address in addresses_of(found.get("eth0", {})):
-                return found
+            links = {link["ifname"]: link for link in json.loads(line)}
+            if address in addresses_of(links.get("eth0", {})):
+                return links
         raise AssertionError(f"no Pod has {address}")
 
     async def files(self, pod: JSON, folder: str) -> dict[str, dict[str, str]]:
         """The files in a folder of each container, by the names of both; the environment is the file "environ"."""
         tasks = await self.run(*self._ctr(), "tasks", "list")
-        found = {}
+        read = {}
         for status in pod["status"]["containerStatuses"]:
             identity = status["containerID"].removeprefix("containerd://")
             (pid,) = (line.split()[1] for line in tasks.splitlines() if line.startswith(identity))
             root = f"/proc/{pid}/root{folder}"
             names = (await self.run("ls", root)).split()
-            found[status["name"]] = {name: await self.run("cat", f"{root}/{name}") for name in names}
-            found[status["name"]]["environ"] = await self.run("cat", f"/proc/{pid}/environ")
-        return found
+            read[status["name"]] = {name: await self.run("cat", f"{root}/{name}") for name in names}
+            read[status["name"]]["environ"] = await self.run("cat", f"/proc/{pid}/environ")
+        return read
 
     def log(self) -> str:
         """The last lines of kubelet's and of containerd's."""

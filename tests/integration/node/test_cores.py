@@ -83,7 +83,7 @@ async def is_let_in(stage: NodeStage, name: str) -> bool:
     """Whether kubelet takes such a Pod, which runs then; one that it refuses is gone again."""
     await stage.create(pod(name, container(resources=exclusive(2, **WAYS))))
     settled = await eventually(
-        lambda: stage.pod(name), lambda found: found["status"].get("phase", "Pending") != "Pending"
+        lambda: stage.pod(name), lambda settled: settled["status"].get("phase", "Pending") != "Pending"
     )
     if settled["status"]["phase"] == "Running":
         return True

@@ -130,16 +130,16 @@ async def test_podnetinfo_has_the_files_that_pages_promise(stage: NodeStage, plu
     status = "k8s.v1.cni.cncf.io/network-status="
     files = await eventually(
         lambda: node.files(up, "/etc/podnetinfo"),
-        lambda found: all(status in files["annotations"] for files in found.values()),
+        lambda read: all(status in files["annotations"] for files in read.values()),
     )
     amounts = {
         f"hugepages_2M_{kind}_{name}": size for name, size in (("a", "4"), ("b", "6")) for kind in ("request", "limit")
     }
-    for name, found in files.items():
-        assert found["labels"] == 'app="info"'
-        assert f'k8s.v1.cni.cncf.io/networks="{VF}"' in found["annotations"].splitlines()
-        assert {file: text for file, text in found.items() if file.startswith("hugepages")} == amounts
-        assert (f"CONTAINER_NAME={name}" in found["environ"].split("\0")) == (name != "c")
-        assert found.keys() == {"labels", "annotations", "environ", *amounts}
+    for name, own in files.items():
+        assert own["labels"] == 'app="info"'
+        assert f'k8s.v1.cni.cncf.io/networks="{VF}"' in own["annotations"].splitlines()
+        assert {file: text for file, text in own.items() if file.startswith("hugepages")} == amounts
+        assert (f"CONTAINER_NAME={name}" in own["environ"].split("\0")) == (name != "c")
+        assert own.keys() == {"labels", "annotations", "environ", *amounts}
     assert files.keys() == {"a", "b", "c"}
     await stage.gone("info")
