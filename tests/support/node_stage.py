@@ -78,8 +78,8 @@ class NodeStage:
 
         def is_up(up: JSON) -> bool:
             annotations = up["metadata"].get("annotations") or {}
-            told = self.node is not None or NETWORK_STATUS in annotations or NETWORKS not in annotations
-            return told and up["status"].get("phase") == "Running"
+            attached = self.node is not None or NETWORK_STATUS in annotations or NETWORKS not in annotations
+            return attached and up["status"].get("phase") == "Running"
 
         return await eventually(lambda: self.pod(name, namespace), is_up)
 

@@ -165,12 +165,15 @@ class QueuedCluster:
         """Kueue itself with these fields of its configuration as well; it starts anew, and once more at the end."""
         kueue: Any = self.kueue
         before = kueue.configuration
-        for configuration in (before | fields, before):
+        kueue.configuration = before | fields
+        try:
             await kueue.stop()
-            kueue.configuration = configuration
             await kueue.start()
-            if configuration is not before:
-                yield
+            yield
+        finally:
+            kueue.configuration = before
+            await kueue.stop()
+            await kueue.start()
 
     @contextlib.asynccontextmanager
     async def queue(

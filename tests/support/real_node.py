@@ -14,8 +14,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ JSON = dict[str, Any]
 NODE = "node-a"
 _KINDS = ("--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup")
 _COMMANDS = ("unshare", "nsenter", "mount", "ip")
-_PROBE = "mount -t cgroup2 cgroup2 /mnt && mount -t sysfs sysfs /sys && ip link add name one type bridge && ip link add name two type veth"
+_PROBE = "mount -t cgroup2 cgroup2 /mnt && mount -t sysfs sysfs /sys && ip link add name bridge type bridge && ip link add name pair type veth"
 _PLACES = ("/sys/devices/system/node", "/sys/kernel/mm/hugepages", "/dev/kmsg")
 _UNTIL_EMPTY = '"$@"; until find "$0" -depth -type d -exec rmdir {} +; do sleep 0.1; done 2> /dev/null'
 """Runs a program, and removes its control group when nothing is in there any more."""
@@ -143,11 +143,12 @@ class RealNode:
 
     def close(self) -> None:
         """End all processes. The mounts and the network go with them."""
-        self.stop()
-        if self._first is not None:
-            self._first.communicate(timeout=PATIENCE)
-        if self._containerd is not None:
-            self._containerd.stop()
+        with contextlib.ExitStack() as stack:
+            if self._containerd is not None:
+                stack.callback(self._containerd.stop)
+            if self._first is not None:
+                stack.callback(_ended, self._first)
+            self.stop()
 
     def reaching_server(self) -> contextlib.AbstractAsyncContextManager[None]:
         """The API server is reached under its own address."""
@@ -167,18 +168,13 @@ class RealNode:
             yield
 
     def _listener(self, host: str, port: int) -> socket.socket:
-        made: list[socket.socket] = []
-
-        def listen() -> None:
+        def listen() -> socket.socket:
             _enter_network(self._pid)
-            made.append(socket.create_server((host, port)))
+            return socket.create_server((host, port))
 
         # A thread may be in another network than its process, and a socket stays in that where it was made.
-        thread = threading.Thread(target=listen)
-        thread.start()
-        thread.join()
-        (listener,) = made
-        return listener
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(listen).result()
 
     async def run(self, *command: str) -> str:
         """What a command prints in the node."""
@@ -232,6 +228,14 @@ def addresses_of(link: JSON) -> list[str]:
     return [info["local"] for info in link.get("addr_info") or () if info["scope"] != "link"]
 
 
+def _ended(first: subprocess.Popen[str]) -> None:
+    """The first process of a node ends with what it reads, and all others with it."""
+    try:
+        first.communicate(timeout=PATIENCE)
+    finally:
+        first.kill()
+
+
 def _enter_network(pid: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(f"/proc/{pid}/ns/net").open() as network:
@@ -245,7 +249,7 @@ def _child(pid: int) -> int:
 
 def end(program: Background) -> None:
     """Stop a program of a node: nsenter waits for it, and hands no signal on."""
-    with contextlib.suppress(OSError, IndexError):
+    with contextlib.suppress(OSError, IndexError, subprocess.TimeoutExpired):
         os.kill(_child(program.process.pid), signal.SIGTERM)
         program.process.wait(PATIENCE)
     program.stop()

@@ -56,6 +56,7 @@ EVICTED_BY_NODE_FAILURES = "NodeFailures"
 EVICTED_BY_PODS_READY_TIMEOUT = "PodsReadyTimeout"
 EVICTED_BY_CLUSTER_QUEUE = "ClusterQueueStopped"
 EVICTED_BY_LOCAL_QUEUE = "LocalQueueStopped"
+EVICTED_BY_CHECK = "AdmissionCheck"
 """Reasons of `Evicted` (the condition of a deactivated one may have more behind it: `DeactivatedDueTo…`)."""
 
 WAITING_FOR_QUOTA = "WaitingForQuota"

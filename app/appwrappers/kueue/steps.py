@@ -200,7 +200,9 @@ def _evicted(seen: Seen, workload: Workload) -> Step:
     message, reason = eviction.get("message") or "", eviction.get("reason") or "Evicted"
     if not job.suspended:
         return _stop(workload, message or reason)
-    if not workload.reserved or job.active:
+    # MultiKueue's check asks for the eviction where the other cluster is lost, and no status comes from there.
+    elsewhere = job.active_elsewhere and reason != kueue.EVICTED_BY_CHECK
+    if not workload.reserved or job.active or elsewhere:
         return Step()
     status = dict(workload.status) | {"admission": None, "reclaimablePods": None}
     status = _with(status, kueue.REQUEUED, reason in _REQUEUED, reason, message, seen.now)

@@ -69,11 +69,16 @@ class Job:
 
     @property
     def active(self) -> bool:
-        """Whether it may have Pods: until this is False, its quota cannot be given to others.
+        """Whether it may have Pods here: until this is False, its quota cannot be given to others."""
+        return not self.remote and is_true(self.status, QUOTA_RESERVED)
 
-        Those of a remote one use the quota of their own cluster. What is copied from there ends with its object.
+    @property
+    def active_elsewhere(self) -> bool:
+        """The same in another cluster, by the status that MultiKueue has copied last.
+
+        Nothing corrects it where the object there is gone, or the cluster is lost.
         """
-        return is_true(self.status, QUOTA_RESERVED) and not (self.remote and self.suspended)
+        return self.remote and is_true(self.status, QUOTA_RESERVED)
 
     @property
     def ready(self) -> bool:

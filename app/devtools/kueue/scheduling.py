@@ -111,7 +111,7 @@ def _requeued(reason: str, workload: JSON, world: World) -> tuple[str, str] | No
     if reason == model.EVICTED_BY_LOCAL_QUEUE:
         runs = stop_policy(world.local_queue_of(workload)) == "None"
         return ("LocalQueueRestarted", "The LocalQueue was restarted after being stopped") if runs else None
-    if reason in (model.EVICTED_BY_PODS_READY_TIMEOUT, "AdmissionCheck"):
+    if reason in (model.EVICTED_BY_PODS_READY_TIMEOUT, model.EVICTED_BY_CHECK):
         return "BackoffFinished", "The workload backoff was finished"
     return None
 

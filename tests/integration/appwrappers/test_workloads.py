@@ -194,26 +194,55 @@ async def test_evicted_it_gives_its_quota_back_when_it_has_no_pods(kueue: AppWra
         await kueue.reaches("evicted", "Running")
 
 
-async def test_one_that_runs_in_another_cluster_has_its_workload_in_this_one(kueue: AppWrapperCluster) -> None:
-    """The test is MultiKueue too: it copies the status from there. After an eviction there is nothing to copy."""
+async def remote(cluster: AppWrapperCluster) -> JSON:
+    """The Workload of an AppWrapper that MultiKueue runs in another cluster. The test copies its status from there."""
+    body = app_wrapper("remote", job("j", parallelism=3), suspend=True)
+    body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"}
+    body["spec"]["managedBy"] = MULTIKUEUE
+    await cluster.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+    workload = await the_workload(cluster)
+    await admit(cluster, workload)
+    await eventually(lambda: cluster.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is False)
+    await copied(cluster, "Running", reserved="True")
+    return workload
+
+
+async def copied(cluster: AppWrapperCluster, phase: str, *, reserved: str) -> None:
+    condition = {"type": "QuotaReserved", "status": reserved, "reason": phase, "message": ""}
+    status = {"phase": phase, "conditions": [condition | {"lastTransitionTime": stamp()}]}
+    await cluster.patched(APP_WRAPPERS, "remote", {"status": status}, subresource="status")
+
+
+async def test_one_that_runs_in_another_cluster_keeps_its_quota_until_it_has_ended_there(
+    kueue: AppWrapperCluster,
+) -> None:
     async with both(kueue):
-        body = app_wrapper("remote", job("j", parallelism=3), suspend=True)
-        body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"}
-        body["spec"]["managedBy"] = MULTIKUEUE
-        await kueue.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
-        workload = await the_workload(kueue)
+        workload = await remote(kueue)
         assert [(pods["name"], pods["count"]) for pods in workload["spec"]["podSets"]] == [("remote-0", 3)]
-        await admit(kueue, workload)
-        await eventually(lambda: kueue.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is False)
-        reserved = {"type": "QuotaReserved", "status": "True", "reason": "Resuming", "message": ""}
-        status = {"phase": "Running", "conditions": [reserved | {"lastTransitionTime": stamp()}]}
-        await kueue.patched(APP_WRAPPERS, "remote", {"status": status}, subresource="status")
-        assert not has(kueue, workload, QUOTA_RESERVED, "False")
         await say(kueue, workload, {}, Evicted="Preempted")
+        await eventually(lambda: kueue.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is True)
+        await asyncio.sleep(3)
+        assert has(kueue, workload, QUOTA_RESERVED)
+        await copied(kueue, "Suspended", reserved="False")
         await eventually(lambda: has(kueue, workload, QUOTA_RESERVED, "False"))
         assert has(kueue, workload, REQUEUED)
-        await eventually(lambda: kueue.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is True)
         assert kueue.stored(JOBS) == []
+
+
+async def test_it_gives_its_quota_back_where_that_cluster_is_lost(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        workload = await remote(kueue)
+        await say(kueue, workload, {}, Evicted="AdmissionCheck")
+        await eventually(lambda: has(kueue, workload, QUOTA_RESERVED, "False"))
+
+
+async def test_it_can_be_deleted_while_it_runs_in_that_cluster(kueue: AppWrapperCluster) -> None:
+    """Before its Workload, as `kubectl delete --cascade=foreground` does it."""
+    async with both(kueue):
+        workload = await remote(kueue)
+        await kueue.admin.delete(APP_WRAPPERS, "remote", namespace=NAMESPACE, propagation_policy="Foreground")
+        assert kueue.object(APP_WRAPPERS, "remote")
+        await eventually(lambda: not now(kueue, workload).get("metadata", {}).get("finalizers"))
 
 
 EVICTIONS = {

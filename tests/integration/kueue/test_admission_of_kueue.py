@@ -187,10 +187,12 @@ async def _devices(queues: QueuedCluster) -> AsyncIterator[JSON]:
         await queues.client.create(RESOURCE_SLICES, slices)
     quota = [{"name": "cpu", "nominalQuota": "4"}, {"name": DEVICES, "nominalQuota": "1"}]
     mapping = {"name": DEVICES, "deviceClassNames": [DRIVER]}
-    async with queues.configured(resources={"deviceClassMappings": [mapping]}):
-        yield {"coveredResources": ["cpu", DEVICES], "flavors": [{"name": "default", "resources": quota}]}
-    for name in NODE_NAMES:
-        await queues.client.delete(RESOURCE_SLICES, f"{name}-1")
+    try:
+        async with queues.configured(resources={"deviceClassMappings": [mapping]}):
+            yield {"coveredResources": ["cpu", DEVICES], "flavors": [{"name": "default", "resources": quota}]}
+    finally:
+        for name in NODE_NAMES:
+            await queues.client.delete(RESOURCE_SLICES, f"{name}-1")
 
 
 def _claiming(name: str) -> JSON:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest_asyncio
 import yaml
 
-from app.appwrappers.kueue.model import GROUP, MULTIKUEUE, QUOTA_RESERVED
+from app.appwrappers.kueue.model import GROUP, MULTIKUEUE, QUOTA_RESERVED, WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
 from app.kube.conditions import condition, is_true
 from app.kube.resources import PODS, SECRETS, Resource
@@ -64,9 +64,7 @@ async def connected(clusters: Clusters) -> Clusters:
 async def test_it_runs_in_the_other_cluster_and_its_status_comes_back(connected: Clusters) -> None:
     async with _queues(connected) as queues:
         await _submit(queues.manager, "one", job("j", pods=2, seconds=3))
-        await queues.worker.reaches("one", "Running")
         reserved = await queues.manager.workload("one", lambda workload: is_true(workload["status"], QUOTA_RESERVED))
-        assert await queues.worker.get(APP_WRAPPERS, "one")
         await queues.manager.reaches("one", "Running", "Succeeded")
         assert (await connected[0].client.list_page(PODS, namespace=queues.manager.namespace)).items == []
         status = (await queues.manager.reaches("one", "Succeeded"))["status"]
@@ -84,6 +82,20 @@ async def test_what_is_deleted_in_one_goes_from_the_other(connected: Clusters) -
         await queues.manager.delete("gone")
         await eventually(lambda: queues.worker.get(APP_WRAPPERS, "gone"), lambda wrapper: not wrapper)
         await queues.worker.unused()
+
+
+async def test_one_that_is_evicted_ends_in_the_other_cluster_and_runs_again(connected: Clusters) -> None:
+    async with _queues(connected, cpus=1) as queues:
+        await _submit(queues.manager, "evicted", job("j"))
+        await queues.manager.reaches("evicted", "Running")
+        name = (await queues.manager.workload("evicted"))["metadata"]["name"]
+        await queues.manager.change(WORKLOADS, name, {"spec": {"active": False}})
+        await queues.manager.workload("evicted", lambda workload: not is_true(workload["status"], QUOTA_RESERVED))
+        await eventually(lambda: queues.worker.get(APP_WRAPPERS, "evicted"), lambda wrapper: not wrapper)
+        await queues.worker.unused()
+        await queues.manager.change(WORKLOADS, name, {"spec": {"active": True}})
+        await queues.worker.reaches("evicted", "Running")
+        await queues.manager.reaches("evicted", "Running")
 
 
 async def test_one_waits_for_quota_of_the_other_cluster(connected: Clusters) -> None:

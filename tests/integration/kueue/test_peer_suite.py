@@ -36,12 +36,13 @@ async def test_they_pass(queues: QueuedCluster, tmp_path: Path, label: str) -> N
         f"--ginkgo.label-filter={LABELS[label]}",
         *(f"--ginkgo.skip={name}" for name in left_out),
         "--ginkgo.flake-attempts=3",
+        "--ginkgo.timeout=13m",
         "--ginkgo.no-color",
         f"--ginkgo.json-report={report}",
     )
     done = await asyncio.to_thread(_run, command, queues.kubeconfig)
-    states = _states(json.loads(await asyncio.to_thread(report.read_text)))
     assert done.returncode == 0, done.stdout[-6000:]
+    states = _states(json.loads(await asyncio.to_thread(report.read_text)))
     assert len(states) >= 5, states
     assert set(states.values()) == {"passed"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import sys
@@ -53,7 +54,7 @@ async def agent(stage: NodeStage) -> AsyncIterator[None]:
         else:
             served = await stack.enter_async_context(serve(Daemon(MACHINE)))
             await stack.enter_async_context(stage.node.leading(ADDRESS, PLAIN_PORT, served.url))
-            stack.callback(end, stage.node.program(sys.executable, "-m", "app", *flags))
+            stack.push_async_callback(asyncio.to_thread, end, stage.node.program(sys.executable, "-m", "app", *flags))
         await stage.offers(L3_CACHE_WAYS)
         yield
 
@@ -63,7 +64,7 @@ def exclusive(cpus: int, **more: str) -> dict[str, str]:
 
 
 async def cores_of(stage: NodeStage) -> dict[str, list[str]]:
-    """The cores of RmdWorkloads by the name of their Pod, of which their own names begin with."""
+    """The cores of RmdWorkloads by the name of their Pod."""
     page = await stage.client.list_page(RMD_WORKLOADS, namespace=NAMESPACE)
     return {workload["metadata"]["ownerReferences"][0]["name"]: workload["spec"]["coreIds"] for workload in page.items}
 

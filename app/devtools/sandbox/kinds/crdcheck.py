@@ -6,15 +6,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 from app.devtools.sandbox.kinds.builtin import BUILTIN_GROUPS
 from app.devtools.sandbox.printing.jsonpaths import check_path
 from app.devtools.sandbox.schemas.rulecheck import check_rule_schemas
 from app.devtools.sandbox.schemas.schemacheck import check_structural
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import dns1035_faults, label_faults, subdomain_faults
-from app.wire import JSON
+from app.wire import JSON, decode_json, encode_json
 
 _SCALE_PATHS = {
     "specReplicasPath": (".spec.",),
@@ -161,13 +159,13 @@ def _check_schemas(versions: list[JSON]) -> list[FieldError]:
 
 def _check_schema(schema: JSON, here: str) -> list[FieldError]:
     # Each update of a definition has its schemas too, and many clusters have the same definitions.
-    return list(_schema_faults(msgspec.json.encode(schema), here))
+    return list(_schema_faults(encode_json(schema), here))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _schema_faults(encoded: bytes, here: str) -> list[FieldError]:
     """The faults of one schema; rules are read where its structure is sound."""
-    schema = msgspec.json.decode(encoded)
+    schema = decode_json(encoded)
     faults = check_structural(schema)
     if not faults:
         return check_rule_schemas(schema, here)
