@@ -103,6 +103,7 @@ def server_context(pair: Pair, client_authority: bytes) -> ssl.SSLContext:
     context.load_verify_locations(cadata=client_authority.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
+    context.num_tickets = 0  # no client of Kubernetes resumes a session, and a ticket is a sixth of a handshake
     with tempfile.TemporaryDirectory(prefix="berth-sandbox-") as folder:  # mode 0700
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
         certificate.write_bytes(pair.certificate)
