@@ -23,27 +23,26 @@ DIFFERENT = ("There must be no more than 8 podspecs", "A failed Batch Job will b
 """With Berth: it takes as many podSets as the Workload of the installed Kueue, and a Job uses its `backoffLimit` first. The
 migration page says both.
 """
-LABELS = {"short": "(Kueue || Webhook) && !slow", "slow": "Kueue && slow"}
 
 
-@pytest.mark.parametrize("label", LABELS)
-async def test_they_pass(queues: QueuedCluster, tmp_path: Path, label: str) -> None:
+@pytest.mark.timeout(1800)
+async def test_they_pass(queues: QueuedCluster, tmp_path: Path) -> None:
     """One that fails is run twice more: they have limits of time, which a busy machine exceeds."""
     report = tmp_path / "report.json"
     left_out = WITHOUT if queues.side == "codeflare" else (*WITHOUT, *DIFFERENT)
     command = (
         str(real_part("appwrapper-e2e")),
-        f"--ginkgo.label-filter={LABELS[label]}",
+        "--ginkgo.label-filter=Kueue || Webhook",  # its queues are made where `Kueue` alone passes the filter
         *(f"--ginkgo.skip={name}" for name in left_out),
         "--ginkgo.flake-attempts=3",
-        "--ginkgo.timeout=13m",
+        "--ginkgo.timeout=28m",
         "--ginkgo.no-color",
         f"--ginkgo.json-report={report}",
     )
     done = await asyncio.to_thread(_run, command, queues.kubeconfig)
     assert done.returncode == 0, done.stdout[-6000:]
     states = _states(json.loads(await asyncio.to_thread(report.read_text)))
-    assert len(states) >= 5, states
+    assert len(states) >= 20, states
     assert set(states.values()) == {"passed"}
 
 
