@@ -17,6 +17,8 @@ from xdist.scheduler import LoadFileScheduling
 # As in an activated environment: `kubectl` is the pinned one, not the machine's.
 os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
 _SLOWEST = 10
+_SHARED_LOOPS = tuple(f"tests/integration/{name}/" for name in ("doctor", "kueue", "node", "operators"))
+"""Folders in which a cluster serves a whole module: the tests of a module live in one event loop."""
 _OWN_CLUSTERS = ("tests/e2e/test_helm.py", "tests/e2e/test_install.py")
 # A slow machine is no fault of what is tested.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,6 +60,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"{_SLOWEST} slowest files")
         for file, duration in seconds.most_common(_SLOWEST):
             terminalreporter.line(f"{duration:6.1f} s  {file}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(_SHARED_LOOPS) and item.get_closest_marker("asyncio") is not None:
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,8 @@ import yaml
 
 JSON = dict[str, Any]
 CPUS = 8
+ALL_CPUS = f"0-{CPUS - 1}"
+"""As lists of CPUs have them."""
 RESERVED = "0"
 """The CPUs that kubelet keeps for the system."""
 PAGES = 64
@@ -162,19 +164,23 @@ def _networks(kubeconfig: Path) -> JSON:
 
 def _write_machine(folder: Path) -> None:
     """One socket with CPUs that each are a core, as /sys/devices/system shows them."""
-    everything = f"0-{CPUS - 1}\n"
     for name in ("online", "possible", "present"):
-        _write(folder / "cpu" / name, everything)
+        _write(folder / "cpu" / name, f"{ALL_CPUS}\n")
     node = folder / "node" / "node0"
     for name in ("online", "possible"):
         _write(node.parent / name, "0\n")
-    _write(node / "cpulist", everything)
+    _write(node / "cpulist", f"{ALL_CPUS}\n")
     _write(node / "distance", "10\n")
     _write(node / "meminfo", "Node 0 MemTotal: 16777216 kB\nNode 0 MemFree: 16777216 kB\n")
     _write_pages(node / "hugepages")
     for cpu in range(CPUS):
         own = folder / "cpu" / f"cpu{cpu}"
-        topology = {"core_id": cpu, "physical_package_id": 0, "thread_siblings_list": cpu, "core_siblings_list": "0-7"}
+        topology = {
+            "core_id": cpu,
+            "physical_package_id": 0,
+            "thread_siblings_list": cpu,
+            "core_siblings_list": ALL_CPUS,
+        }
         for name, content in topology.items():
             _write(own / "topology" / name, f"{content}\n")
         _write(own / "online", "1\n")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from app.appwrappers.kueue.model import CLUSTER_QUEUES, GROUP, LOCAL_QUEUES, WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS, PREEMPTED, QUEUE_NAME, REQUEUED
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.errors import ApiError
@@ -20,6 +20,7 @@ from tests.support.running import running
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
+ADMISSION_CHECKS = Resource(GROUP, "v1beta2", "admissionchecks", "AdmissionCheck", namespaced=False)
 _NUMBERS = itertools.count()
 
 

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from app.devtools.clusters.node.services import forward
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
 from app.kube.resources import NODES
@@ -160,9 +161,11 @@ class RealNode:
         """Connections of the node to this address lead to that of the URL on this machine."""
         parts = urlsplit(url)
 
+        target = str(parts.hostname), parts.port or 443
+
         async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there, back = await asyncio.open_connection(parts.hostname, parts.port)
-            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+            with contextlib.closing(writer):
+                await forward(target, reader, writer)
 
         async with await asyncio.start_server(lead, sock=await asyncio.to_thread(self._listener, host, port)):
             yield
@@ -253,16 +256,6 @@ def end(program: Background) -> None:
         os.kill(_child(program.process.pid), signal.SIGTERM)
         program.process.wait(PATIENCE)
     program.stop()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
 
 
 @contextlib.asynccontextmanager

@@ -82,10 +82,11 @@ async def both(cluster: AppWrapperCluster) -> AsyncIterator[None]:
         yield
 
 
-async def queued(cluster: AppWrapperCluster, name: str, *templates: JSON, **labels: str) -> JSON:
-    """Create an AppWrapper that waits in a queue."""
+async def queued(cluster: AppWrapperCluster, name: str, *templates: JSON, manager: str = "", **labels: str) -> JSON:
+    """Create an AppWrapper that waits in a queue; `manager` is its `spec.managedBy`."""
     body = app_wrapper(name, *templates, suspend=True)
     body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"} | labels
+    body["spec"] |= {"managedBy": manager} if manager else {}
     return await cluster.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
 
 
@@ -196,10 +197,7 @@ async def test_evicted_it_gives_its_quota_back_when_it_has_no_pods(kueue: AppWra
 
 async def remote(cluster: AppWrapperCluster) -> JSON:
     """The Workload of an AppWrapper that MultiKueue runs in another cluster. The test copies its status from there."""
-    body = app_wrapper("remote", job("j", parallelism=3), suspend=True)
-    body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"}
-    body["spec"]["managedBy"] = MULTIKUEUE
-    await cluster.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+    await queued(cluster, "remote", job("j", parallelism=3), manager=MULTIKUEUE)
     workload = await the_workload(cluster)
     await admit(cluster, workload)
     await eventually(lambda: cluster.object(APP_WRAPPERS, "remote"), lambda found: found["spec"]["suspend"] is False)
@@ -208,8 +206,8 @@ async def remote(cluster: AppWrapperCluster) -> JSON:
 
 
 async def copied(cluster: AppWrapperCluster, phase: str, *, reserved: str) -> None:
-    condition = {"type": "QuotaReserved", "status": reserved, "reason": phase, "message": ""}
-    status = {"phase": phase, "conditions": [condition | {"lastTransitionTime": stamp()}]}
+    quota = {"type": "QuotaReserved", "status": reserved, "reason": phase, "message": ""}
+    status = {"phase": phase, "conditions": [quota | {"lastTransitionTime": stamp()}]}
     await cluster.patched(APP_WRAPPERS, "remote", {"status": status}, subresource="status")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -14,15 +13,6 @@ from tests.integration.doctor.installation import Place, a_place
 from tests.integration.doctor.patient import Patient, a_patient
 from tests.integration.doctor.rmd_patient import with_rmd
 from tests.support.rmd_cluster import RmdCluster
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What a module shares lives in one event loop, so its tests do too."""
-    for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("asyncio") is not None:
-            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

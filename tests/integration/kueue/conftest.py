@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -26,7 +27,6 @@ from tests.support.queued_cluster import Part, QueuedCluster
 from tests.support.real_operators import SERVICES, real_app_wrapper, real_kueue
 from tests.support.real_parts import needs
 
-HERE = Path(__file__).parent
 _PROGRAMS = ("kueue", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _SIDES = {"ours": needs(*_PROGRAMS), "theirs": needs(*_PROGRAMS), "codeflare": needs(*_PROGRAMS, "appwrapper")}
 SIDES = ["stand-in", *(pytest.param(name, marks=marks) for name, marks in _SIDES.items())]
@@ -36,13 +36,6 @@ _FRAMEWORKS = ["batch/job", "pod"]
 _APP_WRAPPER = "AppWrapper.v1beta2.workload.codeflare.dev"
 _OURS = {"frameworks": _FRAMEWORKS, "externalFrameworks": [_APP_WRAPPER]}
 _THEIRS = {"frameworks": [*_FRAMEWORKS, "workload.codeflare.dev/appwrapper"]}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One cluster serves a module, so its tests live in one event loop."""
-    for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("asyncio") is not None:
-            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -69,22 +62,22 @@ async def clusters(
     # Where Berth makes the Workloads, Kueue knows the kind by its adapter for external frameworks alone.
     frameworks = [{"name": _APP_WRAPPER}] if request.param == "ours" else []
     async with (
-        queued_cluster(request.param, folders[0]) as manager,
+        queued_cluster(request.param, folders[0], multiKueue={"externalFrameworks": frameworks}) as manager,
         queued_cluster(request.param, folders[1]) as worker,
-        manager.configured(multiKueue={"externalFrameworks": frameworks}),
     ):
         yield manager, worker
 
 
 @contextlib.asynccontextmanager
-async def queued_cluster(side: str, folder: Path) -> AsyncIterator[QueuedCluster]:
+async def queued_cluster(side: str, folder: Path, **configuration: Any) -> AsyncIterator[QueuedCluster]:
+    """`configuration` has further fields of the real Kueue's."""
     real = side != "stand-in"
     options = {"services": SERVICES} if real else {}
     async with started(folder, real=real, capacity={"nvidia.com/gpu": "2"}, **options) as plane:
         await plane.client.create(NAMESPACES, NAMESPACES.body({"name": SYSTEM}))
         if side != "codeflare":
             await install(plane.client, APP_WRAPPERS)
-        async with _kueue(side, plane, folder) as kueue, _manager(side, plane, folder) as manager:
+        async with _kueue(side, plane, folder, **configuration) as kueue, _manager(side, plane, folder) as manager:
             await plane.client.create(RESOURCE_FLAVORS, RESOURCE_FLAVORS.body({"name": "default"}, spec={}))
             yield QueuedCluster(plane.client, side, kueue=kueue, manager=manager, kubeconfig=plane.kubeconfig)
 
@@ -109,7 +102,7 @@ async def _manager(side: str, plane: ControlPlane, folder: Path) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _kueue(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[Part]:
+async def _kueue(side: str, plane: ControlPlane, folder: Path, **configuration: Any) -> AsyncIterator[Part]:
     if side == "stand-in":
         await define(plane.client, KINDS, kueue_definitions())
         stand_in = StandInProcess(plane.client)
@@ -119,8 +112,8 @@ async def _kueue(side: str, plane: ControlPlane, folder: Path) -> AsyncIterator[
         finally:
             await stand_in.kill()
         return
-    integrations = _OURS if side == "ours" else _THEIRS
-    async with real_kueue(plane.client, plane.kubeconfig, folder, integrations=integrations) as kueue:
+    configuration |= {"integrations": _OURS if side == "ours" else _THEIRS}
+    async with real_kueue(plane.client, plane.kubeconfig, folder, **configuration) as kueue:
         yield kueue
 
 

@@ -14,12 +14,11 @@ from app.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIM_TEMPL
 from app.text import stamp
 from tests.support.control_plane import NODE_NAMES
 from tests.support.devices import DRIVER, claim_spec, device, device_class, exactly, resource_slice
-from tests.support.queued_cluster import Queue, QueuedCluster, job, pod, unready
+from tests.support.queued_cluster import ADMISSION_CHECKS, Queue, QueuedCluster, job, pod, unready
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 STAND_IN = False
-ADMISSION_CHECKS = Resource(GROUP, "v1beta2", "admissionchecks", "AdmissionCheck", namespaced=False)
 TOPOLOGIES = Resource(GROUP, "v1beta2", "topologies", "Topology", namespaced=False)
 RACK = "example.com/rack"
 DEVICES = "example.com/nics"

@@ -16,16 +16,16 @@ from app.appwrappers.kueue.model import GROUP, MULTIKUEUE, QUOTA_RESERVED, WORKL
 from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
 from app.kube.conditions import condition, is_true
 from app.kube.resources import PODS, SECRETS, Resource
-from tests.support.queued_cluster import Queue, QueuedCluster, job
+from tests.support.queued_cluster import ADMISSION_CHECKS, Queue, QueuedCluster, job
 from tests.support.real_operators import KUEUE
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 Clusters = tuple[QueuedCluster, QueuedCluster]
 """The one where AppWrappers are created, and the one where they run."""
-ADMISSION_CHECKS, MEMBERS, CONFIGS = (
+MEMBERS, CONFIGS = (
     Resource(GROUP, "v1beta2", kind.lower() + "s", kind, namespaced=False)
-    for kind in ("AdmissionCheck", "MultiKueueCluster", "MultiKueueConfig")
+    for kind in ("MultiKueueCluster", "MultiKueueConfig")
 )
 NAME = "worker"
 """Of the objects that lead to the other cluster."""

@@ -19,14 +19,14 @@ from app.rmd.controller.installing import DAEMON
 from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, L3_CACHE_WAYS, PLAIN_PORT, RMD_WORKLOADS
 from tests.support.control_plane import NAMESPACE
 from tests.support.kubelet import listed
-from tests.support.node_files import ADDRESS, CPUS, IMAGE, RESERVED
+from tests.support.node_files import ADDRESS, ALL_CPUS, CPUS, IMAGE, RESERVED
 from tests.support.node_stage import SIDES, NodeStage, container, pod
 from tests.support.processes import Berth
 from tests.support.real_node import NODE, end
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("stage", SIDES, indirect=True)
-MACHINE = Machine(caches=(Cache(0, "0-7"),))
+MACHINE = Machine(caches=(Cache(0, ALL_CPUS),))
 WAYS = {L3_CACHE_WAYS: "2"}
 
 

@@ -94,14 +94,14 @@ async def test_addresses_and_names_are_those_that_the_pod_asks_for(stage: NodeSt
     text = f'[{{"name": "{BR}", "interface": "mine", "mac": "02:00:00:00:00:0A", "ips": ["10.79.0.77/24"]}}]'
     await stage.create(pod("asks", networks=text))
     (_, entry) = networks_of(await stage.runs("asks"))
-    asked = {
+    expected = {
         "name": f"{NAMESPACE}/{BR}",
         "interface": "mine",
         "mac": "02:00:00:00:00:0a",
         "ips": ["10.79.0.77"],
         "dns": {},
     }
-    assert entry == asked
+    assert entry == expected
     await stage.gone("asks")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,15 +25,7 @@ from tests.support.real_operators import SERVICES, real_job_set, real_kube_ray, 
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
-HERE = Path(__file__).parent
 LABEL = "workload.codeflare.dev/appwrapper"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One cluster serves a module, so its tests live in one event loop."""
-    for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("asyncio") is not None:
-            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 class Wrappers:

@@ -160,20 +160,8 @@ class Services:
     async def _forward(self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
             target = self._target(route)
-            if target is None:
-                return  # closes the connection, as for a Service without endpoints
-            try:
-                there, out = await asyncio.open_connection(*target)
-            except OSError:
-                return
-            with contextlib.closing(out):
-                pumps = {asyncio.create_task(_pump(reader, out)), asyncio.create_task(_pump(there, writer))}
-                try:
-                    await asyncio.wait(pumps)
-                finally:
-                    for pump in pumps:
-                        pump.cancel()
-                    await asyncio.gather(*pumps, return_exceptions=True)
+            if target is not None:  # else it is closed, as for a Service without endpoints
+                await forward(target, reader, writer)
 
     def _target(self, route: Route) -> tuple[str, int] | None:
         service = self._services.get(*route[:2])
@@ -186,6 +174,22 @@ class Services:
             return None
         backend = random.choice(chosen)  # noqa: S311  it spreads connections
         return backend.address, backend.port(wanted)
+
+
+async def forward(target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Lead a connection to this address, until both sides have ended; at once where nothing listens there."""
+    try:
+        there, out = await asyncio.open_connection(*target)
+    except OSError:
+        return
+    with contextlib.closing(out):
+        pumps = {asyncio.create_task(_pump(reader, out)), asyncio.create_task(_pump(there, writer))}
+        try:
+            await asyncio.wait(pumps)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
