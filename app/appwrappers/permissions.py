@@ -81,7 +81,7 @@ PERMISSIONS: Permissions = {
         Permission("cluster", _GROUP, (f"{_PLURAL}/finalizers",), ("update",)),
         Permission("cluster", _KUEUE, ("workloads",), ("list", "watch", "create", "patch", "delete")),
         Permission("cluster", _KUEUE, ("workloads/status",), ("patch",)),
-        Permission("cluster", _KUEUE, ("resourceflavors", "workloadpriorityclasses"), ("list", "watch")),
+        Permission("cluster", _KUEUE, ("resourceflavors", "workloadpriorityclasses"), READ),
         Permission("cluster", "scheduling.k8s.io", ("priorityclasses",), ("get", "list")),
         *_OWNERS,
     ),

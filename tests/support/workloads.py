@@ -71,8 +71,8 @@ class Infra:
         """The time of the loop, so that a simulated one passes for timers and for conditions alike."""
         return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
 
-    async def client(self) -> CountingClient:
-        made = CountingClient(Session(await load_credentials(kubeconfig=str(self.kubeconfig))))
+    async def client(self, kind: type[CountingClient] = CountingClient) -> CountingClient:
+        made = kind(Session(await load_credentials(kubeconfig=str(self.kubeconfig))))
         made.counts = Counter()
         return made
 

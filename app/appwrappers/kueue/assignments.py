@@ -23,7 +23,7 @@ class PermanentError(ValueError):
 
 
 class FlavorMissingError(Exception):
-    """A flavor of the admission is not known (yet)."""
+    """A flavor of the admission is not known (yet); the text is its name."""
 
 
 def pod_set_infos(workload: Workload, flavors: Mapping[str, JSON]) -> list[JSON]:
@@ -59,7 +59,7 @@ def _info(
         info["schedulingGates"] = [{"name": TOPOLOGY_GATE}]
     for flavor in dict.fromkeys((assignment.get("flavors") or {}).values()):
         if flavor not in flavors:
-            raise FlavorMissingError(f"resourceflavors {flavor} not found")
+            raise FlavorMissingError(flavor)
         info["nodeSelector"] |= flavors[flavor].get("nodeLabels") or {}
         info["tolerations"] += flavors[flavor].get("tolerations") or []
     for check in workload.status.get("admissionChecks") or ():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -16,7 +17,7 @@ from app.appwrappers.kueue.assignments import FlavorMissingError
 from app.appwrappers.kueue.caches import Caches
 from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
 from app.appwrappers.kueue.priorities import Priorities
-from app.appwrappers.kueue.steps import Seen, next_step
+from app.appwrappers.kueue.steps import Seen, Step, next_step
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.writing import Writing
 from app.errors import ApiError, Terminal, Transient
@@ -116,18 +117,28 @@ class _Work:
         """The seconds until another is due; 0 where a change asks for it."""
         caches = self.caches
         found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
-        flavors = {spec["name"]: spec for spec in caches.flavors.values()}
         prebuilt = caches.workloads.get(job.key[0], job.prebuilt) if job.prebuilt else None
         ancestors = await self._ancestors(job) if job.owner else None
+        flavors = {spec["name"]: spec for spec in caches.flavors.store.values()}
         try:
-            step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
-        except FlavorMissingError as error:
-            raise Transient(str(error)) from error
+            step = await self._next(Seen(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
         except (ValueError, TypeError, AttributeError, KeyError) as error:  # of a shape that no Workload takes
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)
         return step.again
+
+    async def _next(self, seen: Seen) -> Step:
+        """Raises Transient where a flavor of the admission does not exist (yet)."""
+        while True:
+            try:
+                return next_step(seen)
+            except FlavorMissingError as error:
+                name = str(error)
+            flavor = await self.caches.flavors.get(name)
+            if flavor is None:
+                raise Transient(f"resourceflavors {name} not found")
+            seen = replace(seen, flavors={**seen.flavors, name: flavor})
 
     async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
         """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""

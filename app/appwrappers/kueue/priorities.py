@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.appwrappers.kueue.caches import Referred
 from app.appwrappers.kueue.model import PRIORITY_CLASS
 from app.appwrappers.kueue.stored import Job
 from app.appwrappers.kueue.templates import pod_sets
@@ -10,7 +11,6 @@ from app.errors import Transient
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.retry import every_item, get_or_none
-from app.kube.store import Store
 
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 _LATER = 10.0
@@ -19,14 +19,14 @@ _LATER = 10.0
 class Priorities:
     """`classes` are the values of WorkloadPriorityClasses."""
 
-    def __init__(self, client: KubeClient, classes: Store[int]) -> None:
+    def __init__(self, client: KubeClient, classes: Referred[int]) -> None:
         self._client, self._classes = client, classes
 
     async def of(self, job: Job) -> Priority:
         """Raises Transient where a class does not exist (yet), ApiError where one cannot be read."""
         name = job.labels.get(PRIORITY_CLASS, "")
         if name:
-            value = self._classes.get("", name)
+            value = await self._classes.get(name)
             if value is None:
                 raise Transient(f"workloadpriorityclasses {name} not found", delay=_LATER)
             return Priority(value, "WorkloadPriorityClass", name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,6 +56,7 @@ from tests.support.appwrappers import (
 )
 from tests.support.kueue_cases import cluster_spec, ray_job
 from tests.support.waiting import eventually
+from tests.support.workloads import CountingClient
 
 pytestmark = pytest.mark.simulated
 JSON = dict[str, Any]
@@ -122,9 +123,9 @@ async def say(cluster: AppWrapperCluster, workload: JSON, status: JSON, **condit
     await cluster.patched(WORKLOADS, workload["metadata"]["name"], body, subresource="status")
 
 
-async def admit(cluster: AppWrapperCluster, workload: JSON, **more: Any) -> None:
+async def admit(cluster: AppWrapperCluster, workload: JSON, flavor: str = "gpus", **more: Any) -> None:
     assignments = [
-        {"name": one["name"], "count": one["count"], "flavors": {"cpu": "gpus", "memory": "gpus"}}
+        {"name": one["name"], "count": one["count"], "flavors": {"cpu": flavor, "memory": flavor}}
         for one in workload["spec"]["podSets"]
     ]
     admission = {"clusterQueue": "cluster-queue", "podSetAssignments": assignments}
@@ -648,6 +649,30 @@ async def test_a_name_that_another_workload_has_is_told(kueue: AppWrapperCluster
         await eventually(lambda: ("taken", "WorkloadRefused") in _told(kueue))
         await kueue.admin.delete(WORKLOADS, name, namespace=NAMESPACE)
         await eventually(lambda: [one for one in kueue.stored(WORKLOADS) if one["metadata"].get("ownerReferences")])
+
+
+async def test_a_cache_that_is_behind_tells_of_nothing_missing(kueue: AppWrapperCluster) -> None:
+    """The watches of two kinds are not in step: a Workload may name what its own kind's watch has not brought yet."""
+
+    class Behind(CountingClient):
+        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[bytes]:
+            late = resource in (RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES)
+            return silent() if late else super().watch(resource, **options)
+
+    async def silent() -> AsyncGenerator[bytes]:
+        yield b""
+        await asyncio.Event().wait()
+
+    async with await kueue.client(Behind) as client, kueue.workloads(client, events=True), kueue.controller():
+        for resource, body in ((RESOURCE_FLAVORS, {"spec": {}}), (WORKLOAD_PRIORITY_CLASSES, {"value": 7})):
+            await kueue.admin.create(resource, resource.body({"name": "late"}) | body)
+        await queued(kueue, "w", pod("p"), **{PRIORITY_CLASS: "late"})
+        workload = await the_workload(kueue)
+        assert workload["spec"]["priority"] == 7
+        await admit(kueue, workload, flavor="late")
+        await kueue.reaches("w", "Running")
+        await eventually(lambda: ("w", "Started") in _told(kueue))
+        assert ("w", "WorkloadRefused") not in _told(kueue)
 
 
 async def test_a_class_that_does_not_exist_is_told(kueue: AppWrapperCluster) -> None:
