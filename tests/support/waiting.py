@@ -22,7 +22,7 @@ _PAUSE = 0.02
 _SHARE = 3
 """A look that costs much, such as a kubectl, is paused after for this many times as long: waiting leaves the CPU to others."""
 _LATENESS, _LATEST = 0.05, 1.0
-"""On a simulated clock, each turn of which costs ten real milliseconds, what took long is seen late by this share of it, at
+"""On a simulated clock, each turn of which takes real time, what took long is seen late by this share of it, at
 most by so many seconds."""
 
 
