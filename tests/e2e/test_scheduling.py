@@ -44,7 +44,7 @@ async def sandbox(directory: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = directory / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             watched = Watched(client)
             scheduler = Scheduler(client, watched).controller
             running = [asyncio.create_task(part.run()) for part in (watched, scheduler)]
@@ -61,7 +61,7 @@ async def real(directory: Path) -> AsyncIterator[KubeClient]:
         arguments = ["--kubeconfig", path, "--leader-elect=false", "--secure-port=0"]
         scheduler = Background([str(ASSETS / "kube-scheduler"), *arguments])
         try:
-            async with await connect(kubeconfig=path) as client:
+            async with await connect(kubeconfig=path, deadline=PATIENCE) as client:
                 yield client
         finally:
             scheduler.stop()

@@ -32,7 +32,7 @@ from tests.support.chart import ASSETS, SERVERS
 from tests.support.chart_combinations import CALLER_TOKEN
 from tests.support.rbac import allow
 from tests.support.real_apiserver import real_api_servers
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
@@ -104,7 +104,7 @@ class Reviewed:
     @contextlib.asynccontextmanager
     async def user(self, name: str, *rules: JSON, groups: tuple[str, ...] = ()) -> AsyncIterator[KubeClient]:
         await self.grant(name, WRAP, *rules)
-        async with await connect(kubeconfig=self.acting_as(name, *groups)) as client:
+        async with await connect(kubeconfig=self.acting_as(name, *groups), deadline=PATIENCE) as client:
             yield client
 
     async def post(
@@ -197,7 +197,7 @@ async def _server(kind: str, folder: Path) -> AsyncIterator[tuple[KubeClient, Pa
     starting = real_api_servers(Path(ASSETS), folder, ["real"])
     kubeconfig = (await asyncio.to_thread(starting.__enter__))["real"]
     try:
-        async with await connect(kubeconfig=str(kubeconfig)) as admin:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as admin:
             await admin.create(NAMESPACES, {"metadata": {"name": SYSTEM}})
             for definition in read_definitions(KINDS):
                 await admin.create(CUSTOM_RESOURCE_DEFINITIONS, definition)

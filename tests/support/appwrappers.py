@@ -15,14 +15,12 @@ from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.definitions import APP_WRAPPERS as KINDS
 from app.definitions import read_definitions
 from app.devtools.sandbox.server import Cluster
-from app.kube.client import KubeClient
 from app.kube.conditions import condition
-from app.kube.credentials import load_credentials
 from app.kube.events import EventRecorder
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from app.kube.transport import Session
+from app.kube.transport import connect
 from tests.support.running import at_work
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import CountingClient, Infra
 
 JSON = dict[str, Any]
@@ -161,7 +159,7 @@ async def open_cluster(folder: Path) -> AsyncIterator[AppWrapperCluster]:
     async with Cluster("tenant1") as served:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(served.kubeconfig())
-        async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as admin:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}
             await admin.create(NAMESPACES, body)
             for definition in read_definitions(KINDS):

@@ -155,7 +155,7 @@ async def _sandboxes(directory: Path, names: Sequence[str]) -> AsyncIterator[lis
             kubeconfig = directory / name / "admin.kubeconfig"
             kubeconfig.parent.mkdir()
             kubeconfig.write_text(cluster.kubeconfig())
-            client = await stack.enter_async_context(await connect(kubeconfig=str(kubeconfig)))
+            client = await stack.enter_async_context(await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE))
             servers.append(Server(kubeconfig, client, cluster))
         yield servers
 
@@ -167,7 +167,7 @@ async def _real(directory: Path, names: Sequence[str]) -> AsyncIterator[list[Ser
     try:
         async with contextlib.AsyncExitStack() as stack:
             yield [
-                Server(path, await stack.enter_async_context(await connect(kubeconfig=str(path))))
+                Server(path, await stack.enter_async_context(await connect(kubeconfig=str(path), deadline=PATIENCE)))
                 for path in kubeconfigs.values()
             ]
     finally:

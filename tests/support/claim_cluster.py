@@ -13,14 +13,12 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.claims.templates.controller import ClaimTemplatesController, Options
 from app.devtools.clusters.definitions import install
 from app.devtools.sandbox.server import Cluster
-from app.kube.client import KubeClient
-from app.kube.credentials import load_credentials
 from app.kube.events import EventRecorder
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, RESOURCE_CLAIM_TEMPLATES, Resource
-from app.kube.transport import Session
+from app.kube.transport import connect
 from tests.support.claim_reviews import DEFINITIONS, SYSTEM
 from tests.support.running import at_work
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import CountingClient, Infra
 
 JSON = dict[str, Any]
@@ -67,7 +65,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ClaimCluster]:
     async with Cluster("tenant1") as served:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(served.kubeconfig())
-        async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as admin:
             for name in (SYSTEM, "team-a", "team-b"):
                 await admin.create(NAMESPACES, NAMESPACES.body({"name": name}))
             await install(admin, (NETWORK_ATTACHMENTS, APP_WRAPPERS))

@@ -25,7 +25,7 @@ from app.kube.transport import connect
 from tests.support.real_apiserver import real_api_servers
 from tests.support.real_control_plane import has_control_plane, real_control_plane
 from tests.support.running import running
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 NAMESPACE = "team"
@@ -84,7 +84,7 @@ async def started(
     """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each node has."""
     async with (
         _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
-        await connect(kubeconfig=str(kubeconfig)) as client,
+        await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
         running(
             StandIns(client, [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES], kubelets_only=real).run()
         ),

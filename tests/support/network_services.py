@@ -38,11 +38,11 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.retry import every_item
-from app.kube.transport import Session
+from app.kube.transport import Session, connect
 from tests.support.paths import ROOT
 from tests.support.running import at_work
 from tests.support.sandbox import Real
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import CountingClient
 
 JSON = dict[str, Any]
@@ -226,7 +226,7 @@ class NetworkCluster:
 async def _prepared(issue: Issue) -> AsyncIterator[NetworkCluster]:
     namespace = f"network-{next(_NUMBERS)}"
     kubeconfig = str(issue("admin", ("system:masters",)))
-    async with KubeClient(Session(await load_credentials(kubeconfig=kubeconfig))) as admin:
+    async with await connect(kubeconfig=kubeconfig, deadline=PATIENCE) as admin:
         await admin.create(NAMESPACES, NAMESPACES.body({"name": namespace}))
         for definition in read_objects(CRD):
             await admin.apply(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"], definition)

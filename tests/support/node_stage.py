@@ -33,7 +33,7 @@ from tests.support.real_apiserver import real_api_servers
 from tests.support.real_control_plane import real_control_plane
 from tests.support.real_node import NODE, RealNode, needs_node, real_node
 from tests.support.running import running
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 REAL = pytest.param("real", marks=needs_node())
@@ -142,7 +142,7 @@ async def _real(folder: Path) -> AsyncIterator[NodeStage]:
     async with contextlib.AsyncExitStack() as stack:
         servers = await in_thread(stack, real_api_servers(assets, folder, ["cluster"]))
         await in_thread(stack, real_control_plane(assets, folder / "cluster", heartbeats=True))
-        client = await stack.enter_async_context(await connect(kubeconfig=str(servers["cluster"])))
+        client = await stack.enter_async_context(await connect(kubeconfig=str(servers["cluster"]), deadline=PATIENCE))
         node = await stack.enter_async_context(real_node(client, folder / "cluster"))
         yield NodeStage(ControlPlane(servers["cluster"], client, real=True), node.folder, node=node)
 
@@ -152,7 +152,10 @@ async def _stand_in(folder: Path) -> AsyncIterator[NodeStage]:
     kubeconfig = folder / "admin.kubeconfig"
     async with Cluster("node") as cluster:
         kubeconfig.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(kubeconfig)) as client, rmd_hosts(client, [NODE]) as hosts:
+        async with (
+            await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
+            rmd_hosts(client, [NODE]) as hosts,
+        ):
             nodes = StandIns(client, [NodeSpec(NODE)], elsewhere=hosts.runs, resources=hosts.kubelets)
             async with running(hosts.run()), running(MultusStandIn(client).run()), running(nodes.run()):
                 yield NodeStage(ControlPlane(kubeconfig, client, real=False), hosts.folders[NODE], hosts=hosts)

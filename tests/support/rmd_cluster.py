@@ -17,17 +17,15 @@ from app.devtools.rmd.machine import Cache, Machine
 from app.devtools.rmd.server import Request, serve
 from app.devtools.rmd.workloads import Daemon
 from app.devtools.sandbox.server import Cluster
-from app.kube.client import KubeClient
 from app.kube.conditions import condition
-from app.kube.credentials import load_credentials
 from app.kube.documents import read_objects
 from app.kube.events import EventRecorder
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
-from app.kube.transport import Session
+from app.kube.transport import connect
 from app.rmd.controller.controller import Options, RmdController
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
 from tests.support.running import at_work
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import CountingClient, Infra
 
 JSON = dict[str, Any]
@@ -145,7 +143,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[RmdCluster]:
     async with Cluster("tenant1") as served:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(served.kubeconfig())
-        async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as admin:
             for name in (SYSTEM, "team-a", "team-b"):
                 await admin.create(NAMESPACES, NAMESPACES.body({"name": name}))
             for path in sorted(CRDS.glob("*.yaml")):

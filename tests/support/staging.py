@@ -18,6 +18,7 @@ from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.tenants.bundles import Issuing, issue_bundle
 from app.tenancy.tenants.changes import Adding, create_tenant
 from tests.support.processes import Berth
+from tests.support.waiting import PATIENCE
 
 
 class Stage:
@@ -56,7 +57,7 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
     """Everything a role needs to run; kills what was started."""
     async with Cluster("both", bookmark_interval=1.0) as cluster:
         (folder / "kubeconfig").write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(folder / "kubeconfig")) as client:
+        async with await connect(kubeconfig=str(folder / "kubeconfig"), deadline=PATIENCE) as client:
             for definition in read_definitions(ALL):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             for name in ("universe", "tenant-tenant1"):

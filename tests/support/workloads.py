@@ -19,10 +19,11 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.credentials import load_credentials
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from app.kube.transport import Session
+from app.kube.transport import Session, connect
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.support.running import at_work
+from tests.support.waiting import PATIENCE
 
 JSON = dict[str, Any]
 T1, T2, SYSTEM = "tenant-tenant1", "tenant-tenant2", "universe"
@@ -226,6 +227,6 @@ async def infra(tmp_path: Path) -> AsyncIterator[Infra]:
     async with Cluster("icp") as cluster:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(cluster.kubeconfig())
-        async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as admin:
             await install(admin)
             yield Infra(cluster, kubeconfig, admin)

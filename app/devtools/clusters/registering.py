@@ -16,6 +16,9 @@ _CHECKED: tuple[ReviewKind, ...] = (
     *("claim-pods", "claim-definitions", "device-classes"),
 )
 
+_TERMS = Terms(timeout_seconds=30)
+"""The longest that an API server takes: all of a cluster shares the CPUs of this machine."""
+
 
 async def register(
     client: KubeClient, *, port: int, bundle: str, infra: bool, every: bool = False, token: str = ""
@@ -29,12 +32,12 @@ async def register(
     def calling(path: str) -> JSON:
         return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
 
-    mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=Terms())
-    validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=Terms())
+    mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=_TERMS)
+    validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=_TERMS)
     if infra:
-        validating["webhooks"] += further_webhooks("tenants", validating["webhooks"][0], exempt=Terms().exempt)
+        validating["webhooks"] += further_webhooks("tenants", validating["webhooks"][0], exempt=_TERMS.exempt)
     if every:
-        exempt = Terms().exempt
+        exempt = _TERMS.exempt
         sources = {"berth.ownNamespace": exempt, "berth.claimTemplatesName": (DEFINITIONS_NAME,)}
         for kind in _MUTATED:
             mutating["webhooks"] += further_webhooks(kind, mutating["webhooks"][0], exempt=exempt)

@@ -26,7 +26,7 @@ from tests.support.chart import ASSETS
 from tests.support.rbac import allow
 from tests.support.real_parts import since
 from tests.support.running import at_work
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 POLICIES = "admissionregistration.k8s.io"
@@ -62,7 +62,7 @@ async def by_token(place: Reviewed, namespace: str, name: str) -> KubeClient:
     config["users"][0]["user"] = {"token": (await place.admin.post(path, request))["status"]["token"]}
     kubeconfig = Path(place.kubeconfig).with_name(f"{name}.token.kubeconfig")
     kubeconfig.write_text(yaml.safe_dump(config))
-    return await connect(kubeconfig=str(kubeconfig))
+    return await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE)
 
 
 async def status(place: Reviewed, name: str) -> JSON:
@@ -172,7 +172,7 @@ async def test_policies_see_who_created_the_app_wrapper(opening: Opening) -> Non
             await reaches(place, "of-alice", "Failed")
             await place.create(app_wrapper("of-bob", pod("b")), client=bob)
             await reaches(place, "of-bob", "Running")
-        masters = await connect(kubeconfig=str(place.kubeconfig))
+        masters = await connect(kubeconfig=str(place.kubeconfig), deadline=PATIENCE)
         async with masters:
             await place.create(app_wrapper("of-masters", pod("m")), client=masters)
             said = await says(place, "of-masters", RESOURCES_DEPLOYED, "ComponentCreationErrored", component=True)

@@ -11,6 +11,7 @@ from app.kube.resources import NAMESPACES
 from app.kube.transport import connect
 from tests.integration.certs.registered import NAMESPACE, register
 from tests.support.clock import now  # noqa: F401  # a fixture
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def kubeconfig(cluster: Cluster, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def client(kubeconfig: str) -> AsyncIterator[KubeClient]:
-    async with await connect(kubeconfig=kubeconfig) as connected:
+    async with await connect(kubeconfig=kubeconfig, deadline=PATIENCE) as connected:
         yield connected
 
 

@@ -16,6 +16,7 @@ from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.kube.transport import connect
 from tests.support.command_line import berth
+from tests.support.waiting import PATIENCE
 
 BERTH = ServiceName("berth", "berth")
 
@@ -147,7 +148,7 @@ async def test_absent_configurations_and_webhooks_are_named(client, now) -> None
 
 async def test_what_may_not_be_read_is_said(cluster, tmp_path, now) -> None:
     (tmp_path / "nobody").write_text(cluster.kubeconfig("nobody", ()))
-    async with await connect(kubeconfig=str(tmp_path / "nobody")) as client:
+    async with await connect(kubeconfig=str(tmp_path / "nobody"), deadline=PATIENCE) as client:
         with pytest.raises(ApiError) as caught:
             await patch_bundle(client, "x", authorities=[authority(now)], service=None, now=now)
     assert caught.value.status == 403

@@ -16,6 +16,7 @@ from app.kube.transport import connect
 from tests.integration.certs.registered import KINDS, NAME, NAMESPACE, SERVICE, configuration, register
 from tests.support.command_line import berth
 from tests.support.rbac import allow
+from tests.support.waiting import PATIENCE
 
 OURS = {"app.kubernetes.io/part-of": "berth"}
 BERTH = ServiceName(NAMESPACE, SERVICE)
@@ -99,7 +100,7 @@ async def test_its_permissions_are_enough_and_the_program_says_what_it_did(clien
     kubeconfig.write_text(cluster.kubeconfig(user=user, groups=()))
     await register(client, **OURS)
     await register(client, "other", **OURS)
-    async with await connect(kubeconfig=str(kubeconfig)) as limited:
+    async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as limited:
         with pytest.raises(ApiError) as refused:
             await unregister(limited, "other", service=None)
     assert refused.value.status == 403

@@ -164,7 +164,9 @@ async def test_an_owner_of_the_controller_does_not_reach_the_secrets_of_others(s
     assert (found is None) is (server.cluster is not None)
     await server.client.create(NAMESPACES, {"metadata": {"name": "tenant-foreign"}})
     await server.client.create(NAMESPACES, {"metadata": {"name": "tenant-one", "labels": {"berth.dev/tenant": "one"}}})
-    async with await connect(kubeconfig=str(server.kubeconfig_of(NAMESPACE, "berth-controller"))) as controller:
+    async with await connect(
+        kubeconfig=str(server.kubeconfig_of(NAMESPACE, "berth-controller")), deadline=PATIENCE
+    ) as controller:
         grant = parse_grant(f"berth-gateway-tenants={NAMESPACE}/berth-controller")
         async with asyncio.timeout(PATIENCE):
             while found is not None and await _binds(controller, grant):  # the server takes a moment to heed it

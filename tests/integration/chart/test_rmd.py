@@ -17,7 +17,7 @@ from app.rmd.model import RMD_WORKLOADS
 from app.rmd.stored import stored_config, stored_daemon
 from tests.support.chart import Render, Server
 from tests.support.chart_combinations import NOTHING, RMD
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 CONFIG: dict[str, Any] = {
     "metadata": {"name": "rmdconfig", "namespace": "default", "uid": "u"},
@@ -146,7 +146,7 @@ async def _acting(server: Server, token: str, folder: Path) -> KubeClient:
     config["users"][0]["user"] = {"token": token}
     path = folder / f"{token[-12:]}.kubeconfig"
     path.write_text(yaml.safe_dump(config))
-    return await connect(kubeconfig=str(path))
+    return await connect(kubeconfig=str(path), deadline=PATIENCE)
 
 
 async def _written(client: KubeClient, name: str, spec: dict[str, Any], *owners: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from app.cli.main import run
 from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from app.kube.transport import connect
+from tests.support.waiting import PATIENCE
 
 INFRA = {"workloads", "tenantworkloadrules", "adminworkloadrules", "tenants"}
 RMD = {"rmdworkloads", "rmdnodestates", "rmdconfigs"}
@@ -53,7 +54,7 @@ def test_no_definition_of_the_package_is_left_out() -> None:
 async def test_what_is_printed_can_be_applied(capsys, tmp_path) -> None:
     async with Cluster("any") as served:
         (tmp_path / "kubeconfig").write_text(served.kubeconfig())
-        async with await connect(kubeconfig=str(tmp_path / "kubeconfig")) as client:
+        async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=PATIENCE) as client:
             for body in printed(capsys):
                 await client.apply(CUSTOM_RESOURCE_DEFINITIONS, body["metadata"]["name"], body)
             for resource in definitions.ALL:

@@ -20,6 +20,7 @@ from app.kube.transport import connect
 from tests.integration.cli.test_explain_program import write_kubeconfig
 from tests.support.command_line import berth
 from tests.support.explaining import DENIED, FOO_TWICE, PLAIN
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("plain_surroundings")
 BESIDE_PYTHON = str(Path(sys.executable).parent)
@@ -153,7 +154,7 @@ async def test_rules_are_compared_with_the_pods_of_the_cluster(manifests: Path) 
     write("mine.yaml", pod_text("mine", "db"))
     async with Cluster() as cluster:
         write("kubeconfig", cluster.kubeconfig())
-        async with await connect(kubeconfig="kubeconfig") as client:
+        async with await connect(kubeconfig="kubeconfig", deadline=PATIENCE) as client:
             for name in ("live", "mine"):
                 await client.create(PODS, yaml.safe_load(pod_text(name, "web")), namespace="default")
         before = cluster.storage.version

@@ -82,7 +82,7 @@ async def test_the_cluster_fills_in_what_the_files_lack(manifests) -> None:
     async with Cluster() as cluster:
         write("kubeconfig", cluster.kubeconfig())
         write("nobody", cluster.kubeconfig("nobody", ()))
-        async with await connect(kubeconfig="kubeconfig") as client:
+        async with await connect(kubeconfig="kubeconfig", deadline=PATIENCE) as client:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(CRD))
             foo, _ = yaml.safe_load_all(NADS)
             await eventually_create(client, NETWORK_ATTACHMENTS, foo, "default")

@@ -60,7 +60,7 @@ async def a_cluster(folder: Path, kinds: Sequence[Resource]) -> AsyncIterator[Pa
     async with Cluster("status") as cluster:
         path = folder / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             for definition in read_definitions(kinds):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             for name in (HOME, "universe", "tenant-tenant1"):
@@ -420,7 +420,7 @@ async def test_a_watch_on_a_pipe_shows_each_change_and_survives_the_server(tmp_p
         second = Cluster("second", authority=authority, port=int(first.url.rpartition(":")[2]))
         async with second:
             path.write_text(second.kubeconfig())
-            async with await connect(kubeconfig=str(path)) as client:
+            async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
                 for definition in read_definitions((NETWORK_ATTACHMENTS,)):
                     await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
                 shown = await until(read, "ATTACHMENTS: 0 attachments")

@@ -36,7 +36,7 @@ def attachment(name: str, resource: str) -> JSON:
 async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster("replicas") as cluster:
         (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(tmp_path / "kubeconfig")) as connected:
+        async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=PATIENCE) as connected:
             body = yaml.safe_load(CRD.read_text())
             await connected.create(CUSTOM_RESOURCE_DEFINITIONS, body)
             yield connected

@@ -101,7 +101,7 @@ class Place:
         """A whole examination by a doctor who has not been here before."""
         later = self.patient.later
         options = {"namespace": HOME, "now": lambda: datetime.now(UTC) + later} | options
-        async with await connect(kubeconfig=str(kubeconfig or self.patient.kubeconfig)) as client:
+        async with await connect(kubeconfig=str(kubeconfig or self.patient.kubeconfig), deadline=PATIENCE) as client:
             cluster = Cluster(client, **options)
             try:
                 return checked(await examine(cluster, pick(CHECKS, only or OWN)))

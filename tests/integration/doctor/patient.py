@@ -34,6 +34,7 @@ from app.tenancy.permissions import tenants_role
 from app.wiring import Permission
 from tests.integration.doctor.command_lines import checked
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 
 JSON = dict[str, Any]
 HOME = "berth-system"
@@ -57,7 +58,7 @@ class Patient:
 
     async def examine(self, check: Check, *, kubeconfig: Path | None = None, **options: Any) -> list[Finding]:
         """The findings of one check, of a doctor who has not been here before."""
-        async with await connect(kubeconfig=str(kubeconfig or self.kubeconfig)) as client:
+        async with await connect(kubeconfig=str(kubeconfig or self.kubeconfig), deadline=PATIENCE) as client:
             examined = Examined(client, namespace=HOME, now=lambda: datetime.now(UTC) + self.later, **options)
             try:
                 return checked(await run(examined, check))
@@ -66,7 +67,7 @@ class Patient:
 
     async def findings(self, checks: Sequence[Check]) -> list[Finding]:
         """Those of several checks, with their causes."""
-        async with await connect(kubeconfig=str(self.kubeconfig)) as client:
+        async with await connect(kubeconfig=str(self.kubeconfig), deadline=PATIENCE) as client:
             examined = Examined(client, namespace=HOME, now=lambda: datetime.now(UTC) + self.later)
             try:
                 return checked(await examine(examined, checks))
@@ -183,7 +184,7 @@ async def a_patient(folder: Path) -> AsyncIterator[Patient]:
     async with Cluster("ward") as cluster:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(kubeconfig)) as client:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client:
             for definition in read_definitions((*INFRA, *TENANT, NETWORK_ATTACHMENTS)):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             for name in (HOME, "universe"):

@@ -20,7 +20,7 @@ from tests.integration.faults.world import Side, Tuning, World, kubelet
 from tests.support.ports import lasting_port
 from tests.support.processes import Berth
 from tests.support.tenancy import TlsFiles, definitions
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 TENANT = "tenant1"
@@ -66,7 +66,9 @@ async def processes(tmp_path: Path) -> AsyncIterator[Processes]:
         for name in ("infra", TENANT):
             cluster = await stack.enter_async_context(Cluster(name, bookmark_interval=0.3))
             (tmp_path / f"{name}.kubeconfig").write_text(cluster.kubeconfig())
-            client = await stack.enter_async_context(await connect(kubeconfig=str(tmp_path / f"{name}.kubeconfig")))
+            client = await stack.enter_async_context(
+                await connect(kubeconfig=str(tmp_path / f"{name}.kubeconfig"), deadline=PATIENCE)
+            )
             sides[name] = Side(cluster, client)
             await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
         theirs = {resource.plural for resource in (WORKLOAD_RULES, *UVS_RESOURCES)}

@@ -266,7 +266,9 @@ async def world(folder: Path, pki: Pki, tuning: Tuning, seed: int) -> AsyncItera
         for name in ("infra", *tuning.tenants):
             cluster = await stack.enter_async_context(Cluster(name, window=tuning.window, bookmark_interval=0.3))
             (folder / f"{name}.kubeconfig").write_text(cluster.kubeconfig())
-            client = await stack.enter_async_context(await connect(kubeconfig=str(folder / f"{name}.kubeconfig")))
+            client = await stack.enter_async_context(
+                await connect(kubeconfig=str(folder / f"{name}.kubeconfig"), deadline=PATIENCE)
+            )
             sides[name] = Side(cluster, client)
             await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
         infra = sides.pop("infra")

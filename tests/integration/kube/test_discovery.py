@@ -12,6 +12,7 @@ from app.kube.client import KubeClient
 from app.kube.discovery import Discovery
 from app.kube.resources import DEPLOYMENTS, NODES, PODS
 from app.kube.transport import connect
+from tests.support.waiting import PATIENCE
 
 
 @pytest_asyncio.fixture
@@ -19,7 +20,7 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster("discovered") as cluster:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(kubeconfig)) as connected:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as connected:
             yield connected
 
 

@@ -68,7 +68,7 @@ class Desk:
 async def sandbox(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster("events") as cluster:
         (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(tmp_path / "kubeconfig")) as client:
+        async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=PATIENCE) as client:
             yield client
 
 

@@ -12,6 +12,7 @@ from app.errors import ApiError
 from app.kube.client import PatchType
 from app.kube.resources import CONFIG_MAPS
 from app.kube.transport import connect
+from tests.support.waiting import PATIENCE
 
 MERGE = {"metadata": {"labels": {"a": "b"}}, "data": {"c": "d"}}
 OPERATIONS = [
@@ -25,7 +26,7 @@ async def test_another_version_is_not_patched(tmp_path: Path, kind: PatchType, p
     path = tmp_path / "kubeconfig"
     async with Cluster() as cluster:
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             made = await client.create(CONFIG_MAPS, CONFIG_MAPS.body({"name": "m"}), namespace="default")
             options: Any = {"patch_type": kind, "namespace": "default", "version": made["metadata"]["resourceVersion"]}
             written = await client.patch(CONFIG_MAPS, "m", patch, **options)

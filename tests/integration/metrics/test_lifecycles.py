@@ -23,7 +23,7 @@ from app.tenancy.gateway import metrics as gateway
 from app.workloads.model import TENANTS
 from tests.support.processes import Berth
 from tests.support.staging import Stage, staged
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 def value(name: str, **labels: str) -> float | None:
@@ -165,7 +165,7 @@ async def test_a_cluster_that_does_not_know_the_kind_makes_no_cache_stale(tmp_pa
     """Without Multus there are no attachments: an alarm about them would never end."""
     async with Cluster("bare") as cluster:
         (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(tmp_path / "kubeconfig")) as client:
+        async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=PATIENCE) as client:
             cache: Store[dict[str, Any]] = Store(lambda obj: obj)
             reflector = Reflector(client, NETWORK_ATTACHMENTS, cache)
             running = asyncio.create_task(reflector.run())

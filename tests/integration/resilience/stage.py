@@ -217,7 +217,7 @@ async def staged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     """A cluster with a tenant, whose namespace the first controller makes; see `fill`."""
     async with Cluster("infra", bookmark_interval=0.5) as cluster:
         (folder / "admin").write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(folder / "admin")) as client:
+        async with await connect(kubeconfig=str(folder / "admin"), deadline=PATIENCE) as client:
             side = Side(cluster, client)
             for definition in definitions():
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)

@@ -234,7 +234,7 @@ async def test_connected_says_that_it_is_not_and_closes_what_it_opened(tmp_path:
 
         @contextlib.asynccontextmanager
         async def opened() -> AsyncIterator[Part]:
-            async with await connect(kubeconfig=str(tmp_path / "kubeconfig")) as client:
+            async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=PATIENCE) as client:
                 clients.append(client)
                 yield part
 

@@ -41,7 +41,7 @@ from tests.support.processes import Berth
 from tests.support.real_apiserver import real_api_servers
 from tests.support.real_parts import CLAIMS, since
 from tests.support.staging import Stage, staged
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import rule, workload
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
@@ -139,7 +139,7 @@ async def _status(client: KubeClient, resource: Resource, name: str, namespace: 
 async def _poisoned_api_server(folder: Path) -> AsyncIterator[KubeClient]:
     """A real one that has stored what it accepts of the objects, and of their statuses."""
     with real_api_servers(Path(ASSETS), folder, ["poisoned"]) as kubeconfigs:
-        async with await connect(kubeconfig=str(kubeconfigs["poisoned"])) as client:
+        async with await connect(kubeconfig=str(kubeconfigs["poisoned"]), deadline=PATIENCE) as client:
             for definition in (*read_definitions(ALL), *DEFINITIONS):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             for name in (SYSTEM, TENANT_NAMESPACE, OTHER_NAMESPACE):

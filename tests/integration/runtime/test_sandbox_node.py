@@ -80,7 +80,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             await definitions.install(client, definitions.BARE)
             node = BerthNode(
                 client,

@@ -23,7 +23,7 @@ from app.kube.transport import connect
 from app.kube.walls import standing
 from app.registry import BY_NAME
 from app.runtime.manager import _measure_lag
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 APP = str(Path(inspect.getfile(standing)).parents[1])
 DEVTOOLS = f"{APP}/devtools/"
@@ -106,7 +106,7 @@ async def _start_other_roles(parts: Parts, whole: Whole) -> None:
 
 async def _give_work(whole: Whole) -> None:
     """A rule with a companion, so that each end of the Workload API has sent something."""
-    async with await connect(kubeconfig=str(whole.cluster("tenant2").kubeconfig)) as client:
+    async with await connect(kubeconfig=str(whole.cluster("tenant2").kubeconfig), deadline=PATIENCE) as client:
         spec = {"containers": [{"name": "c", "image": "busybox"}]}
         pod = PODS.body({"name": "p", "namespace": "default", "labels": {"app": "p"}}, spec=spec)
         await client.create(PODS, pod, namespace="default")

@@ -42,7 +42,7 @@ from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from tests.support.devices import DRIVER, FOO, claim_spec, container, device_class, exactly
 from tests.support.running import running
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 SPECS = [NodeSpec("host-a"), NodeSpec("host-b")]
@@ -56,7 +56,7 @@ async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as made:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as made:
             await install(made, BARE)
             async with running(StandIns(made, SPECS).run()):
                 for spec in SPECS:
@@ -315,7 +315,7 @@ async def test_pods_without_claims_are_placed_where_the_kinds_are_not_served(tmp
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             watched = Older(client)
             keeper, scheduler = NodeKeeper(client, watched, SPECS), Scheduler(client, watched)
             parts = (watched, keeper.controller, scheduler.controller)

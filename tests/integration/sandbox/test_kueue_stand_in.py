@@ -23,7 +23,7 @@ from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from app.text import stamp
 from tests.support.running import running
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 NAMESPACE = "default"
@@ -41,7 +41,7 @@ async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as made:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as made:
             await define(made, KINDS, kueue_definitions())
             await create(made, RESOURCE_FLAVORS, "plain", {})
             preempting = {"withinClusterQueue": "LowerPriority"}

@@ -13,7 +13,7 @@ from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.kube.transport import connect
 from app.wire import decode_json
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 
@@ -34,7 +34,7 @@ async def test_a_reflector_follows_a_cluster_that_lost_its_objects(tmp_path: Pat
     port = int(first.url.rpartition(":")[2])
     path = tmp_path / "kubeconfig"
     path.write_text(first.kubeconfig())
-    async with await connect(kubeconfig=str(path)) as client:
+    async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
         store: Store[JSON] = Store(lambda obj: obj)
         running = asyncio.create_task(Reflector(client, CONFIG_MAPS, store).run())
         await client.create(CONFIG_MAPS, config_map("old"), namespace="default")
@@ -68,6 +68,6 @@ async def test_a_version_of_an_earlier_life_is_too_old_to_watch_from(tmp_path: P
     async with Cluster() as fresh:
         path = tmp_path / "kubeconfig"
         path.write_text(fresh.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             lines = [line async for line in client.watch(CONFIG_MAPS, resource_version=str(old)) if line.strip()]
     assert [(event["type"], event["object"]["code"]) for event in map(decode_json, lines)] == [("ERROR", 410)]

@@ -43,7 +43,7 @@ async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as made:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as made:
             running = asyncio.create_task(StandIns(made, SPECS).run())
             for spec in SPECS:
                 await until(made, NODES, spec.name, lambda node: node and node["status"].get("allocatable"))

@@ -20,7 +20,7 @@ from app.kube.reflector import Reflector
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
 from tests.support.running import running
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -32,7 +32,10 @@ async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as made, running(StandIns(made, [NodeSpec("node")]).run()):
+        async with (
+            await connect(kubeconfig=str(path), deadline=PATIENCE) as made,
+            running(StandIns(made, [NodeSpec("node")]).run()),
+        ):
             yield made
 
 
@@ -208,7 +211,7 @@ async def test_a_pod_that_no_watch_has_told_of_counts_once(tmp_path: Path) -> No
     path = tmp_path / "kubeconfig"
     async with Cluster() as cluster:
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as client:
+        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
             watched = Watched(client)
             runner = JobRunner(client, watched)
             async with (

@@ -20,7 +20,7 @@ from app.tenancy.settings import TenantsOptions
 from app.workloads.model import TENANTS
 from tests.support.rbac import CLUSTER_ROLES, allow
 from tests.support.tenants import tenant
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 ControllerSettings = settings_of("controller")
 
@@ -184,7 +184,7 @@ async def test_the_controllers_permissions_are_enough(cluster, tmp_path) -> None
     finally:
         running.cancel()
         await asyncio.wait({running})
-    async with await connect(kubeconfig=str(kubeconfig)) as limited:
+    async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as limited:
         pods = await limited.list_page(PODS)
         assert pods.items == []
         await limited.create(PODS, _pod(), namespace="tenant-tenant1")
