@@ -7,48 +7,17 @@ Devices come from claims as Multus finds them: by ResourceSlices of the node, th
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME, device_key
+from app.devtools.claims.annotations import FIRST, Element, selected
 from app.devtools.claims.ipam import Unattachable
-from app.networks.interfaces import check_together
-from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
-from app.networks.selection import Selection, parse, parse_default
 from app.wire import JSON
 
 CLUSTER_NETWORK = "cluster-network"
-HOME = "kube-system"
-"""Where default networks are that name no namespace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """A network that a Pod selects, with the addresses and the hardware address that it asks for."""
-
-    selection: Selection
-    ips: tuple[str, ...] = ()
-    mac: str = ""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.selection.namespace, self.selection.name
-
-
-def selected(pod: JSON) -> tuple[Element | None, list[Element]]:
-    """The default network, None for that of the cluster, and the others in their order. Raises Denied."""
-    metadata = pod["metadata"]
-    annotations: Mapping[str, str] = metadata.get("annotations") or {}
-    text, first = annotations.get(NETWORKS, ""), annotations.get(DEFAULT_NETWORK, "")
-    default = parse_default(first, annotation=DEFAULT_NETWORK, default_namespace=HOME)
-    others = parse(text, annotation=NETWORKS, default_namespace=metadata["namespace"])
-    check_together(others, default)
-    return None if default is None else _element(default), [_element(one) for one in others]
-
-
-def _element(selection: Selection) -> Element:
-    return Element(selection, selection.ips, selection.mac.lower())
 
 
 @dataclass(slots=True)
@@ -118,15 +87,13 @@ def network_status(
     """
     uid, (default, others) = pod["metadata"]["uid"], selected(pod)
     entries = []
-    first = default or Element(Selection("", CLUSTER_NETWORK))
+    first = default or Element("", CLUSTER_NETWORK, FIRST)
     at = _device(attachments.get(first.key), devices.fresh())
-    entries.append(_entry(first, "eth0", [pod["status"]["podIP"]], at, _mac(first, f"{uid}/eth0/{sandbox}"), devices))
+    entries.append(_entry(first, [pod["status"]["podIP"]], at, f"{uid}/{sandbox}", devices))
     entries[0]["default"] = True
-    for number, element in enumerate(others, start=1):
-        interface = element.selection.interface or f"net{number}"
+    for element in others:
         at = _device(attachments[element.key], devices)
-        mac = _mac(element, f"{uid}/{interface}/{sandbox}")
-        entries.append(_entry(element, interface, give(element), at, mac, devices))
+        entries.append(_entry(element, give(element), at, f"{uid}/{sandbox}", devices))
     return entries
 
 
@@ -140,11 +107,11 @@ def resource_of(attachment: JSON) -> str:
     return str((attachment["metadata"].get("annotations") or {}).get(RESOURCE_OF_ATTACHMENT) or "").strip()
 
 
-def _entry(element: Element, interface: str, ips: list[str], device: str, mac: str, devices: DeviceMap) -> JSON:
+def _entry(element: Element, ips: list[str], device: str, sandbox: str, devices: DeviceMap) -> JSON:
     namespace, name = element.key
-    entry: JSON = {"name": f"{namespace}/{name}" if namespace else name, "interface": interface}
+    entry: JSON = {"name": f"{namespace}/{name}" if namespace else name, "interface": element.interface}
     entry |= {"ips": ips} if ips else {}
-    entry |= {"mac": mac, "dns": {}}
+    entry |= {"mac": _mac(element, f"{sandbox}/{element.interface}"), "dns": {}}
     if device:
         pci = {"pci-address": devices.addresses.get(device, device)}
         entry["device-info"] = {"type": "pci", "version": "1.1.0", "pci": pci}
@@ -152,5 +119,6 @@ def _entry(element: Element, interface: str, ips: list[str], device: str, mac: s
 
 
 def _mac(element: Element, seed: str) -> str:
-    """A locally administered address that differs where the seed does."""
-    return element.mac or ":".join(("02", *(f"{byte:02x}" for byte in hashlib.sha256(seed.encode()).digest()[:5])))
+    """What is asked for, else a locally administered address that differs where the seed does."""
+    octets = re.findall("[0-9a-f]{2}", re.sub("[:.-]", "", element.mac.lower()))
+    return ":".join(octets or ("02", *(f"{byte:02x}" for byte in hashlib.sha256(seed.encode()).digest()[:5])))

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 import structlog
 
 from app.claims.model import NETWORK_STATUS
-from app.claims.network_status import attached_to
-from app.devtools.claims.attaching import DeviceMap, Element, device_map, network_status, resource_of, selected
+from app.devtools.claims.annotations import Element, selected
+from app.devtools.claims.attaching import DeviceMap, device_map, network_status, resource_of
 from app.devtools.claims.ipam import Addresses, Unattachable, ipam_of
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
-from app.errors import ApiError, Denied
+from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from app.kube.retry import every_item
@@ -74,7 +74,7 @@ class MultusStandIn:
             return None
         try:
             await self._attach(pod)
-        except (Unattachable, Denied, ValueError) as error:
+        except (Unattachable, ValueError) as error:
             self._free(uid)
             log.info("networks not attached", pod=f"{key[0]}/{key[1]}", reason=str(error))
             return _AGAIN
@@ -84,8 +84,8 @@ class MultusStandIn:
     def _remember(self, uid: str, text: str) -> None:
         """The addresses of a Pod that had them before this stand-in started."""
         if uid not in self._given:
-            entries = [one for one in attached_to(text) if not one.default]
-            self._given[uid] = [(one.name, address) for one in entries for address in one.ips]
+            entries = [entry for entry in json.loads(text) if not entry.get("default")]
+            self._given[uid] = [(entry["name"], address) for entry in entries for address in entry.get("ips", ())]
             for network, address in self._given[uid]:
                 self._addresses.take(network, address)
 

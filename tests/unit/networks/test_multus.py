@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from app.devtools.claims import annotations as stand_in
+from app.devtools.claims.ipam import Unattachable
 from app.errors import Denied
 from app.networks import selection
 from app.networks.interfaces import chosen_by
@@ -92,6 +94,35 @@ def differences(answer: dict[str, Any]) -> Iterator[str]:
     got = [*map(shown, filter(None, (default, *selections)))]
     if why or got != [*map(told, expected)]:
         yield f"{asked}: read as {got}; {why}"
+
+
+def test_the_stand_in_reads_them_as_multus() -> None:
+    """It shares no reading with admission, and gives interfaces the names that Multus gives them."""
+    assert [fault for answer in ANSWERS for fault in differences_of_the_stand_in(answer)] == []
+
+
+def differences_of_the_stand_in(answer: dict[str, Any]) -> Iterator[str]:
+    annotations = {NETWORKS: answer["networks"]}
+    annotations |= {DEFAULT_NETWORK: answer["default"]} if "default" in answer else {}
+    asked, why = f"{annotations}", "; ".join([*filter(None, [refused(answer)]), *refused_later(answer)])
+    try:
+        default, others = stand_in.selected({"metadata": {"namespace": "default", "annotations": annotations}})
+    except Unattachable as error:
+        if not why:
+            yield f"{asked}: refused: {error}"
+        return
+    expected = [*filter(None, [answer.get("default_element")]), *answer.get("elements", ())]
+    names = [*([expected[0].get("interface") or "eth0"] if default else []), *answer.get("names", ())]
+    told_names = [told(element | {"interface": name}) for element, name in zip(expected, names, strict=True)]
+    got = [read_by_stand_in(element) for element in (*filter(None, [default]), *others)]
+    if why or got != told_names:
+        yield f"{asked}: read as {got}; {why}"
+
+
+def read_by_stand_in(element: stand_in.Element) -> tuple[Any, ...]:
+    gateways = [str(getattr(address, "ipv4_mapped", None) or address) for address in element.gateways]
+    texts = element.namespace, element.name, element.interface
+    return *texts, list(element.ips), element.device_id, element.mac, gateways
 
 
 def shown(one: selection.Selection) -> tuple[Any, ...]:

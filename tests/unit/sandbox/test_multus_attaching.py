@@ -9,9 +9,9 @@ import pytest
 
 from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME
 from app.claims.network_status import attached_to
-from app.devtools.claims.attaching import DeviceMap, Element, device_map, network_status, selected
+from app.devtools.claims.annotations import Element, selected
+from app.devtools.claims.attaching import DeviceMap, device_map, network_status
 from app.devtools.claims.ipam import Unattachable
-from app.errors import Denied
 from tests.support.devices import DRIVER, FOO, device, resource_slice
 
 JSON = dict[str, Any]
@@ -125,6 +125,6 @@ def test_a_claim_without_an_allocation_keeps_the_sandbox_waiting() -> None:
 def test_what_is_selected_is_read_as_multus_reads_it() -> None:
     default, others = selected(pod('[{"NAME": "foo", "IPs": ["10.1.0.9"], "Mac": "02:00:00:00:00:01"}]'))
     assert default is None
-    assert others == [Element(others[0].selection, ("10.1.0.9",), "02:00:00:00:00:01")]
-    with pytest.raises(Denied):
+    assert others == [Element("ns", "foo", "net1", ("10.1.0.9",), "02:00:00:00:00:01")]
+    with pytest.raises(Unattachable):
         selected(pod("a@b@c"))
