@@ -1,4 +1,4 @@
-"""Claims by the chart, as a user of kubectl sees them: docs/claims.md typed, with a driver and Multus beside it."""
+"""Claims by the chart, as a user of kubectl sees them: docs/claims.md typed, with a driver beside it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 
 from app.claims.model import NETWORK_STATUS
 from app.devtools.claims.driver import DriverStandIn
-from app.devtools.claims.multus import MultusStandIn
 from app.kube.transport import connect
 from tests.e2e.reader import Reader
 from tests.e2e.users import Kubectl
 from tests.support.real_parts import CLAIMS, since
+from tests.support.running import running
 from tests.support.waiting import PATIENCE, wait_until
 
 JSON = dict[str, Any]
@@ -38,19 +38,16 @@ CLASS: JSON = {
 
 @contextlib.contextmanager
 def devices(kubeconfig: Path, nodes: list[str]) -> Iterator[None]:
-    """A driver with four devices on each node, and Multus, in a thread of their own."""
+    """A driver with four devices on each node, in a thread of its own."""
     loop, over, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
 
     async def run() -> None:
-        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client:
-            driver, multus = DriverStandIn(client, DRIVER, "data", nodes, resource=RESOURCE), MultusStandIn(client)
+        async with await connect(kubeconfig=str(kubeconfig)) as client:
+            driver = DriverStandIn(client, DRIVER, "data", nodes, resource=RESOURCE)
             await driver.publish_slices()
-            tasks = [asyncio.create_task(driver.run()), asyncio.create_task(multus.run())]
-            ready.set()
-            await over.wait()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            async with running(driver.run()):
+                ready.set()
+                await over.wait()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
     thread.start()

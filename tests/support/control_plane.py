@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters.definitions import BARE, install
 from app.devtools.sandbox.server import Cluster
 from app.devtools.sandbox.standins.kubelet import NodeSpec
@@ -73,22 +74,26 @@ async def in_thread(stack: contextlib.AsyncExitStack, manager: contextlib.Abstra
 
 @pytest_asyncio.fixture(params=CONTROL_PLANES)
 async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    async with started(tmp_path, real=request.param == "real") as made:
+    async with started(tmp_path, real=request.param == "real", networks=True) as made:
         yield made
 
 
 @contextlib.asynccontextmanager
 async def started(
-    directory: Path, *, real: bool, capacity: Mapping[str, str] | None = None, **options: Any
+    directory: Path, *, real: bool, capacity: Mapping[str, str] | None = None, networks: bool = False, **options: Any
 ) -> AsyncIterator[ControlPlane]:
-    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each node has."""
+    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each node has.
+
+    With `networks` there is Multus.
+    """
     async with (
         _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
-        await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
-        running(
-            StandIns(client, [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES], kubelets_only=real).run()
-        ),
+        await connect(kubeconfig=str(kubeconfig)) as client,
+        contextlib.AsyncExitStack() as stack,
     ):
+        nodes = [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES]
+        multus = MultusStandIn(client) if networks else None
+        await stack.enter_async_context(running(StandIns(client, nodes, networks=multus, kubelets_only=real).run()))
         await install(client, BARE)
         await client.create(NAMESPACES, NAMESPACES.body({"name": NAMESPACE}))
         for name in NODE_NAMES:

@@ -16,7 +16,6 @@ import yaml
 from app.claims.model import NETWORK_STATUS
 from app.claims.network_status import Attached, attached_to
 from app.devtools.claims.driver import DriverStandIn, Mode
-from app.devtools.claims.multus import MultusStandIn
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PODS, RESOURCE_CLAIMS, VALIDATING_WEBHOOKS
 from app.permissions import permissions_of
@@ -73,6 +72,11 @@ class NetworkedPods:
         assert one is not None
         return one
 
+    async def restart_sandbox(self, name: str) -> None:
+        """The Pod gets other addresses."""
+        change = {"metadata": {"annotations": {NETWORK_STATUS: None}}}
+        await self.client.patch(PODS, name, change, patch_type="merge", namespace=NAMESPACE)
+
     async def published(self, name: str, attached: Attached) -> JSON:
         """The entry of the Pod's device, as soon as its network data is what Multus has attached."""
         length = ip_network(SUBNETS[attached.name.removeprefix(f"{NAMESPACE}/")]).prefixlen
@@ -89,10 +93,9 @@ class NetworkedPods:
 
 @dataclass
 class NetworkStage(NetworkedPods):
-    """`controller` is the process of the controllers; `multus` and `driver` are the stand-ins."""
+    """`controller` is the process of the controllers; `driver` is a stand-in."""
 
     driver: DriverStandIn
-    multus: MultusStandIn
     controller: Berth
 
 
@@ -102,13 +105,12 @@ async def network_stage(plane: ControlPlane, folder: Path, mode: Mode) -> AsyncI
     client = plane.client
     await prepare(client, NAMESPACE)
     driver = DriverStandIn(client, DRIVER, mode, NODE_NAMES, resource=RESOURCE)
-    multus = MultusStandIn(client)
     await driver.publish_slices()
     await client.create(NAMESPACES, NAMESPACES.body({"name": OWN}))
-    async with running(driver.run()), running(multus.run()), contextlib.AsyncExitStack() as stack:
+    async with running(driver.run()), contextlib.AsyncExitStack() as stack:
         controller = await start_controllers(stack, plane, folder)
         await start_webhook(stack, plane, folder)
-        yield NetworkStage(plane, driver, multus, controller)
+        yield NetworkStage(plane, driver, controller)
         assert controller.returncode is None, controller.lines[-20:]
 
 

@@ -74,14 +74,8 @@ class NodeStage:
         return await self.client.get(PODS, name, namespace=namespace)
 
     async def runs(self, name: str, namespace: str = NAMESPACE) -> JSON:
-        """The Pod as soon as it runs. Where Multus is a stand-in, the networks are told a moment later."""
-
-        def is_up(up: JSON) -> bool:
-            annotations = up["metadata"].get("annotations") or {}
-            attached = self.node is not None or NETWORK_STATUS in annotations or NETWORKS not in annotations
-            return attached and up["status"].get("phase") == "Running"
-
-        return await eventually(lambda: self.pod(name, namespace), is_up)
+        """The Pod as soon as it runs."""
+        return await eventually(lambda: self.pod(name, namespace), lambda up: up["status"].get("phase") == "Running")
 
     async def gone(self, name: str, namespace: str = NAMESPACE) -> None:
         """Delete the Pod; returns when the node has ended it."""
@@ -152,10 +146,8 @@ async def _stand_in(folder: Path) -> AsyncIterator[NodeStage]:
     kubeconfig = folder / "admin.kubeconfig"
     async with Cluster("node") as cluster:
         kubeconfig.write_text(cluster.kubeconfig())
-        async with (
-            await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
-            rmd_hosts(client, [NODE]) as hosts,
-        ):
-            nodes = StandIns(client, [NodeSpec(NODE)], elsewhere=hosts.runs, resources=hosts.kubelets)
-            async with running(hosts.run()), running(MultusStandIn(client).run()), running(nodes.run()):
+        async with await connect(kubeconfig=str(kubeconfig)) as client, rmd_hosts(client, [NODE]) as hosts:
+            multus = MultusStandIn(client)
+            nodes = StandIns(client, [NodeSpec(NODE)], elsewhere=hosts.runs, resources=hosts.kubelets, networks=multus)
+            async with running(hosts.run()), running(nodes.run()):
                 yield NodeStage(ControlPlane(kubeconfig, client, real=False), hosts.folders[NODE], hosts=hosts)

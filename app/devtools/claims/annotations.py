@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address
 from typing import Any, NoReturn
 
-from app.devtools.claims.ipam import Address, Unattachable
+from app.devtools.claims.ipam import Address
+from app.devtools.sandbox.standins.sandboxes import NotAttached
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import JSON
@@ -60,7 +61,7 @@ class Element:
 def selected(pod: JSON) -> tuple[Element | None, list[Element]]:
     """The default network, None for that of the cluster, and the others in their order.
 
-    Raises Unattachable for what Multus does not read, and for what it, CNI or Linux then refuses for its text alone.
+    Raises NotAttached for what Multus does not read, and for what it, CNI or Linux then refuses for its text alone.
     """
     metadata = pod["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
@@ -97,7 +98,7 @@ def _elements(text: str, namespace: str) -> list[Element] | None:
     try:
         decoded = json.loads(text, object_pairs_hook=_OBJECT, parse_int=_number, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise Unattachable(f"no JSON: {error}") from None
+        raise NotAttached(f"no JSON: {error}") from None
     if not (decoded is None or isinstance(decoded, list)):
         _refuse("the JSON is no list")
     return None if decoded is None else [_by_json(item, namespace) for item in decoded]
@@ -167,7 +168,7 @@ def _address(text: str) -> Address:
     try:
         return ip_address(text if "%" not in text else "")
     except ValueError:
-        raise Unattachable(f"{text!r} is no address") from None
+        raise NotAttached(f"{text!r} is no address") from None
 
 
 def _is_ipv4(address: Address) -> bool:
@@ -182,12 +183,12 @@ def _is_hardware_address(text: str) -> bool:
 
 
 def _check(element: Element) -> None:
-    """Raises Unattachable for what is read and refused later."""
+    """Raises NotAttached for what is read and refused later."""
     try:
         check_dns_label(element.namespace)
         check_dns_subdomain(element.name)
     except ValueError as error:
-        raise Unattachable(f"there is no attachment {'/'.join(element.key)}: {error}") from None
+        raise NotAttached(f"there is no attachment {'/'.join(element.key)}: {error}") from None
     name = element.interface
     size, odd = len(name.encode(errors="replace")), set(name) & {"/", ":", "%", "\0", *_SPACE}
     if size > 15 or odd or b"\xa0" in name.encode(errors="replace") or name in (".", "..", "all", "default"):
@@ -198,4 +199,4 @@ def _check(element: Element) -> None:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise Unattachable(problem)
+    raise NotAttached(problem)

@@ -7,13 +7,14 @@ Devices come from claims as Multus finds them: by ResourceSlices of the node, th
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME, device_key
 from app.devtools.claims.annotations import FIRST, Element, selected
-from app.devtools.claims.ipam import Unattachable
+from app.devtools.sandbox.standins.sandboxes import NotAttached
 from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
 from app.wire import JSON
 
@@ -43,7 +44,7 @@ class DeviceMap:
 def device_map(claims: Iterable[tuple[JSON, Mapping[str, str] | None]], slices: Iterable[JSON], node: str) -> DeviceMap:
     """The devices of these claims. One for extended resources comes with the resource of each of its requests.
 
-    Raises Unattachable for a claim that has no devices, and for a device for an extended resource whose attributes do
+    Raises NotAttached for a claim that has no devices, and for a device for an extended resource whose attributes do
     not say so. Without the attributes, a device of another claim is skipped.
     """
     known: dict[tuple[str, ...], JSON] = {}
@@ -57,12 +58,12 @@ def device_map(claims: Iterable[tuple[JSON, Mapping[str, str] | None]], slices: 
     for claim, extended in claims:
         allocation = (claim.get("status") or {}).get("allocation")
         if not allocation:
-            raise Unattachable(f"claim {claim['metadata']['name']} has no allocation")
+            raise NotAttached(f"claim {claim['metadata']['name']} has no allocation")
         for result in (allocation.get("devices") or {}).get("results") or ():
             attributes = known.get(device_key(result)[:3], {})
             device, resource = _text(attributes, DEVICE_ID), _text(attributes, RESOURCE_NAME)
             if extended is not None and not (device and resource == extended.get(result["request"])):
-                raise Unattachable(f"device {result['device']} lacks {DEVICE_ID} or the resource's {RESOURCE_NAME}")
+                raise NotAttached(f"device {result['device']} lacks {DEVICE_ID} or the resource's {RESOURCE_NAME}")
             if device and resource:
                 ids.setdefault(resource, set()).add(device)
                 addresses[device] = _text(attributes, PCI_BUS_ID) or device
@@ -78,23 +79,28 @@ def network_status(
     attachments: Mapping[tuple[str, str], JSON],
     devices: DeviceMap,
     *,
+    address: str,
     sandbox: int,
     give: Callable[[Element], list[str]],
 ) -> list[JSON]:
     """The status of all networks, the default one first. `sandbox` counts the sandboxes of the Pod.
 
-    `give` has the addresses for an element.
+    `address` is the Pod's own, `give` has those for an element.
     """
     uid, (default, others) = pod["metadata"]["uid"], selected(pod)
     entries = []
     first = default or Element("", CLUSTER_NETWORK, FIRST)
     at = _device(attachments.get(first.key), devices.fresh())
-    entries.append(_entry(first, [pod["status"]["podIP"]], at, f"{uid}/{sandbox}", devices))
-    entries[0]["default"] = True
+    entries.append(_entry(first, [address], at, f"{uid}/{sandbox}", devices, default=True))
     for element in others:
         at = _device(attachments[element.key], devices)
         entries.append(_entry(element, give(element), at, f"{uid}/{sandbox}", devices))
     return entries
+
+
+def annotation(entries: Sequence[JSON]) -> str:
+    """The network status as Multus writes it (pkg/utils of network-attachment-definition-client)."""
+    return f"[{','.join(json.dumps(entry, indent=4) for entry in entries)}]"
 
 
 def _device(attachment: JSON | None, devices: DeviceMap) -> str:
@@ -107,11 +113,15 @@ def resource_of(attachment: JSON) -> str:
     return str((attachment["metadata"].get("annotations") or {}).get(RESOURCE_OF_ATTACHMENT) or "").strip()
 
 
-def _entry(element: Element, ips: list[str], device: str, sandbox: str, devices: DeviceMap) -> JSON:
+def _entry(
+    element: Element, ips: list[str], device: str, sandbox: str, devices: DeviceMap, *, default: bool = False
+) -> JSON:
+    """The members are in the order in which Multus writes them."""
     namespace, name = element.key
     entry: JSON = {"name": f"{namespace}/{name}" if namespace else name, "interface": element.interface}
     entry |= {"ips": ips} if ips else {}
-    entry |= {"mac": _mac(element, f"{sandbox}/{element.interface}"), "dns": {}}
+    entry |= {"mac": _mac(element, f"{sandbox}/{element.interface}")}
+    entry |= {"default": True, "dns": {}} if default else {"dns": {}}
     if device:
         pci = {"pci-address": devices.addresses.get(device, device)}
         entry["device-info"] = {"type": "pci", "version": "1.1.0", "pci": pci}

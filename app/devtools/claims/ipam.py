@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
+from itertools import chain
 
+from app.devtools.sandbox.standins.sandboxes import NotAttached
 from app.wire import JSON, decode_json, mapping
 
 Address = IPv4Address | IPv6Address
 
 
-class Unattachable(Exception):
-    """A Pod cannot have a network now. Its sandbox is tried again."""
-
-
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `first` to `last`, but for `excluded`."""
+    """From `first` to `last`, but for `excluded`, of a network with this prefix."""
 
     first: Address
     last: Address
     excluded: tuple[tuple[Address, Address], ...] = ()
+    prefix: int = 0
 
     def __contains__(self, address: Address) -> bool:
         if address.version != self.first.version or not int(self.first) <= int(address) <= int(self.last):
@@ -41,7 +49,13 @@ class Ipam:
     """`sets` gives one address out of each of its members, `statics` all of them."""
 
     sets: tuple[tuple[Range, ...], ...] = ()
-    statics: tuple[Address, ...] = ()
+    statics: tuple[IPv4Interface | IPv6Interface, ...] = ()
+
+    def prefix(self, address: str) -> int:
+        """That of an address out of one of these."""
+        at = ip_address(address)
+        ranges = (given.prefix for members in self.sets for given in members if at in given)
+        return next(chain((own.network.prefixlen for own in self.statics if own.ip == at), ranges), at.max_prefixlen)
 
 
 def ipam_of(config: str) -> Ipam:
@@ -54,7 +68,7 @@ def ipam_of(config: str) -> Ipam:
             sets = ipam.get("ranges") or ([[ipam]] if ipam.get("subnet") else [])
             return Ipam(tuple(tuple(_host_local(one) for one in members) for members in sets))
         case "static":
-            return Ipam(statics=tuple(ip_interface(one["address"]).ip for one in ipam.get("addresses") or ()))
+            return Ipam(statics=tuple(ip_interface(one["address"]) for one in ipam.get("addresses") or ()))
         case "whereabouts":
             ranges = ipam.get("ipRanges") or ([ipam] if ipam.get("range") else [])
             return Ipam(tuple((_whereabouts(one),) for one in ranges))
@@ -67,7 +81,8 @@ def _host_local(one: JSON) -> Range:
     first, last = _usable(network.with_prefixlen)
     gateway = ip_address(one["gateway"]) if one.get("gateway") else first
     start, end = one.get("rangeStart"), one.get("rangeEnd")
-    return Range(ip_address(start) if start else first, ip_address(end) if end else last, ((gateway, gateway),))
+    begin, finish = ip_address(start) if start else first, ip_address(end) if end else last
+    return Range(begin, finish, ((gateway, gateway),), network.prefixlen)
 
 
 def _whereabouts(one: JSON) -> Range:
@@ -79,7 +94,8 @@ def _whereabouts(one: JSON) -> Range:
     first = ip_address(one["range_start"]) if one.get("range_start") else first
     last = ip_address(one["range_end"]) if one.get("range_end") else last
     excluded = (ip_network(each, strict=False) for each in one.get("exclude") or ())
-    return Range(first, last, tuple((each[0], each[-1]) for each in excluded))
+    prefix = ip_interface(rest if dash else start).network.prefixlen
+    return Range(first, last, tuple((each[0], each[-1]) for each in excluded), prefix)
 
 
 def _usable(text: str) -> tuple[Address, Address]:
@@ -105,15 +121,15 @@ class Addresses:
     def give(self, network: str, ipam: Ipam, wanted: Sequence[str] = ()) -> list[str]:
         """New addresses: those that are wanted, and one of each set that has none of these.
 
-        As host-local does, goes on behind the last one that it gave. Raises Unattachable where none is free.
+        As host-local does, goes on behind the last one that it gave. Raises NotAttached where none is free.
         """
         used = self._used.setdefault(network, set())
         given: list[Address] = [ip_interface(one).ip for one in wanted]
         for address in given:
             if address in used:
-                raise Unattachable(f"{address} of network {network} is in use")
+                raise NotAttached(f"{address} of network {network} is in use")
         if not given:
-            given += ipam.statics
+            given += (own.ip for own in ipam.statics)
         for index, ranges in enumerate(ipam.sets):
             if not any(address in one for one in ranges for address in given):
                 given.append(self._next(network, index, ranges))
@@ -129,4 +145,4 @@ class Addresses:
                 if address not in used:
                     self._last[network, index] = address
                     return address
-        raise Unattachable(f"no address of network {network} is free")
+        raise NotAttached(f"no address of network {network} is free")

@@ -1,4 +1,4 @@
-"""Devices for networks in a cluster of the sandbox: a class, a driver that has four on each host, and Multus.
+"""Devices for networks in a cluster of the sandbox: a class, and a driver that has four on each host.
 
 Where a node has capacity of the resource itself, as with a device plugin, that is used and not the devices.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.devtools.claims.driver import DriverStandIn
-from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters.parts import Parts
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -36,5 +35,4 @@ async def give_devices(client: KubeClient, parts: Parts, hosts: Sequence[str]) -
     driver = DriverStandIn(client, DRIVER, "data", hosts, resource=RESOURCE, count=DEVICES)
     await driver.publish_slices()
     parts.run(driver)
-    parts.run(MultusStandIn(client))
     return True

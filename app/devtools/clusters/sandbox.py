@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.claims.wing import WING as CLAIMS
+from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters import definitions
 from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
@@ -105,7 +106,8 @@ class Sandbox:
     ) -> tuple[int, int]:
         """With AppWrappers and quota for them, and with hosts that have cache ways and devices to give."""
         hosts = await stack.enter_async_context(rmd_hosts(client, plan.hosts))
-        parts.run(StandIns(client, plan.nodes, elsewhere=hosts.runs, resources=hosts.kubelets))
+        multus = MultusStandIn(client)
+        parts.run(StandIns(client, plan.nodes, elsewhere=hosts.runs, resources=hosts.kubelets, networks=multus))
         parts.run(hosts)
         ports = await berth.start_webhook(client, plan.name, every=True)
         await definitions.install(client, (*definitions.APP_WRAPPERS, *definitions.RMD))
@@ -117,7 +119,7 @@ class Sandbox:
         return ports
 
     async def _start_bare(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
-        """API servers that serve attachments, as with Multus, and nodes that run what is installed.
+        """API servers that serve attachments, and nodes with Multus that run what is installed.
 
         The hosts of tenants offer devices, as with a device plugin.
         """
@@ -136,7 +138,7 @@ class Sandbox:
                     processes=opened.processes,
                 )
                 nodes = [_with_devices(one) if one.name in plan.hosts else one for one in plan.nodes]
-                parts.run(StandIns(client, nodes, elsewhere=node.runs))
+                parts.run(StandIns(client, nodes, elsewhere=node.runs, networks=MultusStandIn(client)))
                 parts.run(node)
             clusters.append(_running(plan, opened))
         return Whole(tuple(clusters))

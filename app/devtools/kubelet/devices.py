@@ -11,7 +11,7 @@ from app.devtools.kubelet.allocating import allocate
 from app.devtools.kubelet.containers import Container, in_order
 from app.devtools.kubelet.cpus import NotAdmitted
 from app.devtools.kubelet.plugins import Registration
-from app.devtools.kubelet.resources import Given, Resource, numa_nodes
+from app.devtools.kubelet.resources import HEALTHY, Given, Resource, numa_nodes
 from app.kinds.requests import amounts_of
 from app.wire import JSON
 
@@ -49,6 +49,23 @@ class Devices:
 
     def of(self, uid: str, container: str) -> Mapping[str, Given]:
         return self.given.get(uid, {}).get(container, {})
+
+    def health(self, uid: str, container: str) -> list[JSON]:
+        """What a container has, as `allocatedResourcesStatus` shows it."""
+        return [
+            {
+                "name": name,
+                "resources": [
+                    {"resourceID": device, "health": HEALTHY if device in self._healthy(name) else "Unhealthy"}
+                    for device in sorted(given)
+                ],
+            }
+            for name, given in self.of(uid, container).items()
+            if given
+        ]
+
+    def _healthy(self, name: str) -> Collection[str]:
+        return self._registration.resources[name].healthy
 
     def _taken(self, name: str) -> set[str]:
         pods = self.given.values()

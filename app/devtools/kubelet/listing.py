@@ -9,17 +9,18 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from app.devtools.kubelet.containers import in_order
+from app.devtools.kubelet.containers import Container, in_order
 from app.devtools.kubelet.cpus import CpuManager
 from app.devtools.kubelet.devices import Devices
 from app.devtools.kubelet.faults import Faults
 from app.devtools.kubelet.resources import Given, Resource, numa_nodes
+from app.devtools.sandbox.standins.allocations import Prepared
 from app.rmd.proto import resources_grpc, resources_pb
 from app.wire import JSON
 
 
 class Listing(resources_grpc.PodResourcesListerServicer):
-    """`pods` and `resources` are read at each call."""
+    """`pods`, `claims` and `resources` are read at each call."""
 
     def __init__(
         self,
@@ -27,10 +28,11 @@ class Listing(resources_grpc.PodResourcesListerServicer):
         devices: Devices,
         resources: Mapping[str, Resource],
         pods: Mapping[str, JSON],
+        claims: Mapping[str, Mapping[str, Prepared]],
         faults: Faults,
     ) -> None:
         self._cpus, self._devices, self._resources = cpus, devices, resources
-        self._pods, self._faults = pods, faults
+        self._pods, self._claims, self._faults = pods, claims, faults
 
     async def List(  # noqa: N802 - the name of the method
         self, _request: resources_pb.ListPodResourcesRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -65,10 +67,11 @@ class Listing(resources_grpc.PodResourcesListerServicer):
 
     def _pod(self, pod: JSON) -> resources_pb.PodResources:
         metadata = pod["metadata"]
-        containers = [self._container(metadata["uid"], one.name) for one in in_order(pod) if not one.ends]
+        containers = [self._container(metadata, one) for one in in_order(pod) if not one.ends]
         return resources_pb.PodResources(name=metadata["name"], namespace=metadata["namespace"], containers=containers)
 
-    def _container(self, uid: str, name: str) -> resources_pb.ContainerResources:
+    def _container(self, metadata: JSON, container: Container) -> resources_pb.ContainerResources:
+        uid, name = metadata["uid"], container.name
         cpus = self._cpus.given.get(uid, {}).get(name, frozenset())
         if not cpus and self._faults.shared:
             cpus = self._cpus.shared
@@ -76,7 +79,23 @@ class Listing(resources_grpc.PodResourcesListerServicer):
         listed = [] if self._faults.blank else sorted(cpus)
         if self._faults.impossible == name:
             listed.append(2**40)
-        return resources_pb.ContainerResources(name=name, cpu_ids=listed, devices=devices)
+        claims = _dynamic(metadata["namespace"], container.spec, self._claims.get(uid, {}))
+        return resources_pb.ContainerResources(name=name, cpu_ids=listed, devices=devices, dynamic_resources=claims)
+
+
+def _dynamic(namespace: str, container: JSON, claims: Mapping[str, Prepared]) -> Iterable[resources_pb.DynamicResource]:
+    """One entry for each claim of a container."""
+    for used in (container.get("resources") or {}).get("claims") or ():
+        if prepared := claims.get(used["name"]):
+            devices = [
+                resources_pb.ClaimResource(
+                    driver_name=device["driver"], pool_name=device["pool"], device_name=device["device"]
+                )
+                for device in prepared.devices
+            ]
+            yield resources_pb.DynamicResource(
+                claim_name=prepared.name, claim_namespace=namespace, claim_resources=devices
+            )
 
 
 def _shown(resource: str, given: Given) -> Iterable[resources_pb.ContainerDevices]:

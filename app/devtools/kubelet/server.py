@@ -1,8 +1,7 @@
 """A stand-in for kubelet's resource managers, with its two gRPC services on unix sockets. It runs no container.
 
 It has the CPU manager with the policy `static`, the device manager and PodResources. CPUs of one NUMA node are
-preferred, and devices near them. It has no Topology Manager, lists no memory and no claims, and does not call
-PreStartContainer.
+preferred, and devices near them. It has no Topology Manager, lists no memory, and does not call PreStartContainer.
 
 Sources: KEP-606 (PodResources), https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
 """
@@ -12,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import grpc
@@ -22,6 +22,7 @@ from app.devtools.kubelet.devices import Devices
 from app.devtools.kubelet.faults import Faults, Garbling
 from app.devtools.kubelet.listing import Listing
 from app.devtools.kubelet.plugins import Registration
+from app.devtools.sandbox.standins.allocations import Prepared
 from app.rmd.proto import plugin_grpc, resources_grpc
 from app.wire import JSON
 
@@ -54,6 +55,7 @@ class Kubelet:
         self._registration = Registration(self._plugins, changed)
         self.devices = Devices(self._registration)
         self._pods: dict[str, JSON] = {}
+        self._claims: dict[str, Mapping[str, Prepared]] = {}
         self._ended: set[str] = set()
         self._turn = asyncio.Lock()
         self._servers: tuple[grpc.aio.Server, ...] = ()
@@ -73,16 +75,17 @@ class Kubelet:
     async def __aexit__(self, *_exc_info: object) -> None:
         await self.stop()
 
-    async def admit(self, pod: JSON) -> None:
+    async def admit(self, pod: JSON, claims: Mapping[str, Prepared] = MappingProxyType({})) -> None:
         """Give a Pod that is bound to this node its CPUs and devices. Raises NotAdmitted and keeps nothing of it.
 
-        A Pod that is admitted already keeps what it has. One that is removed meanwhile gets nothing.
+        `claims` are its ResourceClaims by their entries in the Pod: PodResources lists them. A Pod that is admitted
+        already keeps what it has. One that is removed meanwhile gets nothing.
         """
         uid = pod["metadata"]["uid"]
         async with self._turn:
             for one in self._ended:
                 self.cpus.remove(one)
-            self._pods[uid] = pod
+            self._pods[uid], self._claims[uid] = pod, claims
             try:
                 self.cpus.admit(pod)
                 await self.devices.admit(pod, lambda container: self._numa(uid, container))
@@ -99,6 +102,11 @@ class Kubelet:
             self.cpus.remove(uid)
             self._ended.discard(uid)
             self._pods.pop(uid, None)
+            self._claims.pop(uid, None)
+
+    def health(self, uid: str, container: str) -> list[JSON]:
+        """The devices of a container, as the status of its Pod shows them."""
+        return self.devices.health(uid, container)
 
     async def start(self) -> None:
         """Sockets that plugins have left in their folder are removed, as kubelet does: it has them register again."""
@@ -107,7 +115,7 @@ class Kubelet:
             for path in folder.iterdir():
                 if path.is_socket():
                     path.unlink()
-        listing = Listing(self.cpus, self.devices, self._registration.resources, self._pods, self.faults)
+        listing = Listing(self.cpus, self.devices, self._registration.resources, self._pods, self._claims, self.faults)
         resources = grpc.aio.server(interceptors=[Garbling(self.faults)])
         registration = grpc.aio.server()
         resources_grpc.add_PodResourcesListerServicer_to_server(listing, resources)

@@ -48,7 +48,7 @@ async def test_each_route_has_the_data_of_its_interface(stage: NetworkStage) -> 
         assert condition(entry, "NetworkDataPublished")["status"] == "True"
         assert entry["data"] == {"kind": "VfConfig"}, "the driver's"
         # A sandbox that is made again has other addresses.
-        stage.multus.restart_sandbox(NAMESPACE, name)
+        await stage.restart_sandbox(name)
         again = await stage.attached(name, other_than=attached)
         assert again.ips != attached.ips
         await stage.published(name, again)
@@ -62,7 +62,7 @@ async def test_a_service_has_endpoints_on_the_second_network(stage: NetworkStage
     await stage.create(pod("by-resource"))
     attached = await stage.attached("by-resource")
     assert await eventually(lambda: endpoints(stage, "web"), lambda found: found == set(attached.ips))
-    stage.multus.restart_sandbox(NAMESPACE, "by-resource")
+    await stage.restart_sandbox("by-resource")
     again = await stage.attached("by-resource", other_than=attached)
     assert await eventually(lambda: endpoints(stage, "web"), lambda found: found == set(again.ips))
 
@@ -92,6 +92,6 @@ async def test_a_driver_that_publishes_for_itself_is_left_alone(control_plane: C
         assert found[0]["networkData"]["hardwareAddress"] != attached.mac
         await stage.create(pod("beside"))
         await eventually(lambda: stage.entries("beside"))
-        stage.multus.restart_sandbox(NAMESPACE, "by-resource")
+        await stage.restart_sandbox("by-resource")
         await stage.attached("by-resource", other_than=attached)
         assert [one["networkData"] for one in await stage.entries("by-resource")] == [found[0]["networkData"]]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.claims.model import DEVICE_ID, RESOURCE_NAME
+from app.claims.model import DEVICE_ID, NETWORK_STATUS, RESOURCE_NAME
 from app.claims.network_status import Attached, attached_to
 from app.claims.stored.claims import stored_claim
 from app.claims.stored.pods import stored_pod
@@ -29,6 +29,7 @@ from app.devtools.sandbox.standins.standins import StandIns
 from app.kube.client import KubeClient
 from app.kube.resources import (
     DEVICE_CLASSES,
+    EVENTS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,
@@ -51,20 +52,33 @@ HERE = "default"
 
 
 @pytest_asyncio.fixture
-async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
-    """A client of a cluster whose stand-ins run, with a class that serves FOO, and attachments of that resource."""
+async def still(tmp_path: Path) -> AsyncIterator[KubeClient]:
+    """A client of a cluster without stand-ins, with a class that serves FOO."""
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
         async with await connect(kubeconfig=str(path), deadline=PATIENCE) as made:
             await install(made, BARE)
-            async with running(StandIns(made, SPECS).run()):
-                for spec in SPECS:
-                    await until(made, NODES, spec.name, lambda node: node and node["status"].get("allocatable"))
-                opaque = {"opaque": {"driver": DRIVER, "parameters": {"kind": "VfConfig"}}}
-                body = device_class(extended=FOO, config=[opaque])
-                await made.create(DEVICE_CLASSES, DEVICE_CLASSES.body(body["metadata"], spec=body["spec"]))
-                yield made
+            opaque = {"opaque": {"driver": DRIVER, "parameters": {"kind": "VfConfig"}}}
+            body = device_class(extended=FOO, config=[opaque])
+            await made.create(DEVICE_CLASSES, DEVICE_CLASSES.body(body["metadata"], spec=body["spec"]))
+            yield made
+
+
+@contextlib.asynccontextmanager
+async def stand_ins(client: KubeClient) -> AsyncIterator[None]:
+    """All of them, that for Multus too."""
+    async with running(StandIns(client, SPECS, networks=MultusStandIn(client)).run()):
+        for spec in SPECS:
+            await until(client, NODES, spec.name, lambda node: node and node["status"].get("allocatable"))
+        yield
+
+
+@pytest_asyncio.fixture
+async def client(still: KubeClient) -> AsyncIterator[KubeClient]:
+    """With all stand-ins."""
+    async with stand_ins(still):
+        yield still
 
 
 async def until(
@@ -433,10 +447,9 @@ async def test_multus_attaches_networks_with_devices_of_extended_resources(clien
     await driver(client).publish_slices()
     await attach(client)
     await attach(client, "plain", resource="", config="")
-    async with running(MultusStandIn(client).run()):
-        await start(client, "p", container("c", 2), networks="foo, plain@eth7, foo")
-        found = await attached(client, "p")
-    pod = await client.get(PODS, "p", namespace=HERE)
+    await start(client, "p", container("c", 2), networks="foo, plain@eth7, foo")
+    found = await attached(client, "p")
+    pod = await running_pod(client, "p")
     assert [(one.name, one.interface, one.ips, one.pci_address) for one in found] == [
         ("cluster-network", "eth0", (pod["status"]["podIP"],), ""),
         ("default/foo", "net1", ("10.56.0.2",), "0000:03:00.0"),
@@ -452,48 +465,66 @@ async def test_multus_looks_at_claims_of_templates_and_not_at_direct_ones(client
     await attach(client)
     await create(client, RESOURCE_CLAIMS, "direct", spec=claim_spec(exactly()))
     await create(client, RESOURCE_CLAIM_TEMPLATES, "t", spec={"spec": claim_spec(exactly())})
-    async with running(MultusStandIn(client).run()):
-        await start(client, "direct", claims={"net": {"resourceClaimName": "direct"}}, networks="foo")
-        assert (await attached(client, "direct"))[1].pci_address == ""
-        await start(client, "made", claims={"net": {"resourceClaimTemplateName": "t"}}, networks="foo")
-        assert (await attached(client, "made"))[1].pci_address == "0000:03:00.1"
+    await start(client, "direct", claims={"net": {"resourceClaimName": "direct"}}, networks="foo")
+    assert (await attached(client, "direct"))[1].pci_address == ""
+    await start(client, "made", claims={"net": {"resourceClaimTemplateName": "t"}}, networks="foo")
+    assert (await attached(client, "made"))[1].pci_address == "0000:03:00.1"
 
 
-async def test_a_restarted_sandbox_has_other_addresses(client: KubeClient) -> None:
-    await driver(client).publish_slices()
-    await attach(client)
-    multus = MultusStandIn(client)
-    async with running(multus.run()):
-        await start(client, "p", container("c", 1), networks="foo")
-        first = await attached(client, "p")
-        multus.restart_sandbox(HERE, "p")
-        second = await attached(client, "p", lambda now: now and now != first)
+async def test_a_restarted_sandbox_has_other_addresses(still: KubeClient) -> None:
+    await driver(still).publish_slices()
+    await attach(still)
+    async with stand_ins(still):
+        await start(still, "p", container("c", 1), networks="foo")
+        first = await attached(still, "p")
+        await running_pod(still, "p")
+        change = {"metadata": {"annotations": {NETWORK_STATUS: None}}}
+        await still.patch(PODS, "p", change, patch_type="merge", namespace=HERE)
+        second = await attached(still, "p")
     assert (first[1].ips, second[1].ips) == (("10.56.0.2",), ("10.56.0.3",))
     assert (first[1].mac != second[1].mac, first[1].pci_address == second[1].pci_address) == (True, True)
-    async with running(MultusStandIn(client).run()):  # another process knows the addresses that Pods have
-        await start(client, "q", container("c", 1), networks=json.dumps([{"name": "foo", "ips": ["10.56.0.3"]}]))
-        await start(client, "r", container("c", 1), networks="foo")
-        assert (await attached(client, "r"))[1].ips == ("10.56.0.2",)
-        assert status_of(await client.get(PODS, "q", namespace=HERE)) == ()
-        await client.delete(PODS, "p", namespace=HERE, grace_period_seconds=0)
-        assert (await attached(client, "q"))[1].ips == ("10.56.0.3",)
+    async with stand_ins(still):  # others know the addresses that Pods have
+        await start(still, "q", container("c", 1), networks=json.dumps([{"name": "foo", "ips": ["10.56.0.3"]}]))
+        assert "10.56.0.3 of network default/foo is in use" in await refusal(still, "q")
+        await start(still, "r", container("c", 1), networks="foo")
+        assert (await attached(still, "r"))[1].ips == ("10.56.0.2",)
+        await still.delete(PODS, "p", namespace=HERE, grace_period_seconds=0)
+        assert (await attached(still, "q"))[1].ips == ("10.56.0.3",)
+
+
+async def refusal(client: KubeClient, name: str) -> str:
+    """Why the Pod has no sandbox, as an Event says it."""
+
+    async def look() -> str:
+        events = (await client.list_page(EVENTS, namespace=HERE, field_selector=f"involvedObject.name={name}")).items
+        return "".join(event["message"] for event in events if event["reason"] == "FailedCreatePodSandBox")
+
+    return await eventually(look)
 
 
 @pytest.mark.parametrize("missing", ["attachment", "claim"])
-async def test_a_pod_waits_for_what_multus_does_not_find(client: KubeClient, missing: str) -> None:
-    await attach(client)
+async def test_a_pod_waits_for_what_multus_does_not_find(still: KubeClient, missing: str) -> None:
+    await attach(still)
     if missing == "attachment":
-        await start(client, "p", networks="foo,late")
+        await start(still, "p", networks="foo,late")
     else:
         entry = {"net": {"resourceClaimTemplateName": "none"}}
-        await start(client, "p", networks="foo", claims=entry, nodeName="host-a")
+        await start(still, "p", networks="foo", claims=entry, nodeName="host-a")
         body = {"status": {"resourceClaimStatuses": [{"name": "net", "resourceClaimName": "late"}]}}
-        await client.patch(PODS, "p", body, patch_type="merge", namespace=HERE, subresource="status")
-    async with running(MultusStandIn(client).run()):
-        await running_pod(client, "p")
-        await start(client, "after", networks="foo")
-        await attached(client, "after")
-        assert status_of(await client.get(PODS, "p", namespace=HERE)) == ()
+        await still.patch(PODS, "p", body, patch_type="merge", namespace=HERE, subresource="status")
+    async with stand_ins(still):
+        assert "default/late is not there" in await refusal(still, "p")
+        waiting = await still.get(PODS, "p", namespace=HERE)
+        (container_status,) = waiting["status"]["containerStatuses"]
+        assert (waiting["status"]["phase"], container_status["state"]) == (
+            "Pending",
+            {"waiting": {"reason": "ContainerCreating"}},
+        )
+        assert not {"podIP", "podIPs"} & waiting["status"].keys()
+        assert status_of(waiting) == ()
+        await start(still, "after", networks="foo")
+        await attached(still, "after")
         if missing == "attachment":
-            await attach(client, "late", resource="")
-            assert [one.name for one in await attached(client, "p")][1:] == ["default/foo", "default/late"]
+            await attach(still, "late", resource="")
+            await running_pod(still, "p")
+            assert [one.name for one in await attached(still, "p")][1:] == ["default/foo", "default/late"]

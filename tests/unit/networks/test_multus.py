@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.devtools.claims import annotations as stand_in
-from app.devtools.claims.ipam import Unattachable
+from app.devtools.sandbox.standins.sandboxes import NotAttached
 from app.errors import Denied
 from app.networks import selection
 from app.networks.interfaces import chosen_by
@@ -107,7 +107,7 @@ def differences_of_the_stand_in(answer: dict[str, Any]) -> Iterator[str]:
     asked, why = f"{annotations}", "; ".join([*filter(None, [refused(answer)]), *refused_later(answer)])
     try:
         default, others = stand_in.selected({"metadata": {"namespace": "default", "annotations": annotations}})
-    except Unattachable as error:
+    except NotAttached as error:
         if not why:
             yield f"{asked}: refused: {error}"
         return

@@ -11,7 +11,7 @@ from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME
 from app.claims.network_status import attached_to
 from app.devtools.claims.annotations import Element, selected
 from app.devtools.claims.attaching import DeviceMap, device_map, network_status
-from app.devtools.claims.ipam import Unattachable
+from app.devtools.sandbox.standins.sandboxes import NotAttached
 from tests.support.devices import DRIVER, FOO, device, resource_slice
 
 JSON = dict[str, Any]
@@ -32,7 +32,7 @@ def pod(networks: Any, default: str = "") -> JSON:
     annotations = {"k8s.v1.cni.cncf.io/networks": text}
     annotations |= {"v1.multus-cni.io/default-network": default} if default else {}
     metadata = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
-    return {"metadata": metadata, "status": {"podIP": "10.244.0.2"}}
+    return {"metadata": metadata}
 
 
 def attachments(**resources: str) -> dict[tuple[str, str], JSON]:
@@ -46,7 +46,12 @@ def attachments(**resources: str) -> dict[tuple[str, str], JSON]:
 
 def status(of: JSON, devices: DeviceMap, *, sandbox: int = 1, **resources: str) -> list[JSON]:
     return network_status(
-        of, attachments(**resources), devices, sandbox=sandbox, give=lambda element: [*element.ips] or ["10.1.0.2"]
+        of,
+        attachments(**resources),
+        devices,
+        address="10.244.0.2",
+        sandbox=sandbox,
+        give=lambda element: [*element.ips] or ["10.1.0.2"],
     )
 
 
@@ -111,14 +116,14 @@ def test_devices_are_looked_for_in_slices_of_the_node_and_generations_are_merged
 def test_a_device_without_the_attributes_is_skipped_or_an_error() -> None:
     slices = [resource_slice(device("x", **{DEVICE_ID: "1"}), device("n", **{DEVICE_ID: 1, RESOURCE_NAME: FOO}))]
     assert device_map([(claim("x", "n"), None)], slices, "a").ids == {}
-    with pytest.raises(Unattachable, match="device x lacks"):
+    with pytest.raises(NotAttached, match="device x lacks"):
         device_map([(claim("x"), {"r": FOO})], slices, "a")
-    with pytest.raises(Unattachable, match="device y lacks"):
+    with pytest.raises(NotAttached, match="device y lacks"):
         device_map([(claim("y"), {"r": OTHER})], [resource_slice(vf("y", "1"))], "a")
 
 
 def test_a_claim_without_an_allocation_keeps_the_sandbox_waiting() -> None:
-    with pytest.raises(Unattachable, match="claim c has no allocation"):
+    with pytest.raises(NotAttached, match="claim c has no allocation"):
         device_map([({"metadata": {"name": "c"}, "status": {}}, None)], [], "a")
 
 
@@ -126,5 +131,5 @@ def test_what_is_selected_is_read_as_multus_reads_it() -> None:
     default, others = selected(pod('[{"NAME": "foo", "IPs": ["10.1.0.9"], "Mac": "02:00:00:00:00:01"}]'))
     assert default is None
     assert others == [Element("ns", "foo", "net1", ("10.1.0.9",), "02:00:00:00:00:01")]
-    with pytest.raises(Unattachable):
+    with pytest.raises(NotAttached):
         selected(pod("a@b@c"))

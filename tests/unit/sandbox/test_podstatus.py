@@ -75,6 +75,21 @@ def test_a_pod_ends_with_its_last_container() -> None:
     assert at(at(pod(["false"], ["sleep", "2"]), 0), 3)["status"]["phase"] == "Failed"
 
 
+def test_no_container_begins_without_a_sandbox() -> None:
+    waiting = pod(["sleep", "5"], initContainers=[{"name": "init", "command": ["sleep", "1"]}])
+    waiting["metadata"]["generation"] = 3
+    status = pod_status(waiting, now=START, pod_ip="", host_ip="10.0.0.1")
+    assert (status["phase"], status["observedGeneration"], "podIP" in status) == ("Pending", 3, False)
+    states = [one["state"] for field in ("initContainerStatuses", "containerStatuses") for one in status[field]]
+    assert states == [{"waiting": {"reason": "PodInitializing"}}] * 2
+    assert {one["observedGeneration"] for one in status["conditions"]} == {3}
+    assert said({"status": status})["PodReadyToStartContainers"] == ("False", "PodSandboxNotReady")
+    begun = at({**waiting, "status": status}, 0)
+    assert inits(begun) == ["running"]
+    assert said(begun)["PodReadyToStartContainers"] == ("True", None)
+    assert not is_reported({**waiting, "metadata": {"name": "p", "generation": 4}, "status": status}, begun["status"])
+
+
 def test_unknown_commands_run_on() -> None:
     running = at(at(pod(["nginx"]), 0), 10_000)
     assert (running["status"]["phase"], due(running)) == ("Running", None)

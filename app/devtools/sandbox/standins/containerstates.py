@@ -14,7 +14,8 @@ from app.wire import JSON
 
 _FIRST_BACKOFF, _MOST_BACKOFF = 10, 300
 _ROUNDED = 1
-_INITIALIZING = "PodInitializing"
+_CREATING, _INITIALIZING = "ContainerCreating", "PodInitializing"
+"""Why a container waits that has not begun: for the sandbox of its Pod, or for init containers."""
 
 
 def restarts(policy: str, code: int) -> bool:
@@ -64,14 +65,16 @@ def last_end(status: JSON) -> JSON | None:
     return state.get("terminated") or found
 
 
-def waiting(container: JSON) -> JSON:
-    """The status of a container that begins when the init containers before it are done."""
-    return _status(container, {"waiting": {"reason": _INITIALIZING}}, running=False)
+def waiting(container: JSON, *, initializing: bool = True) -> JSON:
+    """The status of a container that begins when the init containers are done, or at once when there is a sandbox."""
+    state = {"waiting": {"reason": _INITIALIZING if initializing else _CREATING}}
+    status = _status(container, state, running=False)
+    return {name: value for name, value in status.items() if name not in ("resources", "allocatedResources")}
 
 
 def is_waiting(status: JSON) -> bool:
     """Whether the container has not begun yet."""
-    return bool(((status.get("state") or {}).get("waiting") or {}).get("reason") == _INITIALIZING)
+    return ((status.get("state") or {}).get("waiting") or {}).get("reason") in (_CREATING, _INITIALIZING)
 
 
 def stopped(container: JSON, before: JSON | None, now: datetime) -> JSON:
@@ -121,7 +124,15 @@ def _status(container: JSON, state: JSON, *, running: bool) -> JSON:
         "restartCount": 0,
         "lastState": {},
         "state": state,
+        **_resources(container),
     }
+
+
+def _resources(container: JSON) -> JSON:
+    """What it asks for, as the node gives it."""
+    resources: JSON = container.get("resources") or {}
+    requests = resources.get("requests")
+    return {"resources": resources} | ({"allocatedResources": requests} if requests else {})
 
 
 def _time(text: object) -> datetime:

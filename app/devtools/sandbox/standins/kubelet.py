@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from app.devtools.kubelet.containers import in_order
 from app.devtools.kubelet.cpus import NotAdmitted
+from app.devtools.sandbox.standins.allocations import Claims, Prepared, health_of_claims
 from app.devtools.sandbox.standins.podstatus import is_reported, next_step, pod_status
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
+from app.devtools.sandbox.standins.sandboxes import AGAIN, Networks, Sandboxes
 from app.kube.client import KubeClient
 from app.kube.resources import NODES, PODS
 from app.kube.store import Key
@@ -25,8 +28,6 @@ from app.wire import JSON
 _HEARTBEAT = 60.0
 """Seconds between two looks at a node when nothing happens."""
 _SOONEST = 0.05
-_BLOCK = 250
-"""Addresses used of the last octet."""
 _NOT_READY = "node.kubernetes.io/not-ready"
 _CAPACITY = {
     "cpu": "8",
@@ -57,8 +58,12 @@ Elsewhere = Callable[[JSON], bool]
 class Resources(Protocol):
     """The resource managers of one node, as `app.devtools.kubelet.server.Kubelet` has them."""
 
-    async def admit(self, pod: JSON) -> None:
+    async def admit(self, pod: JSON, claims: Mapping[str, Prepared] = ...) -> None:
         """Raises NotAdmitted."""
+        ...
+
+    def health(self, uid: str, container: str) -> Sequence[JSON]:
+        """Its devices, as entries of `allocatedResourcesStatus`."""
         ...
 
     def remove(self, uid: str) -> None: ...
@@ -111,26 +116,28 @@ class Kubelet:
         *,
         elsewhere: Elsewhere,
         resources: Mapping[str, Resources],
+        networks: Networks | None = None,
     ) -> None:
         self._client, self._resources = client, resources
         self._names = {spec.name for spec in specs}
         self._elsewhere = elsewhere
         self._pods, self._nodes = watched.store(PODS), watched.store(NODES)
-        self._given: dict[Key, str] = {}
-        self._next = 0
+        self._claims = Claims(client)
+        self.sandboxes = Sandboxes(client, self._pods, networks)
         self.controller = reconciling("kubelet", self._reconcile, self._pods, self._nodes)
         self._pods.subscribe(lambda _event, _key, old, new: self._free(old, new))
 
     def _free(self, old: JSON | None, new: JSON | None) -> None:
         """What a Pod had is free when it has ended or is gone."""
         if old is not None and (new is None or _is_over(new) or new["metadata"]["uid"] != old["metadata"]["uid"]):
+            self.sandboxes.end(old)
+            self._claims.forget(old["metadata"]["uid"])
             for manager in self._resources.values():
                 manager.remove(old["metadata"]["uid"])
 
     async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(*key)
         if pod is None:
-            self._given.pop(key, None)
             return None
         if pod["spec"].get("nodeName") not in self._names or self._elsewhere(pod):
             return None
@@ -145,7 +152,7 @@ class Kubelet:
         if manager is None:
             return True
         try:
-            await manager.admit(pod)
+            await manager.admit(pod, await self._claims.of(pod))
         except NotAdmitted as error:
             status = {"phase": "Failed", "reason": error.reason, "message": f"Pod was rejected: {error}"}
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {**status, "startTime": stamp()}}
@@ -165,34 +172,34 @@ class Kubelet:
     async def _report(self, key: Key, pod: JSON) -> float | None:
         """Write what has changed; the answer is in how many seconds the next step of a container is due."""
         host_ip = self._host_ip(pod["spec"]["nodeName"])
-        pod_ip = host_ip if pod["spec"].get("hostNetwork") else self._pod_ip(key, pod)
+        pod_ip = await self.sandboxes.address(pod, host_ip)
         now = datetime.now(UTC)
-        status = pod_status(pod, now=now, pod_ip=pod_ip, host_ip=host_ip)
+        status = pod_status(pod, now=now, pod_ip=pod_ip, host_ip=host_ip, health=await self._health(pod))
         if not is_reported(pod, status):
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
             await self._client.patch(PODS, key[1], body, patch_type="strategic", namespace=key[0], subresource="status")
             return None  # the change of the Pod brings it here again
+        if not pod_ip:
+            return AGAIN
         due = next_step(pod, status)
         return None if due is None else max((due - now).total_seconds(), _SOONEST)
+
+    async def _health(self, pod: JSON) -> Mapping[str, Sequence[JSON]]:
+        """Of what containers were given, by their names."""
+        uid, claims = pod["metadata"]["uid"], await self._claims.of(pod)
+        manager = self._resources.get(pod["spec"]["nodeName"])
+        return {
+            container.name: [
+                *(manager.health(uid, container.name) if manager else ()),
+                *health_of_claims(container.spec, claims),
+            ]
+            for container in in_order(pod)
+        }
 
     def _host_ip(self, node: str) -> str:
         found = self._nodes.get("", node) or {}
         addresses = (found.get("status") or {}).get("addresses") or []
         return next((str(a["address"]) for a in addresses if a.get("type") == "InternalIP"), "127.0.0.1")
-
-    def _pod_ip(self, key: Key, pod: JSON) -> str:
-        """The Pod's address: what it has, or the next one in 10.244.0.0/16 that no Pod has."""
-        has = (pod.get("status") or {}).get("podIP") or self._given.get(key)
-        if has:
-            return str(has)
-        taken = {(other.get("status") or {}).get("podIP") for other in self._pods.values()} | set(self._given.values())
-        for _ in range(256 * _BLOCK):
-            self._next = (self._next + 1) % (256 * _BLOCK)
-            address = f"10.244.{self._next // _BLOCK}.{self._next % _BLOCK + 2}"
-            if address not in taken:
-                break
-        self._given[key] = address
-        return address
 
 
 def _is_over(pod: JSON) -> bool:

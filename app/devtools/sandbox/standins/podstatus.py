@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from app.devtools.sandbox.standins.commands import Run, run_of
 from app.devtools.sandbox.standins.containerstates import (
@@ -24,32 +26,50 @@ _FIELDS = ("initContainerStatuses", "containerStatuses")
 _DONE = Run(0, 0)
 
 
-def pod_status(pod: JSON, *, now: datetime, pod_ip: str, host_ip: str) -> JSON:
-    """The whole status of the Pod on its node: each container as its command has it, the Pod as its containers."""
+def pod_status(
+    pod: JSON, *, now: datetime, pod_ip: str, host_ip: str, health: Mapping[str, Sequence[JSON]] = MappingProxyType({})
+) -> JSON:
+    """The whole status of the Pod on its node: each container as its command has it, the Pod as its containers.
+
+    Without an address it has no sandbox, and no container begins. `health` is that of what containers were given.
+    """
     before: JSON = pod.get("status") or {}
-    inits = _init_statuses(pod, now)
+    sandbox = bool(pod_ip) or "podIP" in before
+    inits = _init_statuses(pod, now, sandbox=sandbox)
     incomplete = _incomplete(pod, inits)
     containers = [
-        _container_status(pod, one, now, begins=not incomplete) for one in pod["spec"].get("containers") or []
+        _container_status(pod, one, now, begins=sandbox and not incomplete)
+        for one in pod["spec"].get("containers") or []
     ]
     phase = _phase_before(inits, _policy(pod)) if incomplete else _phase(containers, _policy(pod))
+    phase = phase if sandbox else "Pending"
     status: JSON = {
+        **_generation(pod),
         "phase": phase,
-        "conditions": _conditions(pod, containers, phase, incomplete=incomplete, now=stamp(now)),
+        "conditions": _conditions(pod, containers, phase, incomplete=incomplete, sandbox=sandbox, now=stamp(now)),
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
-        "podIP": pod_ip,
-        "podIPs": [{"ip": pod_ip}],
+        **({"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]} if pod_ip else {}),
         "startTime": before.get("startTime") or stamp(now),
-        "containerStatuses": containers,
+        "containerStatuses": [_with(health, one) for one in containers],
     }
     if inits:
         ends = phase in ("Succeeded", "Failed")
         sidecars = {one["name"]: one for one in pod["spec"]["initContainers"] if _is_sidecar(one)}
-        status["initContainerStatuses"] = [
-            stopped(sidecars[one["name"]], one, now) if ends and one["name"] in sidecars else one for one in inits
-        ]
+        inits = [stopped(sidecars[one["name"]], one, now) if ends and one["name"] in sidecars else one for one in inits]
+        status["initContainerStatuses"] = [_with(health, one) for one in inits]
     return status
+
+
+def _with(health: Mapping[str, Sequence[JSON]], status: JSON) -> JSON:
+    devices = health.get(status["name"])
+    return {**status, "allocatedResourcesStatus": [*devices]} if devices else status
+
+
+def _generation(pod: JSON) -> JSON:
+    """The generation of the Pod that the node has seen; API servers before 1.33 count none."""
+    generation = pod["metadata"].get("generation")
+    return {"observedGeneration": generation} if generation else {}
 
 
 def is_reported(pod: JSON, status: JSON) -> bool:
@@ -58,6 +78,7 @@ def is_reported(pod: JSON, status: JSON) -> bool:
     said, wanted = _said(before), _said(status)
     return (
         before.get("phase") == status["phase"]
+        and before.get("observedGeneration") == status.get("observedGeneration")
         and _states(before) == _states(status)
         and all(said.get(kind) == value for kind, value in wanted.items())
     )
@@ -80,10 +101,10 @@ def next_step(pod: JSON, status: JSON) -> datetime | None:
     return min((one for one in steps if one is not None), default=None)
 
 
-def _init_statuses(pod: JSON, now: datetime) -> list[JSON]:
+def _init_statuses(pod: JSON, now: datetime, *, sandbox: bool) -> list[JSON]:
     """Init containers run one after another; a sidecar runs on while the next one begins."""
     statuses: list[JSON] = []
-    begins = True
+    begins = sandbox
     for container in pod["spec"].get("initContainers") or []:
         before = _before(pod, container, "initContainerStatuses")
         if not begins and before is None:
@@ -103,7 +124,7 @@ def _init_statuses(pod: JSON, now: datetime) -> list[JSON]:
 def _container_status(pod: JSON, container: JSON, now: datetime, *, begins: bool) -> JSON:
     before = _before(pod, container, "containerStatuses")
     if not begins and before is None:
-        return waiting(container)
+        return waiting(container, initializing=bool(pod["spec"].get("initContainers")))
     return next_status(container, before, _run(pod, container), policy=_policy(pod), now=now)
 
 
@@ -189,11 +210,15 @@ def _gates_open(pod: JSON) -> bool:
     return all(said.get(gate.get("conditionType")) == "True" for gate in pod["spec"].get("readinessGates") or [])
 
 
-def _conditions(pod: JSON, containers: list[JSON], phase: str, *, incomplete: list[str], now: str) -> list[JSON]:
+def _conditions(
+    pod: JSON, containers: list[JSON], phase: str, *, incomplete: list[str], sandbox: bool, now: str
+) -> list[JSON]:
     before = {c.get("type"): c for c in (pod.get("status") or {}).get("conditions") or []}
     unready = [one["name"] for one in containers if not one["ready"]]
     why: JSON = {}
+    torn: JSON = {} if sandbox else {"reason": "PodSandboxNotReady", "message": "no pod sandbox exists"}
     if phase in ("Succeeded", "Failed"):
+        torn = {"reason": "PodSandboxNotReady", "message": "pod sandbox is not ready"}
         why = {"reason": "PodCompleted" if phase == "Succeeded" else "PodFailed"}
     elif unready:
         why = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{' '.join(unready)}]"}
@@ -201,7 +226,7 @@ def _conditions(pod: JSON, containers: list[JSON], phase: str, *, incomplete: li
     begins: JSON = {"reason": "ContainersNotInitialized", "message": text} if incomplete else {}
     gated: JSON = {} if why or _gates_open(pod) else {"reason": "ReadinessGatesNotReady"}
     wanted: list[tuple[str, bool, JSON]] = [
-        ("PodReadyToStartContainers", phase in ("Pending", "Running"), {}),
+        ("PodReadyToStartContainers", not torn, torn),
         ("Initialized", not incomplete, begins or (why if phase == "Succeeded" else {})),
         ("Ready", not why and not gated, why or gated),
         ("ContainersReady", not why, why),
@@ -214,5 +239,6 @@ def _conditions(pod: JSON, containers: list[JSON], phase: str, *, incomplete: li
         since = old.get("lastTransitionTime") if old.get("status") == state else now
         # Explicit nulls clear what an earlier report said.
         cleared: JSON = {"reason": None, "message": None}
-        conditions.append({"type": kind, "status": state, **cleared, **reasons, "lastTransitionTime": since or now})
+        seen = _generation(pod) | {"lastTransitionTime": since or now}
+        conditions.append({"type": kind, "status": state, **cleared, **reasons, **seen})
     return conditions

@@ -16,6 +16,7 @@ from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec, Resources
 from app.devtools.sandbox.standins.namespaces import DefaultAccount, NamespaceCollector, QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
+from app.devtools.sandbox.standins.sandboxes import Networks
 from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.devtools.sandbox.standins.statefulsets import StatefulSetKeeper
 from app.devtools.sandbox.standins.workloads import DeploymentKeeper, ReplicaSetKeeper
@@ -31,7 +32,8 @@ class StandIns:
 
     Pods for which `elsewhere` returns true are skipped: the caller runs them and writes their status. `resources` are
     resource managers of nodes, which admit Pods there. With `kubelets_only` there are nodes and kubelets, for a cluster
-    that has a scheduler and a controller manager of its own.
+    that has a scheduler and a controller manager of its own. `networks` gives Pods more networks than that of the
+    cluster, or refuses: they wait for it.
     """
 
     def __init__(
@@ -41,13 +43,13 @@ class StandIns:
         *,
         elsewhere: Elsewhere = lambda _pod: False,
         resources: Mapping[str, Resources] = MappingProxyType({}),
+        networks: Networks | None = None,
         kubelets_only: bool = False,
     ) -> None:
         watched = Watched(client)
-        kubelets = (
-            NodeKeeper(client, watched, nodes).controller,
-            Kubelet(client, watched, nodes, elsewhere=elsewhere, resources=resources).controller,
-        )
+        kubelet = Kubelet(client, watched, nodes, elsewhere=elsewhere, resources=resources, networks=networks)
+        keeper = NodeKeeper(client, watched, nodes).controller
+        kubelets: tuple[_Part, ...] = (keeper, kubelet.controller, kubelet.sandboxes)
         central = () if kubelets_only else _central(client, watched)
         # What is watched is known when all parts are made.
         self._parts: tuple[_Part, ...] = (watched, *kubelets, *central)
