@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -14,10 +15,17 @@ from typing import Any
 
 import grpc.aio
 
+from app.devtools.claims.driver import DriverStandIn
+from app.devtools.claims.slices import slice_of, virtual_functions
 from app.kube.client import KubeClient
-from app.kube.resources import RESOURCE_CLAIMS
+from app.kube.resources import NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.real.programs import programs
+from tests.support.control_plane import NAMESPACE
 from tests.support.go_modules import module_folder
+from tests.support.networked_pods import DRIVER, RESOURCE, SUBNETS, prepare
+from tests.support.node_stage import NodeStage
+from tests.support.real_node import NODE
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 _APIS = {"dra": "dra/v1", "pluginregistration": "pluginregistration/v1"}
@@ -85,6 +93,30 @@ async def driving(client: KubeClient, folder: Path, name: str, place: Path) -> A
         yield driver
     finally:
         await server.stop(None)
+
+
+@contextlib.asynccontextmanager
+async def driven(stage: NodeStage, place: Path) -> AsyncIterator[None]:
+    """A driver on the node of the stage, and what the Pods with its devices name.
+
+    All networks are bridges, which need no hardware.
+    """
+    await prepare(stage.client, NAMESPACE)
+    for number, (name, subnet) in enumerate(SUBNETS.items()):
+        ipam = {"type": "host-local", "subnet": subnet}
+        config = {"cniVersion": "1.0.0", "name": name, "type": "bridge", "bridge": f"dra{number}", "ipam": ipam}
+        change = {"spec": {"config": json.dumps(config)}}
+        await stage.client.patch(NETWORK_ATTACHMENTS, name, change, patch_type="merge", namespace=NAMESPACE)
+    if stage.node is None:
+        driver = DriverStandIn(stage.client, DRIVER, "silent", [NODE], resource=RESOURCE)
+        await driver.publish_slices()
+        async with running(driver.run()):
+            yield
+    else:
+        async with driving(stage.client, stage.folder, DRIVER, place):
+            body = slice_of(DRIVER, NODE, virtual_functions(4, RESOURCE), 1)
+            await stage.client.create(RESOURCE_SLICES, body)
+            yield
 
 
 def _generated(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:

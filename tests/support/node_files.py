@@ -194,14 +194,14 @@ def _write_pages(folder: Path) -> None:
 
 
 def _image(program: bytes) -> bytes:
-    """An archive as `docker save` writes it: one layer with a program that waits."""
-    layer = _archive({"pause": program})
+    """An archive as `docker save` writes it: one layer with a program that waits, or as long as its argument says."""
+    layer = _archive({"bin/sleep": program})
     digest = hashlib.sha256(layer).hexdigest()
     config = json.dumps(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Entrypoint": ["/pause", "1000000h"]},
+            "config": {"Entrypoint": ["/bin/sleep", "1000000h"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
         }
     ).encode()

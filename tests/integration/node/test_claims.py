@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.devtools.claims.driver import DriverStandIn
-from app.devtools.claims.slices import slice_of, virtual_functions
-from app.kube.resources import NETWORK_ATTACHMENTS, RESOURCE_SLICES
-from tests.support.control_plane import NAMESPACE
 from tests.support.network_stage import NetworkedPods, start_controllers
-from tests.support.networked_pods import CLAIMED, DRIVER, NETWORK, RESOURCE, SUBNETS, pod, pod_by_template, prepare
-from tests.support.node_driver import driving
+from tests.support.networked_pods import CLAIMED, NETWORK, pod, pod_by_template
+from tests.support.node_driver import driven
 from tests.support.node_files import IMAGE
 from tests.support.node_stage import SIDES, NodeStage
-from tests.support.real_node import NODE, addresses_of
-from tests.support.running import running
+from tests.support.real_node import addresses_of
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.parametrize("stage", SIDES, indirect=True)
@@ -35,23 +29,9 @@ ROADS: dict[str, Callable[[str], JSON]] = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pods(stage: NodeStage, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NetworkedPods]:
-    """With a driver on the node, and Berth's controllers. All networks are bridges, which need no hardware."""
+    """With a driver on the node, and Berth's controllers."""
     folder: Path = tmp_path_factory.mktemp("driver")
-    await prepare(stage.client, NAMESPACE)
-    for number, (name, subnet) in enumerate(SUBNETS.items()):
-        ipam = {"type": "host-local", "subnet": subnet}
-        config = {"cniVersion": "1.0.0", "name": name, "type": "bridge", "bridge": f"dra{number}", "ipam": ipam}
-        change = {"spec": {"config": json.dumps(config)}}
-        await stage.client.patch(NETWORK_ATTACHMENTS, name, change, patch_type="merge", namespace=NAMESPACE)
-    async with contextlib.AsyncExitStack() as stack:
-        if stage.node is None:
-            driver = DriverStandIn(stage.client, DRIVER, "silent", [NODE], resource=RESOURCE)
-            await driver.publish_slices()
-            await stack.enter_async_context(running(driver.run()))
-        else:
-            await stack.enter_async_context(driving(stage.client, stage.folder, DRIVER, folder))
-            body = slice_of(DRIVER, NODE, virtual_functions(4, RESOURCE), 1)
-            await stage.client.create(RESOURCE_SLICES, body)
+    async with driven(stage, folder), contextlib.AsyncExitStack() as stack:
         await start_controllers(stack, stage.plane, folder)
         yield NetworkedPods(stage.plane)
 
