@@ -11,10 +11,10 @@ import pytest_asyncio
 from app.errors import ApiError
 from app.kube.resources import EVENTS
 from tests.support.control_plane import NAMESPACE
-from tests.support.node_stage import BR, REAL, NodeStage, networks_of, pod
+from tests.support.node_stage import BR, SIDES, NodeStage, networks_of, pod
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.parametrize("stage", [REAL], indirect=True)
+pytestmark = pytest.mark.parametrize("stage", SIDES, indirect=True)
 EXEMPT = "kube-system"
 """The namespace whose Pods Berth is not asked about."""
 
