@@ -42,7 +42,7 @@ def devices(kubeconfig: Path, nodes: list[str]) -> Iterator[None]:
     loop, over, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
 
     async def run() -> None:
-        async with await connect(kubeconfig=str(kubeconfig)) as client:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client:
             driver = DriverStandIn(client, DRIVER, "data", nodes, resource=RESOURCE)
             await driver.publish_slices()
             async with running(driver.run()):

@@ -88,7 +88,7 @@ async def started(
     """
     async with (
         _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
-        await connect(kubeconfig=str(kubeconfig)) as client,
+        await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
         contextlib.AsyncExitStack() as stack,
     ):
         nodes = [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES]

@@ -146,7 +146,10 @@ async def _stand_in(folder: Path) -> AsyncIterator[NodeStage]:
     kubeconfig = folder / "admin.kubeconfig"
     async with Cluster("node") as cluster:
         kubeconfig.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(kubeconfig)) as client, rmd_hosts(client, [NODE]) as hosts:
+        async with (
+            await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
+            rmd_hosts(client, [NODE]) as hosts,
+        ):
             multus = MultusStandIn(client)
             nodes = StandIns(client, [NodeSpec(NODE)], elsewhere=hosts.runs, resources=hosts.kubelets, networks=multus)
             async with running(hosts.run()), running(nodes.run()):
