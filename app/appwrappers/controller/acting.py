@@ -1,35 +1,38 @@
 """Creates, finds and deletes the objects of AppWrappers.
 
 An object belongs to an AppWrapper where its controller is the one of that UID. Others are neither taken over nor
-deleted. Absence counts after a read from the API server, not from a cache.
+deleted. Absence, also of Pods, counts after a read from the API server, not from a cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 import structlog
 
 from app.appwrappers.admission.creators import impersonation
-from app.appwrappers.controller.caches import Caches
+from app.appwrappers.controller.caches import Caches, belonging
 from app.appwrappers.controller.kinds import Kind
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
 from app.appwrappers.controller.outcomes import Outcome, as_gone, outcome_of_the_gone
-from app.appwrappers.controller.pods import Pod
+from app.appwrappers.controller.pods import Pod, stored_pod
 from app.appwrappers.controller.stored import AppWrapper, Component, stored_component
-from app.appwrappers.model import CREATOR, DELETED, RESOURCES_DEPLOYED
+from app.appwrappers.model import APP_WRAPPER, CREATOR, DELETED, RESOURCES_DEPLOYED
 from app.errors import ApiError, Transient
-from app.kube.client import KubeClient
+from app.kube.client import KubeClient, Page
 from app.kube.conditions import condition, is_true
 from app.kube.credentials import Impersonation
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
+from app.kube.retry import every_item
 from app.kube.walls import fault
 from app.text import enumerated
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
+_BEHIND = "the cache of Pods is behind"
 _NAMED = 192
 """Characters of the finalizers that a remark names."""
 
@@ -182,6 +185,9 @@ class Objects:
                 left += 1
             else:
                 gone[index] = remark
+        if not left and not pods:
+            pods = await self._unseen(wrapper)
+            problem = problem or (_BEHIND if pods else "")
         for pod in pods if force else ():
             try:
                 await self._client.delete(PODS, pod.key[1], namespace=pod.key[0], uid=pod.uid, grace_period_seconds=0)
@@ -189,6 +195,17 @@ class Objects:
                 if not error.not_found and not error.conflict:
                     problem = str(error)
         return Deletion(gone, left, len(pods), problem)
+
+    async def _unseen(self, wrapper: AppWrapper) -> list[Pod]:
+        """What the API server has of its Pods. The cache has none: it may lack those that were made a moment ago."""
+        selector = f"{APP_WRAPPER}={wrapper.key[1]}"
+
+        def page(token: str) -> Awaitable[Page]:
+            namespace = wrapper.key[0]
+            return self._client.list_page(PODS, namespace=namespace, label_selector=selector, continue_token=token)
+
+        found = [stored_pod(obj) async for obj in every_item(page)]
+        return [pod for pod in belonging(found, wrapper) if not pod.held]
 
     async def _delete(self, wrapper: AppWrapper, status: JSON, *, force: bool) -> str | None:
         """A remark on the object where it is gone, or counts as gone; None where it is left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from app.appwrappers.config import OperatorConfig, parse_config
@@ -74,10 +74,9 @@ class Caches:
     def config(self) -> OperatorConfig:
         return self._configuration.current
 
-    def pods_of(self, wrapper: AppWrapper, *, marked: bool) -> list[Pod]:
-        """The Pods of an AppWrapper: those with our mark; where its objects have none, those without any as well."""
-        found = self.pods.by_index("app wrapper", wrapper.key)
-        return [pod for pod in found if pod.mark == wrapper.uid or (not marked and not pod.mark)]
+    def pods_of(self, wrapper: AppWrapper) -> list[Pod]:
+        """The Pods of an AppWrapper. One that was made a moment ago may not be among them."""
+        return belonging(self.pods.by_index("app wrapper", wrapper.key), wrapper)
 
     def unhealthy_nodes(self) -> Mapping[str, frozenset[str]]:
         return self.unhealthy if self.config.autopilot.monitor_nodes else {}
@@ -139,3 +138,9 @@ class Caches:
         if before != after:
             for pod in self.pods.by_index("node", node):
                 self._wake((pod.key[0], pod.app_wrapper))
+
+
+def belonging(pods: Iterable[Pod], wrapper: AppWrapper) -> list[Pod]:
+    """Its own of the Pods with its label: those with our mark; where its objects have none, those without as well."""
+    marked = wrapper.marked
+    return [pod for pod in pods if pod.mark == wrapper.uid or (not marked and not pod.mark)]

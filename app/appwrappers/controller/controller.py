@@ -120,7 +120,7 @@ class AppWrappersController:
         if step.action == "create":
             return next_step(replace(seen, creation=await self._objects.create(wrapper)))
         if step.action in ("delete", "force"):
-            pods = self._caches.pods_of(wrapper, marked=wrapper.marked)
+            pods = self._caches.pods_of(wrapper)
             deletion = await self._objects.delete(wrapper, pods, force=step.action == "force")
             return next_step(replace(seen, deletion=deletion))
         return step
@@ -131,7 +131,7 @@ class AppWrappersController:
         health = health_of(
             [made_at_once(status) for status in statuses],
             outcomes,
-            self._caches.pods_of(wrapper, marked=wrapper.marked),
+            self._caches.pods_of(wrapper),
             seen.options,
             self._caches.unhealthy_nodes(),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from tests.support.appwrappers import JOBS, NAMESPACE, SHORT, AppWrapperCluster, job, pod
 from tests.support.waiting import eventually
 from tests.support.widgets import WIDGET, WIDGETS, define_widgets
+from tests.support.workloads import CountingClient
 
 pytestmark = pytest.mark.simulated
 
@@ -91,6 +93,32 @@ async def test_quota_is_held_until_the_last_pod_is_gone(cluster: AppWrapperClust
         assert cluster.condition("slow", QUOTA_RESERVED)["status"] == "True"
         await cluster.admin.delete(PODS, "j-1", namespace=NAMESPACE, grace_period_seconds=0)
         await cluster.reaches("slow", "Suspended")
+
+
+async def test_quota_is_held_for_a_pod_that_the_cache_does_not_have_yet(cluster: AppWrapperCluster) -> None:
+    """The watches of two kinds are not in step: a Job may be seen to go before the Pods that it has made are seen."""
+
+    class Behind(CountingClient):
+        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[bytes]:
+            return silent() if resource == PODS else super().watch(resource, **options)
+
+    async def silent() -> AsyncGenerator[bytes]:
+        yield b""
+        await asyncio.Event().wait()
+
+    async with await cluster.client(Behind) as client, cluster.controller(client):
+        await cluster.wrap("quick", job("j"))
+        found = await cluster.there(JOBS, "j")
+        await cluster.reaches("quick", "Running")
+        labels = found["spec"]["template"]["metadata"]["labels"]
+        await cluster.admin.create(PODS, pod("j-1", labels=labels), namespace=NAMESPACE)
+        await cluster.suspend("quick")
+        await eventually(lambda: cluster.object(JOBS, "j") is None)
+        await asyncio.sleep(5)
+        assert cluster.phase("quick") == "Suspending"
+        assert cluster.condition("quick", QUOTA_RESERVED)["status"] == "True"
+        await cluster.admin.delete(PODS, "j-1", namespace=NAMESPACE, grace_period_seconds=0)
+        await cluster.reaches("quick", "Suspended")
 
 
 async def test_an_object_that_takes_the_place_of_ours_is_not_deleted(cluster: AppWrapperCluster) -> None:
