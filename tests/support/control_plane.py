@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ CONTROL_PLANES = [
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """A cluster with two nodes and a namespace; `kubeconfig` and `client` are an administrator's."""
+    """A cluster with nodes and a namespace; `kubeconfig` and `client` are an administrator's."""
 
     kubeconfig: Path
     client: KubeClient
@@ -80,23 +80,27 @@ async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 
 @contextlib.asynccontextmanager
 async def started(
-    directory: Path, *, real: bool, capacity: Mapping[str, str] | None = None, networks: bool = False, **options: Any
+    directory: Path,
+    *,
+    real: bool,
+    nodes: Sequence[str] = NODE_NAMES,
+    capacity: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> AsyncIterator[ControlPlane]:
-    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each node has.
-
-    With `networks` there is Multus.
-    """
+    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each of these nodes has."""
     async with (
         _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
         await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
-        contextlib.AsyncExitStack() as stack,
+        running(
+            StandIns(client, [NodeSpec(name, capacity=capacity or {}) for name in nodes], kubelets_only=real).run()
+        ),
     ):
         nodes = [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES]
         multus = MultusStandIn(client) if networks else None
         await stack.enter_async_context(running(StandIns(client, nodes, networks=multus, kubelets_only=real).run()))
         await install(client, BARE)
         await client.create(NAMESPACES, NAMESPACES.body({"name": NAMESPACE}))
-        for name in NODE_NAMES:
+        for name in nodes:
             await eventually(lambda name=name: get_or_none(client, NODES, name), _is_open)
         yield ControlPlane(kubeconfig, client, real)
 

@@ -156,6 +156,32 @@ class Berth:
         await self.end(signal.SIGKILL)
 
 
+class Role:
+    """A role of Berth with its flags, which may be ended at any step and started again."""
+
+    def __init__(self, role: str, *flags: str) -> None:
+        self._command = (role, *flags, "--bind-address=127.0.0.1", "--health-check-port=0")
+        self._berth: Berth | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._berth is not None
+        return self._berth.process.pid
+
+    async def start(self) -> None:
+        """Returns when it is ready."""
+        self._berth = Berth(*self._command)
+        await self._berth.until_ready()
+
+    async def kill(self) -> None:
+        assert self._berth is not None
+        await self._berth.kill()
+
+    async def stop(self) -> None:
+        assert self._berth is not None
+        assert await self._berth.end() == 0, self._berth.lines[-20:]
+
+
 def _get(url: str, seconds: float) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(url, timeout=seconds) as answer:

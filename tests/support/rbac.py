@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_args
 
+import yaml
+
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
+from app.kube.resources import NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS, Resource
 from app.kube.retry import get_or_none
 from app.rmd.model import DAEMON_NAMESPACE
 from app.tenancy.permissions import tenants_role
@@ -47,6 +50,29 @@ async def allow(client: KubeClient, user: str, permissions: Sequence[Permission]
         await _bound(client, DAEMON_NAMESPACE, ROLES, f"{role}-rmd", scopes["rmd"], subject)
     if tenants:
         await _bound(client, SYSTEM_NAMESPACE, CLUSTER_ROLES, tenants_role(role), tenants, subject)
+
+
+async def token_kubeconfig(client: KubeClient, kubeconfig: Path, namespace: str, account: str) -> Path:
+    """A file beside an administrator's `kubeconfig`, by which one acts as a service account, with a token for a day."""
+    path = SERVICE_ACCOUNTS.path(namespace=namespace, name=account, subresource="token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86_400}}
+    token = (await client.post(path, request))["status"]["token"]
+    return _beside(kubeconfig, f"{account}.token", {"token": token})
+
+
+def acting_as(kubeconfig: Path, user: str) -> Path:
+    """A file beside an administrator's, by which the administrator acts as this user."""
+    return _beside(kubeconfig, user.replace(":", "-"), {"as": user})
+
+
+def _beside(kubeconfig: Path, name: str, credentials: dict[str, str]) -> Path:
+    """The file with these credentials; those of an administrator stay where another user is acted as."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    user = config["users"][0]["user"] if "as" in credentials else {}
+    config["users"][0]["user"] = user | credentials
+    path = kubeconfig.with_name(f"{name}.kubeconfig")
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 async def _bound(

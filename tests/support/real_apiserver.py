@@ -19,14 +19,17 @@ from tests.support.ports import lasting_port
 from tests.support.processes import Background
 from tests.support.waiting import wait_until
 
+AUDIT_LOG = "audit.log"
+
 
 @contextlib.contextmanager
 def real_api_servers(
-    assets: Path, directory: Path, names: Sequence[str], *, services: str = "10.0.0.0/24"
+    assets: Path, directory: Path, names: Sequence[str], *, services: str = "10.0.0.0/24", audited: str = ""
 ) -> Iterator[dict[str, Path]]:
     """One etcd and a kube-apiserver a name, as envtest starts them; yields administrators' kubeconfigs.
 
-    `services` is the range of cluster IPs.
+    `services` is the range of cluster IPs. Each keeps the requests of the group of users `audited` in `AUDIT_LOG`, beside
+    its kubeconfig.
     """
     port = lasting_port()
     url = f"http://127.0.0.1:{port}"
@@ -43,7 +46,9 @@ def real_api_servers(
     try:
         with contextlib.ExitStack() as stack:
             yield {
-                name: stack.enter_context(_api_server(assets, directory / name, etcd=url, services=services))
+                name: stack.enter_context(
+                    _api_server(assets, directory / name, etcd=url, services=services, audited=audited)
+                )
                 for name in names
             }
     finally:
@@ -51,10 +56,11 @@ def real_api_servers(
 
 
 @contextlib.contextmanager
-def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> Iterator[Path]:
+def _api_server(assets: Path, directory: Path, *, etcd: str, services: str, audited: str) -> Iterator[Path]:
     directory.mkdir()
     port = lasting_port()
     _write_files(directory)
+    audit = [f"--audit-policy-file={_policy(directory, audited)}", f"--audit-log-path={directory / AUDIT_LOG}"]
     server = Background(
         [
             str(assets / "kube-apiserver"),
@@ -73,6 +79,7 @@ def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> I
             "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
             f"--service-cluster-ip-range={services}",
+            *(audit if audited else ()),
         ]
     )
     kubeconfig = client_kubeconfig(directory, "admin", url=f"https://127.0.0.1:{port}", groups=["system:masters"])
@@ -99,6 +106,15 @@ def _write_files(directory: Path) -> None:
     }
     for name, content in files.items():
         (directory / name).write_bytes(content)
+
+
+def _policy(directory: Path, group: str) -> Path:
+    """That of an audit (`audit.k8s.io/v1`), which keeps the answers to one group."""
+    rules = [{"level": "Metadata", "userGroups": [group]}, {"level": "None"}]
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+    path = directory / "audit.yaml"
+    path.write_text(yaml.safe_dump(policy))
+    return path
 
 
 def read_authority(directory: Path) -> Issued:

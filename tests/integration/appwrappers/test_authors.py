@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from app.appwrappers.controller.controller import AppWrappersController, Options
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, NO_AUTHOR, RESOURCES_DEPLOYED, UNHEALTHY
@@ -23,7 +21,7 @@ from app.permissions import permissions_of
 from tests.support.appwrapper_reviews import WRAP, Opening, Reviewed
 from tests.support.appwrappers import CONFIG, NAMESPACE, SYSTEM, app_wrapper, pod
 from tests.support.chart import ASSETS
-from tests.support.rbac import allow
+from tests.support.rbac import allow, token_kubeconfig
 from tests.support.real_parts import since
 from tests.support.running import at_work
 from tests.support.waiting import PATIENCE, eventually
@@ -56,13 +54,9 @@ async def account(place: Reviewed, namespace: str, name: str) -> None:
 
 
 async def by_token(place: Reviewed, namespace: str, name: str) -> KubeClient:
-    path = SERVICE_ACCOUNTS.path(namespace=namespace, name=name, subresource="token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    config = yaml.safe_load(place.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": (await place.admin.post(path, request))["status"]["token"]}
-    kubeconfig = Path(place.kubeconfig).with_name(f"{name}.token.kubeconfig")
-    kubeconfig.write_text(yaml.safe_dump(config))
-    return await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE)
+    return await connect(
+        kubeconfig=str(await token_kubeconfig(place.admin, place.kubeconfig, namespace, name)), deadline=PATIENCE
+    )
 
 
 async def status(place: Reviewed, name: str) -> JSON:

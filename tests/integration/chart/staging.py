@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from app.devtools.sandbox.access.rbac import Authorizer
 from app.devtools.sandbox.standins.namespaces import QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.kube.resources import SECRETS
@@ -108,18 +107,3 @@ async def staged(clusters: list[Server], render: Render, directory: Path) -> Asy
             yield stage
         finally:
             stage.stop()
-
-
-def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Every refusal of the sandbox's API servers, as it comes."""
-    refused: list[tuple[str, ...]] = []
-    allowed = Authorizer.allowed
-
-    def recording(self: Authorizer, user: Any, *question: str, **more: str) -> tuple[bool, str]:
-        answer = allowed(self, user, *question, **more)
-        if not answer[0]:
-            refused.append((user.username, *question, *more.values()))
-        return answer
-
-    monkeypatch.setattr(Authorizer, "allowed", recording)
-    return refused

@@ -30,8 +30,9 @@ from app.runtime.composing import compose
 from app.runtime.serving import Serving
 from app.serving.listener import listen
 from app.workloads.model import ADMIN_RULES, TENANTS, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES, WORKLOADS
-from tests.integration.chart.staging import Stage, recorded, staged
+from tests.integration.chart.staging import Stage, staged
 from tests.support.chart import JSON, NAMESPACE, Render, Server
+from tests.support.chart_accounts import recorded
 from tests.support.command_line import berth
 from tests.support.paths import ROOT
 from tests.support.ports import lasting_port
