@@ -85,19 +85,21 @@ async def started(
     real: bool,
     nodes: Sequence[str] = NODE_NAMES,
     capacity: Mapping[str, str] | None = None,
+    networks: bool = False,
     **options: Any,
 ) -> AsyncIterator[ControlPlane]:
-    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each of these nodes has."""
+    """With `options` of `real_api_servers`, where it is real; `capacity` adds to what each of these nodes has.
+
+    With `networks` there is Multus.
+    """
+    specs = [NodeSpec(name, capacity=capacity or {}) for name in nodes]
     async with (
         _real(directory, **options) if real else _sandbox(directory) as kubeconfig,
         await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client,
-        running(
-            StandIns(client, [NodeSpec(name, capacity=capacity or {}) for name in nodes], kubelets_only=real).run()
-        ),
+        contextlib.AsyncExitStack() as stack,
     ):
-        nodes = [NodeSpec(name, capacity=capacity or {}) for name in NODE_NAMES]
         multus = MultusStandIn(client) if networks else None
-        await stack.enter_async_context(running(StandIns(client, nodes, networks=multus, kubelets_only=real).run()))
+        await stack.enter_async_context(running(StandIns(client, specs, networks=multus, kubelets_only=real).run()))
         await install(client, BARE)
         await client.create(NAMESPACES, NAMESPACES.body({"name": NAMESPACE}))
         for name in nodes:

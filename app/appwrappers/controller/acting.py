@@ -25,6 +25,7 @@ from app.kube.client import KubeClient, Page
 from app.kube.conditions import condition, is_true
 from app.kube.credentials import Impersonation
 from app.kube.discovery import Discovery
+from app.kube.names import check_label_value
 from app.kube.resources import PODS
 from app.kube.retry import every_item
 from app.kube.walls import fault
@@ -198,7 +199,10 @@ class Objects:
 
     async def _unseen(self, wrapper: AppWrapper) -> list[Pod]:
         """What the API server has of its Pods. The cache has none: it may lack those that were made a moment ago."""
-        selector = f"{APP_WRAPPER}={wrapper.key[1]}"
+        try:
+            selector = f"{APP_WRAPPER}={check_label_value(wrapper.key[1])}"
+        except ValueError:  # no Pod can have such a label, and an API server refuses the selector
+            return []
 
         def page(token: str) -> Awaitable[Page]:
             namespace = wrapper.key[0]

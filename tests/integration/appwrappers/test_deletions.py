@@ -121,6 +121,16 @@ async def test_quota_is_held_for_a_pod_that_the_cache_does_not_have_yet(cluster:
         await cluster.reaches("quick", "Suspended")
 
 
+async def test_one_whose_name_is_no_label_value_goes(cluster: AppWrapperCluster) -> None:
+    """Admission refuses it; without the webhook it is stored, and no object of it can have its label."""
+    async with cluster.controller():
+        name = "n" * 64
+        await cluster.wrap(name, pod("p"))
+        await cluster.reaches(name, "Failed")
+        await cluster.admin.delete(APP_WRAPPERS, name, namespace=NAMESPACE)
+        await eventually(lambda: cluster.object(APP_WRAPPERS, name) is None)
+
+
 async def test_an_object_that_takes_the_place_of_ours_is_not_deleted(cluster: AppWrapperCluster) -> None:
     """Between the look and the deletion, another Pod gets the name."""
     client = await cluster.client()

@@ -175,4 +175,21 @@ def test_label_selector_operators(served: Any, namespace: str) -> None:
     for selector, expected in wanted.items():
         found = served.request("GET", maps(namespace, f"?labelSelector={quote(selector)}")).body["items"]
         assert [item["metadata"]["name"] for item in found] == expected, selector
-    assert served.request("GET", maps(namespace, f"?labelSelector={quote('a in (b')}")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("selector", "problem"),
+    [
+        ("a in (b", ""),
+        (f"a={'n' * 64}", f'values[0][a]: Invalid value: "{"n" * 64}": must be no more than 63 bytes'),
+        (f"a notin (b,{'n' * 64})", ""),
+        ("a=-", 'values[0][a]: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric'),
+        ("a>b", ""),
+        (f"{'n' * 64}=a", f'<nil>: Invalid value: "{"n" * 64}": name part must be no more than 63 bytes'),
+        ("-=a", '<nil>: Invalid value: "-": name part must consist of alphanumeric characters'),
+    ],
+)
+def test_a_label_selector_that_no_object_can_match_is_refused(served: Any, selector: str, problem: str) -> None:
+    refused = served.request("GET", maps("default", f"?labelSelector={quote(selector)}"))
+    assert (refused.status, refused.body["reason"]) == (400, "BadRequest")
+    assert refused.body["message"].startswith("unable to parse requirement: " + problem), refused.body["message"]

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.devtools.sandbox.api.failures import bad_request
+from app.devtools.sandbox.api.failures import StatusError, bad_request
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.kinds.builtin import ApiResource
@@ -29,6 +29,9 @@ _LABEL_KEY = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?",
     re.ASCII,
 )
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?)?", re.ASCII)
+_LONGEST = 63
+"""Characters of a label's value, and of its key behind the prefix."""
 _COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 _FIELDS: dict[tuple[str, str], frozenset[str]] = {
     ("", "pods"): frozenset(
@@ -126,16 +129,31 @@ def _parse_labels(text: str) -> list[_Term]:
     while position < len(text):
         found = _REQUIREMENT.match(text, position)
         if found is None:
-            raise bad_request(f"unable to parse requirement: found {text[position : position + 40]!r}")
+            raise _refused(f"found {text[position : position + 40]!r}")
         position = found.end()
         terms.append(_label_term(found))
     for term in terms:
-        if not _LABEL_KEY.fullmatch(term.key):
-            raise bad_request(
-                f'unable to parse requirement: <nil>: Invalid value: "{term.key}": name part must consist'
-                " of alphanumeric characters, '-', '_' or '.'"
-            )
+        _check_label(term)
     return terms
+
+
+def _check_label(term: _Term) -> None:
+    """An API server refuses what can be the label of no object."""
+    key = f'<nil>: Invalid value: "{term.key}": name part must'
+    if not _LABEL_KEY.fullmatch(term.key):
+        raise _refused(f"{key} consist of alphanumeric characters, '-', '_' or '.'")
+    if len(term.key.rpartition("/")[2]) > _LONGEST:
+        raise _refused(f"{key} be no more than {_LONGEST} bytes")
+    for index, value in enumerate(sorted(term.values)):
+        field = f'values[{index}][{term.key}]: Invalid value: "{value}"'
+        if len(value) > _LONGEST:
+            raise _refused(f"{field}: must be no more than {_LONGEST} bytes")
+        if not _LABEL_VALUE.fullmatch(value):
+            raise _refused(f"{field}: a valid label must be an empty string or consist of alphanumeric characters")
+
+
+def _refused(problem: str) -> StatusError:
+    return bad_request(f"unable to parse requirement: {problem}")
 
 
 def _label_term(found: re.Match[str]) -> _Term:
@@ -148,7 +166,7 @@ def _label_term(found: re.Match[str]) -> _Term:
     operator = {"=": "in", "==": "in", "!=": "notin"}.get(found["op"], found["op"])
     value = found["value"]
     if operator in "<>" and not value.lstrip("-").isdigit():
-        raise bad_request("unable to parse requirement: for 'Gt', 'Lt' operators, the value must be an integer")
+        raise _refused("for 'Gt', 'Lt' operators, the value must be an integer")
     return _Term(found["key"], operator, frozenset({value}))
 
 
