@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from app.devtools.sandbox.server import Cluster
 from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, NODES, PODS
+from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, NODES, PODS, SERVICE_ACCOUNTS
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from app.networks.model import NETWORKS
@@ -126,6 +127,8 @@ async def node_stage(folder: Path, *, real: bool) -> AsyncIterator[NodeStage]:
         await install(stage.client, (*BARE, *RMD))
         for name in (NAMESPACE, OWN):
             await stage.client.create(NAMESPACES, NAMESPACES.body({"name": name}))
+            # A real API server refuses Pods without an account.
+            await eventually(partial(get_or_none, stage.client, SERVICE_ACCOUNTS, "default", namespace=name))
         await start_webhook(stack, stage.plane, folder, "--injectHugepageDownApi")
         yield stage
 
@@ -134,7 +137,7 @@ async def node_stage(folder: Path, *, real: bool) -> AsyncIterator[NodeStage]:
 async def _real(folder: Path) -> AsyncIterator[NodeStage]:
     assets = Path(os.environ["KUBEBUILDER_ASSETS"])
     async with contextlib.AsyncExitStack() as stack:
-        servers = await in_thread(stack, real_api_servers(assets, folder, ["cluster"]))
+        servers = await in_thread(stack, real_api_servers(assets, folder, ["cluster"], accounts=True))
         await in_thread(stack, real_control_plane(assets, folder / "cluster", heartbeats=True))
         client = await stack.enter_async_context(await connect(kubeconfig=str(servers["cluster"]), deadline=PATIENCE))
         node = await stack.enter_async_context(real_node(client, folder / "cluster"))

@@ -24,12 +24,18 @@ AUDIT_LOG = "audit.log"
 
 @contextlib.contextmanager
 def real_api_servers(
-    assets: Path, directory: Path, names: Sequence[str], *, services: str = "10.0.0.0/24", audited: str = ""
+    assets: Path,
+    directory: Path,
+    names: Sequence[str],
+    *,
+    services: str = "10.0.0.0/24",
+    audited: str = "",
+    accounts: bool = False,
 ) -> Iterator[dict[str, Path]]:
     """One etcd and a kube-apiserver a name, as envtest starts them; yields administrators' kubeconfigs.
 
     `services` is the range of cluster IPs. Each keeps the requests of the group of users `audited` in `AUDIT_LOG`, beside
-    its kubeconfig.
+    its kubeconfig. With `accounts` each Pod gets the token of its ServiceAccount, which a controller manager has to make.
     """
     port = lasting_port()
     url = f"http://127.0.0.1:{port}"
@@ -47,7 +53,7 @@ def real_api_servers(
         with contextlib.ExitStack() as stack:
             yield {
                 name: stack.enter_context(
-                    _api_server(assets, directory / name, etcd=url, services=services, audited=audited)
+                    _api_server(assets, directory / name, etcd=url, services=services, audited=audited, accounts=accounts)
                 )
                 for name in names
             }
@@ -56,7 +62,9 @@ def real_api_servers(
 
 
 @contextlib.contextmanager
-def _api_server(assets: Path, directory: Path, *, etcd: str, services: str, audited: str) -> Iterator[Path]:
+def _api_server(
+    assets: Path, directory: Path, *, etcd: str, services: str, audited: str, accounts: bool
+) -> Iterator[Path]:
     directory.mkdir()
     port = lasting_port()
     _write_files(directory)
@@ -75,8 +83,9 @@ def _api_server(assets: Path, directory: Path, *, etcd: str, services: str, audi
             f"--service-account-issuer=https://127.0.0.1:{port}/",
             f"--service-account-key-file={directory / 'sa.key'}",
             f"--service-account-signing-key-file={directory / 'sa.key'}",
-            "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            *(() if accounts else ("--disable-admission-plugins=ServiceAccount",)),
             "--allow-privileged=true",
             f"--service-cluster-ip-range={services}",
             *(audit if audited else ()),

@@ -32,7 +32,6 @@ from app.kube.retry import get_or_none
 from tests.real.programs import SETS
 from tests.support.node_files import ADDRESS, RUNTIME, write_files
 from tests.support.processes import Background
-from tests.support.rbac import CLUSTER_ROLE_BINDINGS, GROUP
 from tests.support.real_apiserver import client_kubeconfig
 from tests.support.real_parts import real_part
 from tests.support.waiting import PATIENCE, eventually, wait_until
@@ -261,10 +260,6 @@ def end(program: Background) -> None:
 @contextlib.asynccontextmanager
 async def real_node(client: KubeClient, server: Path) -> AsyncIterator[RealNode]:
     """The node `NODE` of the API server of this directory; `client` is an administrator's. It is ready when it yields."""
-    subjects = [{"kind": "Group", "apiGroup": GROUP, "name": "system:nodes"}]
-    role = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "system:node"}
-    binding = CLUSTER_ROLE_BINDINGS.body({"name": "nodes"}) | {"roleRef": role, "subjects": subjects}
-    await client.create(CLUSTER_ROLE_BINDINGS, binding)
     with tempfile.TemporaryDirectory(prefix="node-") as place:
         node = RealNode(Path(place), server)
         try:
