@@ -28,7 +28,7 @@ from app.kube.transport import connect
 from app.networks.model import NETWORKS
 from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
 from tests.support.control_plane import NAMESPACE, ControlPlane, in_thread
-from tests.support.network_stage import OWN, start_webhook
+from tests.support.network_stage import OWN, NetworkedPods, start_webhook
 from tests.support.node_files import IMAGE
 from tests.support.real_apiserver import real_api_servers
 from tests.support.real_control_plane import real_control_plane
@@ -91,6 +91,13 @@ class NodeStage:
             return str((status.get("allocatable") or {}).get(resource, "0"))
 
         await eventually(look, lambda offered: offered == str(amount) if amount else offered != "0")
+
+    async def kill_sandbox(self, name: str) -> None:
+        """The node makes another one, with other addresses."""
+        if self.node is not None:
+            await self.node.kill_sandbox(await self.pod(name))
+        else:
+            await NetworkedPods(self.plane).restart_sandbox(name)
 
     async def restart_kubelet(self) -> None:
         """Its Pods run on."""

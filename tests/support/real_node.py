@@ -189,20 +189,40 @@ class RealNode:
 
     async def interfaces(self, address: str) -> dict[str, JSON]:
         """Those of the Pod with this address, as its containers see them, by name."""
-        script = "for name in /run/netns/*; do nsenter --net=$name ip -json address && echo || true; done"
-        for line in filter(None, (await self.run("sh", "-c", script)).splitlines()):
-            links = {link["ifname"]: link for link in json.loads(line)}
+        return (await self._network(address))[1]
+
+    async def entering(self, address: str) -> tuple[str, str]:
+        """Before a command of the node: it runs in the network of the Pod with this address."""
+        return "nsenter", f"--net={(await self._network(address))[0]}"
+
+    async def _network(self, address: str) -> tuple[str, dict[str, JSON]]:
+        """The file of the Pod's network, and its interfaces."""
+        script = 'for name in /run/netns/*; do echo "$name $(nsenter --net=$name ip -json address)"; done'
+        for line in (await self.run("sh", "-c", script)).splitlines():
+            file, _, text = line.partition(" ")
+            links = {link["ifname"]: link for link in json.loads(text or "[]")}
             if address in addresses_of(links.get("eth0", {})):
-                return links
+                return file, links
         raise AssertionError(f"no Pod has {address}")
+
+    async def kill_sandbox(self, pod: JSON) -> None:
+        """kubelet makes another one, and its containers again."""
+        labels = {"kubernetes.pod.uid": pod["metadata"]["uid"], "cri-containerd.kind": "sandbox"}
+        matching = ",".join(f'labels."io.{name}"=={value}' for name, value in labels.items())
+        (identity,) = (await self.run(*self._ctr(), "containers", "list", "--quiet", matching)).split()
+        await self.run("kill", "-KILL", await self._process(identity))
+
+    async def _process(self, identity: str) -> str:
+        """The number of the first process of a container or sandbox."""
+        tasks = await self.run(*self._ctr(), "tasks", "list")
+        (pid,) = (line.split()[1] for line in tasks.splitlines() if line.startswith(identity))
+        return pid
 
     async def files(self, pod: JSON, folder: str) -> dict[str, dict[str, str]]:
         """The files in a folder of each container, by the names of both; the environment is the file "environ"."""
-        tasks = await self.run(*self._ctr(), "tasks", "list")
         read = {}
         for status in pod["status"]["containerStatuses"]:
-            identity = status["containerID"].removeprefix("containerd://")
-            (pid,) = (line.split()[1] for line in tasks.splitlines() if line.startswith(identity))
+            pid = await self._process(status["containerID"].removeprefix("containerd://"))
             root = f"/proc/{pid}/root{folder}"
             names = (await self.run("ls", root)).split()
             read[status["name"]] = {name: await self.run("cat", f"{root}/{name}") for name in names}

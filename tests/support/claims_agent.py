@@ -1,0 +1,90 @@
+"""`berth claims-node` as a release runs it: with the arguments, the token and the rules of its Pod on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.kube.client import KubeClient
+from app.kube.resources import DAEMON_SETS, PODS, SERVICE_ACCOUNTS
+from app.kube.transport import connect
+from tests.support.chart import Server
+from tests.support.network_stage import OWN
+from tests.support.node_stage import NodeStage
+from tests.support.processes import Berth
+from tests.support.real_node import NODE
+from tests.support.waiting import eventually
+
+JSON = dict[str, Any]
+NAME = "berth-claims-node"
+_TOKENS = "/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/*/token"
+
+
+class ClaimsAgent:
+    """`client` is who the agent is to the API server."""
+
+    def __init__(self, arguments: list[str], kubeconfig: Path, client: KubeClient) -> None:
+        self.client = client
+        own = (f"--kubeconfig={kubeconfig}", f"--node-name={NODE}", "--bind-address=127.0.0.1")
+        self._arguments = (*arguments, *own, "--health-check-port=0")
+        self._process: Berth | None = None
+
+    async def start(self) -> None:
+        """Returns when it is ready."""
+        self._process = Berth(*self._arguments)
+        await self._process.until_ready()
+
+    async def kill(self) -> None:
+        """It has no time to end anything."""
+        if self._process is not None:
+            await self._process.end(signal.SIGKILL)
+            self._process = None
+
+
+@contextlib.asynccontextmanager
+async def claims_agent(stage: NodeStage, folder: Path, values: JSON) -> AsyncIterator[ClaimsAgent]:
+    """That of a release with these values. Its image is nowhere: the program of its Pod runs on this machine."""
+    await Server(stage.plane.kubeconfig, stage.client).install(values)
+    daemons = await stage.client.get(DAEMON_SETS, NAME, namespace=OWN)
+    (container,) = daemons["spec"]["template"]["spec"]["containers"]
+    config = yaml.safe_load(stage.plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": await _token(stage, await _pod(stage, daemons["spec"]["template"]))}
+    path = folder / f"{NAME}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    async with await connect(kubeconfig=str(path)) as client:
+        agent = ClaimsAgent(container["args"], path, client)
+        await agent.start()
+        try:
+            yield agent
+        finally:
+            await agent.kill()
+
+
+async def _pod(stage: NodeStage, template: JSON) -> JSON:
+    """The Pod of the DaemonSet on the node; the stand-ins have no controller that makes it."""
+    if stage.node is None:
+        body = PODS.body({"name": NAME, **template["metadata"]}, spec={**template["spec"], "nodeName": NODE})
+        return await stage.client.create(PODS, body, namespace=OWN)
+
+    async def bound() -> list[JSON]:
+        page = await stage.client.list_page(PODS, namespace=OWN, field_selector=f"spec.nodeName={NODE}")
+        return [pod for pod in page.items if pod["metadata"]["ownerReferences"][0]["name"] == NAME]
+
+    return (await eventually(bound))[0]
+
+
+async def _token(stage: NodeStage, pod: JSON) -> str:
+    """The token that kubelet has put into a volume of the Pod; the stand-in has no volumes, and it is asked for."""
+    node, uid = stage.node, pod["metadata"]["uid"]
+    if node is not None:
+        command = f"cat {_TOKENS.format(uid=uid)} 2> /dev/null || true"
+        return await eventually(lambda: node.run("sh", "-c", command))
+    path = f"{SERVICE_ACCOUNTS.path(namespace=OWN)}/{NAME}/token"
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": uid}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
+    return str((await stage.client.post(path, body))["status"]["token"])
