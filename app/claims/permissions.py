@@ -60,7 +60,8 @@ PERMISSIONS: Permissions = {
     "webhook": (*_INJECTION, *_ADMISSION),
     "claim-templates": _TEMPLATES,
     "claims": _publishing("arbitrary-node:patch"),
-    # The API server compares the node of the token with the one of the devices.
+    # With this verb the API server compares the node of the token with the one of the devices. Before 1.36, a
+    # ValidatingAdmissionPolicy of the chart alone does.
     "claims-node": (
         *_publishing("associated-node:patch"),
         Permission("cluster", "", ("events",), ("create", "patch")),

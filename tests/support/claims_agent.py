@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from app.kube.client import KubeClient
-from app.kube.resources import DAEMON_SETS, PODS, SERVICE_ACCOUNTS
+from app.kube.resources import DAEMON_SETS, PODS
 from app.kube.transport import connect
 from tests.support.chart import Server
 from tests.support.network_stage import OWN
@@ -47,15 +45,14 @@ class ClaimsAgent:
 
 
 @contextlib.asynccontextmanager
-async def claims_agent(stage: NodeStage, folder: Path, values: JSON) -> AsyncIterator[ClaimsAgent]:
+async def claims_agent(stage: NodeStage, values: JSON) -> AsyncIterator[ClaimsAgent]:
     """That of a release with these values. Its image is nowhere: the program of its Pod runs on this machine."""
-    await Server(stage.plane.kubeconfig, stage.client).install(values)
+    server = Server(stage.plane.kubeconfig, stage.client)
+    await server.install(values)
     daemons = await stage.client.get(DAEMON_SETS, NAME, namespace=OWN)
     (container,) = daemons["spec"]["template"]["spec"]["containers"]
-    config = yaml.safe_load(stage.plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": await _token(stage, await _pod(stage, daemons["spec"]["template"]))}
-    path = folder / f"{NAME}.kubeconfig"
-    path.write_text(yaml.safe_dump(config))
+    token = await _token(stage, server, await _pod(stage, daemons["spec"]["template"]))
+    path = server.kubeconfig_with(token)
     async with await connect(kubeconfig=str(path)) as client:
         agent = ClaimsAgent(container["args"], path, client)
         await agent.start()
@@ -78,13 +75,10 @@ async def _pod(stage: NodeStage, template: JSON) -> JSON:
     return (await eventually(bound))[0]
 
 
-async def _token(stage: NodeStage, pod: JSON) -> str:
+async def _token(stage: NodeStage, server: Server, pod: JSON) -> str:
     """The token that kubelet has put into a volume of the Pod; the stand-in has no volumes, and it is asked for."""
     node, uid = stage.node, pod["metadata"]["uid"]
-    if node is not None:
-        command = f"cat {_TOKENS.format(uid=uid)} 2> /dev/null || true"
-        return await eventually(lambda: node.run("sh", "-c", command))
-    path = f"{SERVICE_ACCOUNTS.path(namespace=OWN)}/{NAME}/token"
-    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": uid}
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
-    return str((await stage.client.post(path, body))["status"]["token"])
+    if node is None:
+        return await server.token(OWN, NAME, pod=pod["metadata"]["name"])
+    command = f"cat {_TOKENS.format(uid=uid)} 2> /dev/null || true"
+    return await eventually(lambda: node.run("sh", "-c", command))

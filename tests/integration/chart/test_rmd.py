@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import NODES, PODS, SERVICE_ACCOUNTS
+from app.kube.resources import NODES, PODS
 from app.kube.transport import connect
 from app.rmd.controller.installing import AGENT, DAEMON, daemon_set
 from app.rmd.model import RMD_WORKLOADS
@@ -131,6 +129,7 @@ POD_OF_NODE: dict[str, Any] = {
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": "u", "controller": True}
 
 
+<<<<<<< HEAD
 async def _token(server: Server, pod: str) -> str:
     """A token of the agent's account, bound to a Pod."""
     path = f"{SERVICE_ACCOUNTS.path(namespace='default')}/berth-rmd-node/token"
@@ -147,6 +146,12 @@ async def _acting(server: Server, token: str, folder: Path) -> KubeClient:
     path = folder / f"{token[-12:]}.kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return await connect(kubeconfig=str(path), deadline=PATIENCE)
+=======
+async def _agent(server: Server, pod: str) -> KubeClient:
+    """Acts by a token of the agent's account, bound to a Pod."""
+    token = await server.token("default", "berth-rmd-node", pod=pod)
+    return await connect(kubeconfig=str(server.kubeconfig_with(token)))
+>>>>>>> 2b7c913e (claims: a policy holds claims-node to the devices of its node)
 
 
 async def _written(client: KubeClient, name: str, spec: dict[str, Any], *owners: dict[str, Any]) -> str:
@@ -159,7 +164,7 @@ async def _written(client: KubeClient, name: str, spec: dict[str, Any], *owners:
     return ""
 
 
-async def test_a_node_agent_writes_of_its_own_node_alone(server: Server, tmp_path: Path) -> None:
+async def test_a_node_agent_writes_of_its_own_node_alone(server: Server) -> None:
     """A real API server has the policy; the sandbox lacks the kind, and the release goes without it."""
     await server.install(NOTHING | RMD)
     await server.served(RMD_WORKLOADS)
@@ -169,7 +174,7 @@ async def test_a_node_agent_writes_of_its_own_node_alone(server: Server, tmp_pat
     foreign = await server.client.create(
         RMD_WORKLOADS, RMD_WORKLOADS.body({"name": "n2"}, spec=others), namespace="default"
     )
-    async with await _acting(server, await _token(server, "agent"), tmp_path) as agent:
+    async with await _agent(server, "agent") as agent:
         if server.cluster is None:
             await eventually(lambda: _written(agent, "other", others, OWNER), lambda said: "of its node alone" in said)
         own = others | {"nodes": ["n1"]}
@@ -198,5 +203,5 @@ async def test_a_node_agent_writes_of_its_own_node_alone(server: Server, tmp_pat
             await agent.patch(RMD_WORKLOADS, "chosen", change, patch_type="merge", namespace="default")
         await agent.patch(RMD_WORKLOADS, "mine", {"spec": {"coreIds": ["2"]}}, patch_type="merge", namespace="default")
         await agent.delete(RMD_WORKLOADS, "mine", namespace="default")
-    async with await _acting(server, await _token(server, ""), tmp_path) as unbound:
+    async with await _agent(server, "") as unbound:
         assert "has to be that of its Pod" in await _written(unbound, "unbound", own, OWNER)

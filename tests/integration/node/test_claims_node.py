@@ -43,7 +43,7 @@ OUTSIDE = "10.96.0.1"
 async def agent(stage: NodeStage, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClaimsAgent]:
     """With a driver on the node. No controller of Berth runs."""
     folder: Path = tmp_path_factory.mktemp("agent")
-    async with driven(stage, folder), claims_agent(stage, folder, VALUES) as made:
+    async with driven(stage, folder), claims_agent(stage, VALUES) as made:
         yield made
 
 
