@@ -16,10 +16,12 @@ from tests.support.network_stage import OWN
 from tests.support.node_stage import NodeStage
 from tests.support.processes import Berth
 from tests.support.real_node import NODE
+from tests.support.scraping import Exposed
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 NAME = "berth-claims-node"
+_WRITES = "claims_writes_total"
 _TOKENS = "/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/*/token"
 
 
@@ -36,6 +38,13 @@ class ClaimsAgent:
         """Returns when it is ready."""
         self._process = Berth(*self._arguments)
         await self._process.until_ready()
+
+    async def writes(self) -> dict[str, float]:
+        """How many writes of network data this process has made, by how they ended."""
+        assert self._process is not None
+        values = Exposed.parse((await self._process.get("/metrics"))[1]).values
+        counted = {dict(labels)["outcome"]: value for (name, labels), value in values.items() if name == _WRITES}
+        return {outcome: value for outcome, value in counted.items() if value}
 
     async def kill(self) -> None:
         """It has no time to end anything."""
