@@ -17,7 +17,7 @@ from tests.support.node_stage import NodeStage
 from tests.support.processes import Berth
 from tests.support.real_node import NODE
 from tests.support.scraping import Exposed
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
 NAME = "berth-claims-node"
@@ -62,7 +62,7 @@ async def claims_agent(stage: NodeStage, values: JSON) -> AsyncIterator[ClaimsAg
     (container,) = daemons["spec"]["template"]["spec"]["containers"]
     token = await _token(stage, server, await _pod(stage, daemons["spec"]["template"]))
     path = server.kubeconfig_with(token)
-    async with await connect(kubeconfig=str(path)) as client:
+    async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
         agent = ClaimsAgent(container["args"], path, client)
         await agent.start()
         try:

@@ -53,7 +53,9 @@ def real_api_servers(
         with contextlib.ExitStack() as stack:
             yield {
                 name: stack.enter_context(
-                    _api_server(assets, directory / name, etcd=url, services=services, audited=audited, accounts=accounts)
+                    _api_server(
+                        assets, directory / name, etcd=url, services=services, audited=audited, accounts=accounts
+                    )
                 )
                 for name in names
             }

@@ -16,7 +16,7 @@ from tests.support.chart import JSON, NAMESPACE, Render, Server
 from tests.support.networked_pods import DRIVER, claim
 from tests.support.rbac import allow
 from tests.support.real_parts import CLAIMS, real_minor, since
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 ALONE = {"webhook": {"enabled": False}, "claims": {"formatPolicy": "Deny"}}
 NAME = "berth-claims-format"
@@ -89,7 +89,9 @@ def _allocation(terms: list[JSON]) -> JSON:
 
 async def _agent(server: Server, *, pod: str = "") -> KubeClient:
     """Acts by a token of the agent's account, bound to a Pod."""
-    return await connect(kubeconfig=str(server.kubeconfig_with(await server.token(NAMESPACE, AGENT, pod=pod))))
+    return await connect(
+        kubeconfig=str(server.kubeconfig_with(await server.token(NAMESPACE, AGENT, pod=pod))), deadline=PATIENCE
+    )
 
 
 async def _said(client: KubeClient, name: str, status: JSON) -> str:

@@ -129,29 +129,10 @@ POD_OF_NODE: dict[str, Any] = {
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": "u", "controller": True}
 
 
-<<<<<<< HEAD
-async def _token(server: Server, pod: str) -> str:
-    """A token of the agent's account, bound to a Pod."""
-    path = f"{SERVICE_ACCOUNTS.path(namespace='default')}/berth-rmd-node/token"
-    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod} if pod else None
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-    spec = {"audiences": [], "expirationSeconds": 3600} | ({"boundObjectRef": bound} if bound else {})
-    answer = await server.client.post(path, body | {"spec": spec})
-    return str(answer["status"]["token"])
-
-
-async def _acting(server: Server, token: str, folder: Path) -> KubeClient:
-    config = yaml.safe_load(server.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    path = folder / f"{token[-12:]}.kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return await connect(kubeconfig=str(path), deadline=PATIENCE)
-=======
 async def _agent(server: Server, pod: str) -> KubeClient:
     """Acts by a token of the agent's account, bound to a Pod."""
     token = await server.token("default", "berth-rmd-node", pod=pod)
-    return await connect(kubeconfig=str(server.kubeconfig_with(token)))
->>>>>>> 2b7c913e (claims: a policy holds claims-node to the devices of its node)
+    return await connect(kubeconfig=str(server.kubeconfig_with(token)), deadline=PATIENCE)
 
 
 async def _written(client: KubeClient, name: str, spec: dict[str, Any], *owners: dict[str, Any]) -> str:
