@@ -79,7 +79,7 @@ PERMISSIONS: Permissions = {
         # As Kueue's own account has it, where admission is strict.
         Permission("cluster", _GROUP, (_PLURAL,), ("admit",)),
         Permission("cluster", _GROUP, (f"{_PLURAL}/finalizers",), ("update",)),
-        Permission("cluster", _KUEUE, ("workloads",), ("list", "watch", "create", "patch", "delete")),
+        Permission("cluster", _KUEUE, ("workloads",), (*READ, "create", "patch", "delete")),
         Permission("cluster", _KUEUE, ("workloads/status",), ("patch",)),
         Permission("cluster", _KUEUE, ("resourceflavors", "workloadpriorityclasses"), READ),
         Permission("cluster", "scheduling.k8s.io", ("priorityclasses",), ("get", "list")),

@@ -14,7 +14,7 @@ from app.devtools.sandbox.standins.reconciling import Watched
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
-from app.kube.resources import NAMESPACES, PODS, Resource
+from app.kube.resources import EVENTS, NAMESPACES, PODS, Resource
 from app.kube.retry import get_or_none
 from tests.support.running import running
 from tests.support.waiting import eventually
@@ -122,6 +122,11 @@ class Queue:
             return {"status": {}} | owned[0] if len(owned) == 1 else {}
 
         return await eventually(look, lambda found: found and holds(found))
+
+    async def refusals(self) -> list[str]:
+        """What the Events say that keeps AppWrappers of the namespace from running."""
+        events = (await self.client.list_page(EVENTS, namespace=self.namespace)).items
+        return [one.get("note") or one.get("message") or "" for one in events if one["reason"] == "WorkloadRefused"]
 
     async def change(self, resource: Resource, name: str, body: JSON) -> JSON:
         namespace = self.namespace if resource.namespaced else None

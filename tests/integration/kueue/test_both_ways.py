@@ -17,6 +17,8 @@ from app.appwrappers.kueue.model import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from app.appwrappers.kueue.stored import stored_job
+from app.appwrappers.kueue.workloads import name_of
 from app.appwrappers.model import QUEUE_NAME
 from app.kube.conditions import condition, is_true
 from app.kube.resources import PODS
@@ -174,6 +176,22 @@ async def test_one_whose_workload_a_user_deletes_waits_behind_those_that_wait(qu
         assert (await queue.workload("first"))["metadata"]["uid"] != workload["metadata"]["uid"]
         await queue.delete("second")
         await queue.reaches("first", "Running")
+
+
+async def test_a_workload_of_others_with_the_name_of_ours_is_told_of(queues: QueuedCluster) -> None:
+    if queues.side in ("theirs", "codeflare"):
+        pytest.skip("Kueue's own integration makes the Workload, and has no such Event")
+    async with queues.queue(1) as queue:
+        await queues.manager.kill()
+        name = name_of(stored_job(await queue.submit("waits", pod("p"))))
+        pod_set = {"name": "main", "count": 1, "template": {"spec": pod("q")["spec"]}}
+        body = WORKLOADS.body({"name": name}, spec={"podSets": [pod_set]})
+        await queues.client.create(WORKLOADS, body, namespace=queue.namespace)
+        await queues.manager.start()
+        told = f"Workload {name} exists and is not of this AppWrapper: delete it"
+        await eventually(queue.refusals, lambda texts: told in texts)
+        await queues.client.delete(WORKLOADS, name, namespace=queue.namespace)
+        await queue.reaches("waits", "Running")
 
 
 @pytest.mark.parametrize("parts", [("manager",), ("kueue",), ("kueue", "manager")], ids="-".join)

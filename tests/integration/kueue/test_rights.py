@@ -12,7 +12,7 @@ from app.appwrappers.kueue.model import ADMITTED, FINISHED, WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS, CREATOR
 from app.errors import ApiError
 from app.kube.conditions import is_true
-from app.kube.resources import EVENTS, PODS, ROLE_BINDINGS
+from app.kube.resources import PODS, ROLE_BINDINGS
 from app.kube.transport import connect
 from app.wiring import Permission
 from tests.support.queued_cluster import Queue, QueuedCluster, job, pod
@@ -106,9 +106,7 @@ async def test_who_has_lost_the_rights_gets_nothing_more(queues: QueuedCluster) 
             assert await _pods(queue) == []
             assert (await erin.get(APP_WRAPPERS, "waits"))["spec"]["suspend"] is True
             if queues.side == "ours":
-                await eventually(
-                    lambda: _refusals(queue), lambda texts: any("erin is not authorized" in t for t in texts)
-                )
+                await eventually(queue.refusals, lambda texts: any("erin is not authorized" in t for t in texts))
             await _bind(queue, "erin", "Role", "erin")
         await erin.reaches("waits", "Running")
 
@@ -146,9 +144,3 @@ async def _bind(queue: Queue, name: str, kind: str, role: str, *, user: str = ""
 
 async def _pods(queue: Queue) -> list[JSON]:
     return (await queue.client.list_page(PODS, namespace=queue.namespace)).items
-
-
-async def _refusals(queue: Queue) -> list[str]:
-    """What the Events say that keeps AppWrappers of the namespace from running."""
-    events = (await queue.client.list_page(EVENTS, namespace=queue.namespace)).items
-    return [event.get("note") or event.get("message") or "" for event in events if event["reason"] == "WorkloadRefused"]
