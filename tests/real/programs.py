@@ -28,6 +28,7 @@ SETS = {
         "training-operator",
         "kuberay",
         "promtool",
+        "kwok",
     ),
     "node": (
         *("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "multus"),

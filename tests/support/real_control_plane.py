@@ -37,6 +37,9 @@ def real_control_plane(assets: Path, directory: Path, *, heartbeats: bool = Fals
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={directory / 'sa.key'}",
         f"--root-ca-file={directory / 'ca.crt'}",
+        # By default 20 requests a second for each controller, which makes a thousand Pods in a minute.
+        "--kube-api-qps=200",
+        "--kube-api-burst=200",
     ]
     with (
         _program(assets / SCHEDULER, directory, []),

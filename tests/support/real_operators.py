@@ -1,5 +1,5 @@
-"""Operators of other projects beside a real control plane, as their releases install them: Kueue, AppWrapper's manager, and
-those of the kinds that AppWrappers hold."""
+"""Operators of other projects beside a real control plane, as their releases install them: Kueue, AppWrapper's manager,
+those of the kinds that AppWrappers hold, and KWOK."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.support.go_modules import module_folder
 from tests.support.ports import lasting_port
 from tests.support.processes import Background
 from tests.support.real_parts import real_part
+from tests.support.real_releases import APP_WRAPPER, JOB_SET, KUBE_RAY, KUEUE, KWOK, TRAINING_OPERATOR, Release
 from tests.support.running import running
 from tests.support.waiting import eventually
 
@@ -35,66 +35,8 @@ JSON = dict[str, Any]
 SERVICES = "127.80.0.0/16"
 """The range of cluster IPs: on loopback, so that an API server of this machine reaches a webhook at its Service's."""
 _LEFT_OUT = ("Deployment", "APIService")
-
-
-@dataclass(frozen=True)
-class Release:
-    """Names in the manifests of a release: its program, and what it runs with; "" is what it does not have."""
-
-    program: str
-    namespace: str
-    account: str
-    service: str = ""
-    """That of its webhooks."""
-    address: str = ""
-    """The cluster IP of that Service."""
-    certificate: str = ""
-    """The Secret with the certificate of its webhooks."""
-    config: str = ""
-    """The ConfigMap with its configuration."""
-    manifests: str = "config/default"
-    """Their folder in its module."""
-
-
-KUEUE = Release(
-    "kueue",
-    "kueue-system",
-    "kueue-controller-manager",
-    service="kueue-webhook-service",
-    address="127.80.0.50",
-    certificate="kueue-webhook-server-cert",
-    config="kueue-manager-config",
-)
-APP_WRAPPER = Release(
-    "appwrapper",
-    "appwrapper-system",
-    "appwrapper-controller-manager",
-    service="appwrapper-webhook-service",
-    address="127.80.0.51",
-    certificate="appwrapper-webhook-server-cert",
-    config="appwrapper-operator-config",
-)
 _APP_WRAPPER_PORT = 9443
 """Where its webhooks listen, whatever its configuration says: one manager runs at a time on a machine."""
-JOB_SET = Release(
-    "jobset",
-    "jobset-system",
-    "jobset-controller-manager",
-    service="jobset-webhook-service",
-    address="127.80.0.52",
-    certificate="jobset-webhook-server-cert",
-    config="jobset-manager-config",
-)
-TRAINING_OPERATOR = Release(
-    "training-operator",
-    "kubeflow",
-    "training-operator",
-    service="training-operator",
-    address="127.80.0.53",
-    certificate="training-operator-webhook-cert",
-    manifests="manifests/overlays/standalone",
-)
-KUBE_RAY = Release("kuberay", "default", "kuberay-operator")
 _MOUNTED = Path("/tmp/k8s-webhook-server/serving-certs")
 """Where JobSet's and Kubeflow's operators wait for the file of a certificate, whichever they serve."""
 
@@ -256,6 +198,21 @@ async def real_kube_ray(client: KubeClient, kubeconfig: Path, directory: Path) -
         yield operator
 
 
+@contextlib.asynccontextmanager
+async def real_kwok(client: KubeClient, kubeconfig: Path, directory: Path) -> AsyncIterator[Operator]:
+    """KWOK's controller in place of the kubelets of all nodes, with the stages of its release that take no time.
+
+    Pods run as soon as they have a node, and those of Jobs succeed then.
+    """
+    place = await asyncio.to_thread(_Place, KWOK, kubeconfig, directory)
+    stages = await asyncio.to_thread(_built, KWOK, place.folder / "module", "kustomize/stage/fast")
+    await asyncio.to_thread(place.file.write_text, stages)
+    # Each node renews its Lease once in a quarter of this. Nobody here looks at them, and hundreds would write many.
+    flags = ("--manage-all-nodes", f"--server-address={place.health}", "--node-lease-duration-seconds=240")
+    async with place.running(client, f"--config={place.file}", *flags) as operator:
+        yield operator
+
+
 def _mount() -> None:
     """The file stays: an operator that another test runs may look for it."""
     (_made(_MOUNTED) / "tls.crt").touch()
@@ -271,9 +228,8 @@ async def _alone(name: str) -> AsyncIterator[None]:
 
 def _installed(release: Release, kubeconfig: Path, folder: Path, port: int) -> JSON:
     """Apply the manifests of a release but its Deployment; returns the configuration in them, where there is one."""
-    (pin,) = (program.pin for program in programs() if program.name == release.program)
-    built = _run("kubectl", "kustomize", str(module_folder(*pin, at=folder) / release.manifests))
-    objects = [_here(obj, release, port) for obj in yaml.safe_load_all(built) if obj["kind"] not in _LEFT_OUT]
+    built = yaml.safe_load_all(_built(release, folder, release.manifests))
+    objects = [_here(obj, release, port) for obj in built if obj["kind"] not in _LEFT_OUT]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release.namespace}}
     _apply(kubeconfig, [namespace, *(obj for obj in objects if obj["kind"] != "Namespace")])
     if not release.config:
@@ -282,6 +238,12 @@ def _installed(release: Release, kubeconfig: Path, folder: Path, port: int) -> J
     (text,) = stored["data"].values()
     read: JSON = yaml.safe_load(text)
     return read
+
+
+def _built(release: Release, folder: Path, manifests: str) -> str:
+    """What is built of a folder of the release's module."""
+    (pin,) = (program.pin for program in programs() if program.name == release.program)
+    return _run("kubectl", "kustomize", str(module_folder(*pin, at=folder) / manifests))
 
 
 def _account(release: Release, kubeconfig: Path) -> Path:

@@ -34,9 +34,7 @@ class Stage:
         return self.started[-1]
 
     def tls(self, name: str, ca: str) -> tuple[str, ...]:
-        folder = self.folder / name
-        files = (("tls-cert-file", "tls.crt"), ("tls-private-key-file", "tls.key"), (ca, "ca.crt"))
-        return tuple(f"--{flag}={folder / file}" for flag, file in files)
+        return tls_flags(self.folder / name, ca)
 
     async def gateway(self, *flags: str) -> tuple[Berth, str]:
         """A gateway that is ready, and its address."""
@@ -60,24 +58,35 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
         async with await connect(kubeconfig=str(folder / "kubeconfig"), deadline=PATIENCE) as client:
             for definition in read_definitions(ALL):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
-            for name in ("universe", "tenant-tenant1"):
-                await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"berth.dev/tenant": "tenant1"}}})
-            now = datetime.now(UTC)
-            made = await ensure_authority(client, now=now)
-            bundle = issue_bundle(
-                made.authority,
-                "tenant1",
-                Issuing(folder, days=30, gateway="g", authority_files=None, agent_namespace="universe"),
-                now=now,
-            )
-            await create_tenant(client, Adding("tenant1", None, (), force=False, admin_names=()), bundle=bundle)
-            for name, files in (("gateway", made.serving), ("admin", made.admin), ("tenant1", bundle.files)):
-                (folder / name).mkdir()
-                for file, content in files.items():
-                    (folder / name / file).write_bytes(content)
+            await enrolled(client, folder)
             found = Stage(folder, cluster, client)
             try:
                 yield found
             finally:
                 for process in found.started:
                     await process.end(signal.SIGKILL)
+
+
+async def enrolled(client: KubeClient, folder: Path, *, hosts: tuple[str, ...] | None = None) -> None:
+    """The namespaces of tenant1, who has these hosts, and a folder each with the files of gateway, admin and tenant."""
+    for name in ("universe", "tenant-tenant1"):
+        await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"berth.dev/tenant": "tenant1"}}})
+    now = datetime.now(UTC)
+    made = await ensure_authority(client, now=now)
+    bundle = issue_bundle(
+        made.authority,
+        "tenant1",
+        Issuing(folder, days=30, gateway="g", authority_files=None, agent_namespace="universe"),
+        now=now,
+    )
+    await create_tenant(client, Adding("tenant1", hosts, (), force=False, admin_names=()), bundle=bundle)
+    for name, files in (("gateway", made.serving), ("admin", made.admin), ("tenant1", bundle.files)):
+        (folder / name).mkdir()
+        for file, content in files.items():
+            (folder / name / file).write_bytes(content)
+
+
+def tls_flags(folder: Path, ca: str) -> tuple[str, ...]:
+    """The flags of a role for its files in this folder, `ca` that for the certificate of its authority."""
+    files = (("tls-cert-file", "tls.crt"), ("tls-private-key-file", "tls.key"), (ca, "ca.crt"))
+    return tuple(f"--{flag}={folder / file}" for flag, file in files)

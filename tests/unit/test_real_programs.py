@@ -42,7 +42,7 @@ def test_a_program_has_a_module_whose_version_and_sum_are_pinned(program: Progra
 TITLES = {"kubectl": "kubectl", "helm": "Helm 4", "helm3": "Helm 3", "grpcurl": "grpcurl", "kueue": "Kueue"}
 TITLES |= {name: name for name in SETS["control-plane"]}
 TITLES |= {"appwrapper": "AppWrapper", "appwrapper-e2e": "AppWrapper"}
-TITLES |= {"promtool": "promtool (Prometheus)", "jobset": "JobSet", "kuberay": "KubeRay"}
+TITLES |= {"promtool": "promtool (Prometheus)", "jobset": "JobSet", "kuberay": "KubeRay", "kwok": "KWOK"}
 TITLES |= {name: name for name in SETS["node"]} | {"multus": "Multus"}
 TITLES |= {"loopback": "loopback (CNI plugins)", "pause": "pause (u-root's sleep)"}
 TITLES |= {"training-operator": "Kubeflow's training operator"}

@@ -26,10 +26,11 @@ from tests.support.appwrappers import SYSTEM
 from tests.support.chart_accounts import GROUP as ACCOUNTS
 from tests.support.chart_accounts import ChartAccounts, recorded
 from tests.support.control_plane import NODE_NAMES, ControlPlane, started
+from tests.support.many_nodes import MANY, add_nodes, node
 from tests.support.processes import Role
 from tests.support.queued_cluster import Part, QueuedCluster
 from tests.support.rbac import allow
-from tests.support.real_operators import KUEUE, SERVICES, real_app_wrapper, real_kueue
+from tests.support.real_operators import KUEUE, SERVICES, real_app_wrapper, real_kueue, real_kwok
 from tests.support.real_parts import needs
 
 JSON = dict[str, Any]
@@ -75,6 +76,18 @@ async def clusters(
         queued_cluster(request.param, folders[1]) as worker,
     ):
         yield manager, worker
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SIDES[1:3])
+async def crowd(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[QueuedCluster]:
+    """Many nodes, of which KWOK runs the Pods."""
+    folder = tmp_path_factory.mktemp("crowd")
+    async with queued_cluster(request.param, folder, nodes=()) as cluster:
+        await add_nodes(cluster.client, [node(f"node-{number:03}") for number in range(MANY)])
+        async with real_kwok(cluster.client, cluster.kubeconfig, folder / "nodes"):
+            yield cluster
 
 
 @contextlib.asynccontextmanager
