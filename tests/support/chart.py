@@ -23,7 +23,7 @@ import yaml
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import SERVICE_ACCOUNTS, Resource
+from app.kube.resources import Resource
 from app.kube.transport import connect
 from tests.support.paths import ROOT
 from tests.support.real_apiserver import real_api_servers
@@ -116,22 +116,6 @@ class Server:
         config = yaml.safe_load(self.kubeconfig.read_text())
         config["users"][0]["user"]["as"] = f"system:serviceaccount:{namespace}:{account}"
         path = self.kubeconfig.with_name(f"{account}.kubeconfig")
-        path.write_text(yaml.safe_dump(config))
-        return path
-
-    async def token(self, namespace: str, account: str, *, pod: str = "") -> str:
-        """A token of a service account, bound to this Pod."""
-        path = f"{SERVICE_ACCOUNTS.path(namespace=namespace)}/{account}/token"
-        bound = {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": pod}} if pod else {}
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        answer = await self.client.post(path, body | {"spec": {"audiences": [], "expirationSeconds": 3600, **bound}})
-        return str(answer["status"]["token"])
-
-    def kubeconfig_with(self, token: str) -> Path:
-        """A file by which one acts by this token."""
-        config = yaml.safe_load(self.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token}
-        path = self.kubeconfig.with_name(f"{token[-12:]}.kubeconfig")
         path.write_text(yaml.safe_dump(config))
         return path
 

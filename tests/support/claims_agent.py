@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from app.kube.transport import connect
 from tests.support.chart import Server
 from tests.support.network_stage import OWN
 from tests.support.node_stage import NodeStage
-from tests.support.processes import Berth
+from tests.support.processes import Role
+from tests.support.rbac import holding, token_kubeconfig
 from tests.support.real_node import NODE
 from tests.support.scraping import Exposed
 from tests.support.waiting import PATIENCE, eventually
@@ -25,45 +25,29 @@ _WRITES = "claims_writes_total"
 _TOKENS = "/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/*/token"
 
 
-class ClaimsAgent:
+class ClaimsAgent(Role):
     """`client` is who the agent is to the API server."""
 
     def __init__(self, arguments: list[str], kubeconfig: Path, client: KubeClient) -> None:
+        super().__init__(*arguments, f"--kubeconfig={kubeconfig}", f"--node-name={NODE}")
         self.client = client
-        own = (f"--kubeconfig={kubeconfig}", f"--node-name={NODE}", "--bind-address=127.0.0.1")
-        self._arguments = (*arguments, *own, "--health-check-port=0")
-        self._process: Berth | None = None
-
-    async def start(self) -> None:
-        """Returns when it is ready."""
-        self._process = Berth(*self._arguments)
-        await self._process.until_ready()
 
     async def writes(self) -> dict[str, float]:
         """How many writes of network data this process has made, by how they ended."""
-        assert self._process is not None
-        values = Exposed.parse((await self._process.get("/metrics"))[1]).values
+        values = Exposed.parse((await self.get("/metrics"))[1]).values
         counted = {dict(labels)["outcome"]: value for (name, labels), value in values.items() if name == _WRITES}
         return {outcome: value for outcome, value in counted.items() if value}
-
-    async def kill(self) -> None:
-        """It has no time to end anything."""
-        if self._process is not None:
-            await self._process.end(signal.SIGKILL)
-            self._process = None
 
 
 @contextlib.asynccontextmanager
 async def claims_agent(stage: NodeStage, values: JSON) -> AsyncIterator[ClaimsAgent]:
     """That of a release with these values. Its image is nowhere: the program of its Pod runs on this machine."""
-    server = Server(stage.plane.kubeconfig, stage.client)
-    await server.install(values)
+    await Server(stage.plane.kubeconfig, stage.client).install(values)
     daemons = await stage.client.get(DAEMON_SETS, NAME, namespace=OWN)
     (container,) = daemons["spec"]["template"]["spec"]["containers"]
-    token = await _token(stage, server, await _pod(stage, daemons["spec"]["template"]))
-    path = server.kubeconfig_with(token)
-    async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
-        agent = ClaimsAgent(container["args"], path, client)
+    file = await _kubeconfig(stage, await _pod(stage, daemons["spec"]["template"]))
+    async with await connect(kubeconfig=str(file), deadline=PATIENCE) as client:
+        agent = ClaimsAgent(container["args"], file, client)
         await agent.start()
         try:
             yield agent
@@ -84,10 +68,10 @@ async def _pod(stage: NodeStage, template: JSON) -> JSON:
     return (await eventually(bound))[0]
 
 
-async def _token(stage: NodeStage, server: Server, pod: JSON) -> str:
-    """The token that kubelet has put into a volume of the Pod; the stand-in has no volumes, and it is asked for."""
-    node, uid = stage.node, pod["metadata"]["uid"]
+async def _kubeconfig(stage: NodeStage, pod: JSON) -> Path:
+    """With the token that kubelet has put into a volume of the Pod; the stand-in has no volumes, and it is asked for."""
+    node, (name, uid) = stage.node, (pod["metadata"][field] for field in ("name", "uid"))
     if node is None:
-        return await server.token(OWN, NAME, pod=pod["metadata"]["name"])
+        return await token_kubeconfig(stage.client, stage.plane.kubeconfig, OWN, NAME, pod=name)
     command = f"cat {_TOKENS.format(uid=uid)} 2> /dev/null || true"
-    return await eventually(lambda: node.run("sh", "-c", command))
+    return holding(stage.plane.kubeconfig, name, await eventually(lambda: node.run("sh", "-c", command)))

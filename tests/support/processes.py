@@ -173,7 +173,13 @@ class Role:
         self._berth = Berth(*self._command)
         await self._berth.until_ready()
 
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of the health server's answer."""
+        assert self._berth is not None
+        return await self._berth.get(path)
+
     async def kill(self) -> None:
+        """It has no time to end anything."""
         assert self._berth is not None
         await self._berth.kill()
 

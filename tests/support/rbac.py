@@ -52,12 +52,23 @@ async def allow(client: KubeClient, user: str, permissions: Sequence[Permission]
         await _bound(client, SYSTEM_NAMESPACE, CLUSTER_ROLES, tenants_role(role), tenants, subject)
 
 
-async def token_kubeconfig(client: KubeClient, kubeconfig: Path, namespace: str, account: str) -> Path:
-    """A file beside an administrator's `kubeconfig`, by which one acts as a service account, with a token for a day."""
+async def token_kubeconfig(
+    client: KubeClient, kubeconfig: Path, namespace: str, account: str, *, pod: str = ""
+) -> Path:
+    """A file beside an administrator's `kubeconfig`, by which one acts as a service account, with a token for a day.
+
+    The token is bound to this Pod.
+    """
     path = SERVICE_ACCOUNTS.path(namespace=namespace, name=account, subresource="token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86_400}}
-    token = (await client.post(path, request))["status"]["token"]
-    return _beside(kubeconfig, f"{account}.token", {"token": token})
+    bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod}} if pod else {}
+    spec = {"expirationSeconds": 86_400, **bound}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return holding(kubeconfig, pod or account, (await client.post(path, request))["status"]["token"])
+
+
+def holding(kubeconfig: Path, name: str, token: str) -> Path:
+    """A file with this name beside an administrator's, by which one acts by a token."""
+    return _beside(kubeconfig, f"{name}.token", {"token": token})
 
 
 def acting_as(kubeconfig: Path, user: str) -> Path:

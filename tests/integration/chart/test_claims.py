@@ -14,7 +14,7 @@ from app.wiring import Permission
 from tests.integration.chart.test_access import POLICIES
 from tests.support.chart import JSON, NAMESPACE, Render, Server
 from tests.support.networked_pods import DRIVER, claim
-from tests.support.rbac import allow
+from tests.support.rbac import allow, token_kubeconfig
 from tests.support.real_parts import CLAIMS, real_minor, since
 from tests.support.waiting import PATIENCE, eventually
 
@@ -89,9 +89,8 @@ def _allocation(terms: list[JSON]) -> JSON:
 
 async def _agent(server: Server, *, pod: str = "") -> KubeClient:
     """Acts by a token of the agent's account, bound to a Pod."""
-    return await connect(
-        kubeconfig=str(server.kubeconfig_with(await server.token(NAMESPACE, AGENT, pod=pod))), deadline=PATIENCE
-    )
+    file = await token_kubeconfig(server.client, server.kubeconfig, NAMESPACE, AGENT, pod=pod)
+    return await connect(kubeconfig=str(file), deadline=PATIENCE)
 
 
 async def _said(client: KubeClient, name: str, status: JSON) -> str:

@@ -15,6 +15,7 @@ from app.rmd.model import RMD_WORKLOADS
 from app.rmd.stored import stored_config, stored_daemon
 from tests.support.chart import Render, Server
 from tests.support.chart_combinations import NOTHING, RMD
+from tests.support.rbac import token_kubeconfig
 from tests.support.waiting import PATIENCE, eventually
 
 CONFIG: dict[str, Any] = {
@@ -131,8 +132,8 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": "u", "contro
 
 async def _agent(server: Server, pod: str) -> KubeClient:
     """Acts by a token of the agent's account, bound to a Pod."""
-    token = await server.token("default", "berth-rmd-node", pod=pod)
-    return await connect(kubeconfig=str(server.kubeconfig_with(token)), deadline=PATIENCE)
+    file = await token_kubeconfig(server.client, server.kubeconfig, "default", "berth-rmd-node", pod=pod)
+    return await connect(kubeconfig=str(file), deadline=PATIENCE)
 
 
 async def _written(client: KubeClient, name: str, spec: dict[str, Any], *owners: dict[str, Any]) -> str:
