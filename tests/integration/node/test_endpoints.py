@@ -60,30 +60,34 @@ async def services(stage: NodeStage, tmp_path_factory: pytest.TempPathFactory) -
 
 async def slices(stage: NodeStage) -> dict[str, list[JSON]]:
     """By their Services."""
-    found: dict[str, list[JSON]] = {}
-    for one in (await stage.client.list_page(ENDPOINT_SLICES, namespace=NAMESPACE)).items:
-        found.setdefault(one["metadata"]["labels"]["kubernetes.io/service-name"], []).append(one)
-    return found
+    by_service: dict[str, list[JSON]] = {}
+    for endpoint_slice in (await stage.client.list_page(ENDPOINT_SLICES, namespace=NAMESPACE)).items:
+        service = endpoint_slice["metadata"]["labels"]["kubernetes.io/service-name"]
+        by_service.setdefault(service, []).append(endpoint_slice)
+    return by_service
 
 
-async def said(stage: NodeStage) -> dict[str, list[Conditions]]:
+async def conditions(stage: NodeStage) -> dict[str, list[Conditions]]:
     """The conditions of the endpoints, by the Service."""
     return {
         service: [
             tuple(endpoint["conditions"][name] for name in ("ready", "serving", "terminating"))
-            for one in found
-            for endpoint in one["endpoints"] or ()
+            for endpoint_slice in of_service
+            for endpoint in endpoint_slice["endpoints"] or ()
         ]
-        for service, found in (await slices(stage)).items()
+        for service, of_service in (await slices(stage)).items()
     }
 
 
-def compared(one: JSON) -> JSON:
+def compared(endpoint_slice: JSON) -> JSON:
     """A slice without what is of its Service or its writer alone, and without addresses."""
-    labels = {name: value for name, value in one["metadata"]["labels"].items() if name not in OWN_LABELS}
-    endpoints = [{key: value for key, value in each.items() if key != "addresses"} for each in one["endpoints"]]
-    ports = sorted(one["ports"], key=lambda port: port["name"])
-    return {"labels": labels, "addressType": one["addressType"], "ports": ports, "endpoints": endpoints}
+    labels = {name: value for name, value in endpoint_slice["metadata"]["labels"].items() if name not in OWN_LABELS}
+    endpoints = [
+        {key: value for key, value in endpoint.items() if key != "addresses"}
+        for endpoint in endpoint_slice["endpoints"]
+    ]
+    ports = sorted(endpoint_slice["ports"], key=lambda port: port["name"])
+    return {"labels": labels, "addressType": endpoint_slice["addressType"], "ports": ports, "endpoints": endpoints}
 
 
 async def agree(stage: NodeStage, **variants: Conditions | None) -> None:
@@ -93,11 +97,13 @@ async def agree(stage: NodeStage, **variants: Conditions | None) -> None:
         for owner in ("kube", "berth")
         for name, conditions in variants.items()
     }
-    await eventually(lambda: said(stage), lambda found: {name: found.get(name, []) for name in wanted} == wanted)
+    await eventually(
+        lambda: conditions(stage), lambda stated: {name: stated.get(name, []) for name in wanted} == wanted
+    )
 
 
 @pytest.mark.usefixtures("services")
-async def test_each_state_of_a_pod_is_said_as_kubernetes_says_it(stage: NodeStage) -> None:
+async def test_each_state_of_a_pod_has_the_conditions_of_kubernetes(stage: NodeStage) -> None:
     """A listener of the node makes the Pod ready, and kubelet sleeps before it stops the container."""
     assert stage.node is not None
     (server,) = yaml.safe_load(stage.plane.kubeconfig.read_text())["clusters"]
@@ -144,9 +150,9 @@ async def test_nothing_but_addresses_tells_the_slices_apart(stage: NodeStage) ->
     await stage.create(body)
     await stage.runs("plain")
     await agree(stage, usual=(True, True, False), all=(True, True, False))
-    found = await slices(stage)
+    by_service = await slices(stage)
     for name in VARIANTS:
-        (kube,), (berth,) = (found[f"{owner}-{name}"] for owner in ("kube", "berth"))
+        (kube,), (berth,) = (by_service[f"{owner}-{name}"] for owner in ("kube", "berth"))
         assert compared(berth) == compared(kube)
         assert [port["name"] for port in compared(berth)["ports"]] == ["http", "sql"]
         assert compared(berth)["endpoints"][0]["zone"] == "here"
