@@ -29,7 +29,7 @@ _PLAIN = {
     r"\d+\.\d+\.\d+\.\d+": "ADDRESS",
     r"sha256:[0-9a-f]{64}": "DIGEST",
     r"(containerd://)?[0-9a-f]{64}": "IDENTITY",
-    r"(-net|-extended-resources)-\w{5}\b": r"\1-SUFFIX",
+    r"(-net|-extended-resources|kube-api-access)-\w{5}\b": r"\1-SUFFIX",
     r"\b(vf-?)\d\b": r"\1N",
     r"0000:03:00\.\d": "PCI",
     r'"\d+(\.\d+)?(s|ms|µs)"': "DURATION",
