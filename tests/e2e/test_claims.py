@@ -49,7 +49,12 @@ def devices(kubeconfig: Path, nodes: list[str]) -> Iterator[None]:
                 ready.set()
                 await over.wait()
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    def work() -> None:
+        # At its end, a runner lets connections close that `run` has let go.
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(run())
+
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         assert ready.wait(PATIENCE)
@@ -57,7 +62,6 @@ def devices(kubeconfig: Path, nodes: list[str]) -> Iterator[None]:
     finally:
         loop.call_soon_threadsafe(over.set)
         thread.join()
-        loop.close()
 
 
 @pytest.fixture(scope="module")

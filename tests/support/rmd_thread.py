@@ -57,7 +57,12 @@ def daemons(count: int, machine: Machine | None = None) -> Iterator[list[Backgro
             ready.set()
             await over.wait()
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    def work() -> None:
+        # At its end, a runner lets connections close that `run` has let go.
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(run())
+
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         ready.wait()
@@ -65,4 +70,3 @@ def daemons(count: int, machine: Machine | None = None) -> Iterator[list[Backgro
     finally:
         loop.call_soon_threadsafe(over.set)
         thread.join()
-        loop.close()
