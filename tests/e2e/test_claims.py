@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from app.kube.transport import connect
 from tests.e2e.reader import Reader
 from tests.e2e.users import Kubectl
 from tests.support.real_parts import CLAIMS, since
-from tests.support.running import running
+from tests.support.running import running, threaded
 from tests.support.waiting import PATIENCE, wait_until
 
 JSON = dict[str, Any]
@@ -36,32 +34,14 @@ CLASS: JSON = {
 }
 
 
-@contextlib.contextmanager
-def devices(kubeconfig: Path, nodes: list[str]) -> Iterator[None]:
-    """A driver with four devices on each node, in a thread of its own."""
-    loop, over, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
-
-    async def run() -> None:
-        async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client:
-            driver = DriverStandIn(client, DRIVER, "data", nodes, resource=RESOURCE)
-            await driver.publish_slices()
-            async with running(driver.run()):
-                ready.set()
-                await over.wait()
-
-    def work() -> None:
-        # At its end, a runner lets connections close that `run` has let go.
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(run())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        assert ready.wait(PATIENCE)
-        yield
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
+@contextlib.asynccontextmanager
+async def devices(kubeconfig: Path, nodes: list[str]) -> AsyncIterator[None]:
+    """A driver with four devices on each node."""
+    async with await connect(kubeconfig=str(kubeconfig), deadline=PATIENCE) as client:
+        driver = DriverStandIn(client, DRIVER, "data", nodes, resource=RESOURCE)
+        await driver.publish_slices()
+        async with running(driver.run()):
+            yield
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +49,7 @@ def kubectl(reader: Reader) -> Iterator[Kubectl]:
     """In a cluster whose admin has done what the page says."""
     found = reader.kubectl(CLUSTER)
     found.create(CLASS)
-    with devices(reader.kubeconfig(CLUSTER), ["dpu1-host-a", "dpu1-host-b"]):
+    with threaded(devices(reader.kubeconfig(CLUSTER), ["dpu1-host-a", "dpu1-host-b"])):
         reader.follow("Turn it on", CLUSTER, page=PAGE)
         yield found
 

@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-import yaml
 
 from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME, USER
 from app.definitions import APP_WRAPPERS as KINDS
@@ -30,7 +29,7 @@ from app.permissions import permissions_of
 from tests.support.appwrappers import NAMESPACE, SYSTEM, app_wrapper, open_cluster, pod
 from tests.support.chart import ASSETS, SERVERS
 from tests.support.chart_combinations import CALLER_TOKEN
-from tests.support.rbac import allow
+from tests.support.rbac import acting_as, allow
 from tests.support.real_apiserver import real_api_servers
 from tests.support.waiting import PATIENCE, eventually
 
@@ -93,18 +92,12 @@ class Reviewed:
 
         await eventually(goes_by_them)
 
-    def acting_as(self, name: str, *groups: str) -> str:
-        """The path of a kubeconfig by which an administrator impersonates this user."""
-        config = yaml.safe_load(self.kubeconfig.read_text())
-        config["users"][0]["user"] |= {"as": name, "as-groups": list(groups)}
-        path = self.kubeconfig.with_name(f"{'-'.join((name, *groups)).replace(':', '-')}.kubeconfig")
-        path.write_text(yaml.safe_dump(config))
-        return str(path)
-
     @contextlib.asynccontextmanager
     async def user(self, name: str, *rules: JSON, groups: tuple[str, ...] = ()) -> AsyncIterator[KubeClient]:
         await self.grant(name, WRAP, *rules)
-        async with await connect(kubeconfig=self.acting_as(name, *groups), deadline=PATIENCE) as client:
+        async with await connect(
+            kubeconfig=str(acting_as(self.kubeconfig, name, *groups)), deadline=PATIENCE
+        ) as client:
             yield client
 
     async def post(
@@ -156,7 +149,7 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
                 every = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
                 await Reviewed(admin, kubeconfig, 0).grant("weak", every)
             if charted:
-                path = Path(Reviewed(admin, kubeconfig, 0).acting_as(ACCOUNT))
+                path = acting_as(kubeconfig, ACCOUNT)
                 needed = permissions_of("webhook", appwrappers=True)
                 await allow(admin, ACCOUNT, needed, role="webhook", release=SYSTEM)
             port = await start_registered(parts, admin, tmp_path / "webhook", kubeconfig=path, **settings)

@@ -71,12 +71,12 @@ def holding(kubeconfig: Path, name: str, token: str) -> Path:
     return _beside(kubeconfig, f"{name}.token", {"token": token})
 
 
-def acting_as(kubeconfig: Path, user: str) -> Path:
-    """A file beside an administrator's, by which the administrator acts as this user."""
-    return _beside(kubeconfig, user.replace(":", "-"), {"as": user})
+def acting_as(kubeconfig: Path, user: str, *groups: str) -> Path:
+    """A file beside an administrator's, by which the administrator acts as this user, of these groups."""
+    return _beside(kubeconfig, "-".join((user, *groups)).replace(":", "-"), {"as": user, "as-groups": list(groups)})
 
 
-def _beside(kubeconfig: Path, name: str, credentials: dict[str, str]) -> Path:
+def _beside(kubeconfig: Path, name: str, credentials: dict[str, Any]) -> Path:
     """The file with these credentials; those of an administrator stay where another user is acted as."""
     config = yaml.safe_load(kubeconfig.read_text())
     user = config["users"][0]["user"] if "as" in credentials else {}

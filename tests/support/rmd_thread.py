@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,6 +12,7 @@ from app.devtools.rmd.machine import Machine
 from app.devtools.rmd.model import Workload
 from app.devtools.rmd.server import Served, serve
 from app.devtools.rmd.workloads import Daemon
+from tests.support.running import threaded
 
 T = TypeVar("T")
 
@@ -44,29 +44,11 @@ class Background:
 @contextlib.contextmanager
 def daemons(count: int, machine: Machine | None = None) -> Iterator[list[Background]]:
     """So many daemons on machines alike, until the block ends."""
-    ready: threading.Event = threading.Event()
-    found: list[Background] = []
-    loop = asyncio.new_event_loop()
-    over = asyncio.Event()
+    with threaded(_serving(count, machine)) as (serving, loop):
+        yield [Background(served, loop) for served in serving]
 
-    async def run() -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            for _ in range(count):
-                served = await stack.enter_async_context(serve(Daemon(machine)))
-                found.append(Background(served, loop))
-            ready.set()
-            await over.wait()
 
-    def work() -> None:
-        # At its end, a runner lets connections close that `run` has let go.
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(run())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        ready.wait()
-        yield found
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
+@contextlib.asynccontextmanager
+async def _serving(count: int, machine: Machine | None) -> AsyncIterator[list[Served]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(serve(Daemon(machine))) for _ in range(count)]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Any
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
+
+T = TypeVar("T")
 
 
 @contextlib.asynccontextmanager
@@ -32,3 +36,30 @@ async def at_work(part: Any, *others: Any, ready: bool = True) -> AsyncIterator[
         if ready:
             await eventually(lambda: not part.waiting() or task.done())
         yield
+
+
+@contextlib.contextmanager
+def threaded(manager: contextlib.AbstractAsyncContextManager[T]) -> Iterator[tuple[T, asyncio.AbstractEventLoop]]:
+    """What the manager gives, and the loop of the thread that enters it and leaves it with the block."""
+    entered: Future[tuple[T, asyncio.AbstractEventLoop]] = Future()
+    over = asyncio.Event()
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                given = await stack.enter_async_context(manager)
+            except BaseException as error:  # noqa: BLE001  the thread that waits raises it
+                entered.set_exception(error)
+                return
+            entered.set_result((given, asyncio.get_running_loop()))
+            await over.wait()
+
+    # At its end, `asyncio.run` lets connections close that `run` has let go.
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    thread.start()
+    given, loop = entered.result(PATIENCE)
+    try:
+        yield given, loop
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,20 @@ class CountingClient(KubeClient):
     async def delete(self, resource: Resource, name: str, **more: Any) -> JSON:
         await self._count("delete", resource, name)
         return await super().delete(resource, name, **more)
+
+
+def behind(*resources: Resource) -> type[CountingClient]:
+    """Clients to which watches of these kinds say nothing: a cache keeps what was listed."""
+
+    async def silent() -> AsyncGenerator[bytes]:
+        yield b""
+        await asyncio.Event().wait()
+
+    class Behind(CountingClient):
+        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[bytes]:
+            return silent() if resource in resources else super().watch(resource, **options)
+
+    return Behind
 
 
 class Infra:

@@ -199,17 +199,17 @@ class Objects:
 
     async def _unseen(self, wrapper: AppWrapper) -> list[Pod]:
         """What the API server has of its Pods. The cache has none: it may lack those that were made a moment ago."""
+        namespace, name = wrapper.key
         try:
-            selector = f"{APP_WRAPPER}={check_label_value(wrapper.key[1])}"
+            selector = f"{APP_WRAPPER}={check_label_value(name)}"
         except ValueError:  # no Pod can have such a label, and an API server refuses the selector
             return []
 
         def page(token: str) -> Awaitable[Page]:
-            namespace = wrapper.key[0]
             return self._client.list_page(PODS, namespace=namespace, label_selector=selector, continue_token=token)
 
-        found = [stored_pod(obj) async for obj in every_item(page)]
-        return [pod for pod in belonging(found, wrapper) if not pod.held]
+        pods = [stored_pod(obj) async for obj in every_item(page)]
+        return [pod for pod in belonging(pods, wrapper) if not pod.held]
 
     async def _delete(self, wrapper: AppWrapper, status: JSON, *, force: bool) -> str | None:
         """A remark on the object where it is gone, or counts as gone; None where it is left."""

@@ -45,7 +45,7 @@ class Caches:
         self.workloads: Store[Workload] = Store(stored_workload, indices={"owner": lambda one: (one.owner,)})
         version = workloads.version
         self.flavors = Referred(client, _in(RESOURCE_FLAVORS, version), _flavor)
-        self.priorities = Referred(client, _in(WORKLOAD_PRIORITY_CLASSES, version), lambda obj: int(obj["value"]))
+        self.priorities = Referred(client, _in(WORKLOAD_PRIORITY_CLASSES, version), _priority)
         self.jobs.subscribe(lambda _event, key, _old, _new: wake(key))
         self.workloads.subscribe(self._workload_changed)
         self.stores: tuple[Store[Any], ...] = (
@@ -83,6 +83,10 @@ class Caches:
 
 def _flavor(obj: JSON) -> JSON:
     return {**(obj.get("spec") or {}), "name": obj["metadata"]["name"]}
+
+
+def _priority(obj: JSON) -> int:
+    return int(obj.get("value") or 0)
 
 
 def _prebuilt(job: Job) -> tuple[Key, ...]:

@@ -44,7 +44,7 @@ class MultusStandIn:
     async def attach(self, pod: JSON, address: str) -> None:
         """Give the Pod its networks, and write their status, once for each sandbox.
 
-        A Pod whose status somebody has removed has a new sandbox: it gets other addresses. Raises NotAttached.
+        Where the network status was removed, the sandbox is made again, with other addresses. Raises NotAttached.
         """
         metadata = pod["metadata"]
         uid, text = metadata["uid"], (metadata.get("annotations") or {}).get(NETWORK_STATUS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from tests.support.appwrappers import JOBS, NAMESPACE, SHORT, AppWrapperCluster, job, pod
 from tests.support.waiting import eventually
 from tests.support.widgets import WIDGET, WIDGETS, define_widgets
-from tests.support.workloads import CountingClient
+from tests.support.workloads import behind
 
 pytestmark = pytest.mark.simulated
 
@@ -80,45 +79,36 @@ async def test_a_pod_whose_node_is_silent_is_removed_by_force(cluster: AppWrappe
 async def test_quota_is_held_until_the_last_pod_is_gone(cluster: AppWrapperCluster) -> None:
     """Pods outlive the Job that has made them."""
     async with cluster.controller():
-        await cluster.wrap("slow", job("j"))
-        found = await cluster.there(JOBS, "j")
-        await cluster.reaches("slow", "Running")
-        labels = found["spec"]["template"]["metadata"]["labels"]
-        await cluster.admin.create(PODS, pod("j-1", labels=labels), namespace=NAMESPACE)
+        await _pod_of_a_job(cluster, "slow")
         await cluster.bind("j-1", NAMESPACE)
-        await cluster.suspend("slow")
-        await eventually(lambda: cluster.object(JOBS, "j") is None)
-        await asyncio.sleep(5)
-        assert cluster.phase("slow") == "Suspending"
-        assert cluster.condition("slow", QUOTA_RESERVED)["status"] == "True"
-        await cluster.admin.delete(PODS, "j-1", namespace=NAMESPACE, grace_period_seconds=0)
-        await cluster.reaches("slow", "Suspended")
+        await _suspended_with_its_last_pod(cluster, "slow")
 
 
 async def test_quota_is_held_for_a_pod_that_the_cache_does_not_have_yet(cluster: AppWrapperCluster) -> None:
     """The watches of two kinds are not in step: a Job may be seen to go before the Pods that it has made are seen."""
 
-    class Behind(CountingClient):
-        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[bytes]:
-            return silent() if resource == PODS else super().watch(resource, **options)
+    async with await cluster.client(behind(PODS)) as client, cluster.controller(client):
+        await _pod_of_a_job(cluster, "quick")
+        await _suspended_with_its_last_pod(cluster, "quick")
 
-    async def silent() -> AsyncGenerator[bytes]:
-        yield b""
-        await asyncio.Event().wait()
 
-    async with await cluster.client(Behind) as client, cluster.controller(client):
-        await cluster.wrap("quick", job("j"))
-        found = await cluster.there(JOBS, "j")
-        await cluster.reaches("quick", "Running")
-        labels = found["spec"]["template"]["metadata"]["labels"]
-        await cluster.admin.create(PODS, pod("j-1", labels=labels), namespace=NAMESPACE)
-        await cluster.suspend("quick")
-        await eventually(lambda: cluster.object(JOBS, "j") is None)
-        await asyncio.sleep(5)
-        assert cluster.phase("quick") == "Suspending"
-        assert cluster.condition("quick", QUOTA_RESERVED)["status"] == "True"
-        await cluster.admin.delete(PODS, "j-1", namespace=NAMESPACE, grace_period_seconds=0)
-        await cluster.reaches("quick", "Suspended")
+async def _pod_of_a_job(cluster: AppWrapperCluster, name: str) -> None:
+    """An AppWrapper of this name runs; its Job has the Pod `j-1`."""
+    await cluster.wrap(name, job("j"))
+    labels = (await cluster.there(JOBS, "j"))["spec"]["template"]["metadata"]["labels"]
+    await cluster.reaches(name, "Running")
+    await cluster.admin.create(PODS, pod("j-1", labels=labels), namespace=NAMESPACE)
+
+
+async def _suspended_with_its_last_pod(cluster: AppWrapperCluster, name: str) -> None:
+    """It keeps its quota when the Job has gone, until the Pod has gone too."""
+    await cluster.suspend(name)
+    await eventually(lambda: cluster.object(JOBS, "j") is None)
+    await asyncio.sleep(5)
+    assert cluster.phase(name) == "Suspending"
+    assert cluster.condition(name, QUOTA_RESERVED)["status"] == "True"
+    await cluster.admin.delete(PODS, "j-1", namespace=NAMESPACE, grace_period_seconds=0)
+    await cluster.reaches(name, "Suspended")
 
 
 async def test_one_whose_name_is_no_label_value_goes(cluster: AppWrapperCluster) -> None:

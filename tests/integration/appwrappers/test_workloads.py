@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,7 +56,7 @@ from tests.support.appwrappers import (
 )
 from tests.support.kueue_cases import cluster_spec, ray_job
 from tests.support.waiting import eventually
-from tests.support.workloads import CountingClient
+from tests.support.workloads import behind
 
 pytestmark = pytest.mark.simulated
 JSON = dict[str, Any]
@@ -654,16 +654,11 @@ async def test_a_name_that_another_workload_has_is_told(kueue: AppWrapperCluster
 async def test_a_cache_that_is_behind_tells_of_nothing_missing(kueue: AppWrapperCluster) -> None:
     """The watches of two kinds are not in step: a Workload may name what its own kind's watch has not brought yet."""
 
-    class Behind(CountingClient):
-        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[bytes]:
-            late = resource in (RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES)
-            return silent() if late else super().watch(resource, **options)
-
-    async def silent() -> AsyncGenerator[bytes]:
-        yield b""
-        await asyncio.Event().wait()
-
-    async with await kueue.client(Behind) as client, kueue.workloads(client, events=True), kueue.controller():
+    async with (
+        await kueue.client(behind(RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES)) as client,
+        kueue.workloads(client, events=True),
+        kueue.controller(),
+    ):
         for resource, body in ((RESOURCE_FLAVORS, {"spec": {}}), (WORKLOAD_PRIORITY_CLASSES, {"value": 7})):
             await kueue.admin.create(resource, resource.body({"name": "late"}) | body)
         await queued(kueue, "w", pod("p"), **{PRIORITY_CLASS: "late"})
