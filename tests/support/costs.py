@@ -30,6 +30,22 @@ def cost_of(call: Callable[[], object]) -> Cost:
     return Cost(*(min(measure(call) for _ in range(_REPEATS)) for measure in (_calls, _blocks, _peak)))
 
 
+def cost_of_event(event: Callable[[], object]) -> tuple[int, int]:
+    """Calls, and the most bytes that are allocated meanwhile, of what can happen only once.
+
+    The free lists are empty when it begins, and stay what it makes of them: a collection of garbage empties them, and
+    what comes from them is not counted as allocated.
+    """
+    calls = 0
+
+    def counted() -> None:
+        nonlocal calls
+        calls = _calls(event)
+
+    peak = _peak(counted)
+    return calls, peak
+
+
 def _calls(call: Callable[[], object]) -> int:
     found = 0
 

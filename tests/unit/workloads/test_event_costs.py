@@ -5,11 +5,9 @@ Counted in calls and in bytes that are needed meanwhile, which are the same on e
 
 from __future__ import annotations
 
-import sys
-import tracemalloc
 from collections.abc import Callable
-from types import FrameType
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import pytest
 
@@ -20,6 +18,7 @@ from app.workloads.controller.caches import Caches
 from app.workloads.controller.statuses import workload_rules
 from bench import companions_objects as objects
 from bench.companions_memory import stored
+from tests.support.costs import cost_of_event
 
 _FEW, _MANY = 10, 2000
 _EACH = 4
@@ -106,26 +105,6 @@ def removed(of: Cluster) -> None:
 
 @pytest.mark.parametrize("event", [labeled, told, started, ended, asked_other, removed])
 def test_one_event_costs_the_same(clusters: tuple[Cluster, ...], event: Callable[[Cluster], None]) -> None:
-    _, few, many = (cost(event, of) for of in clusters)
+    _, few, many = (cost_of_event(partial(event, of)) for of in clusters)
     assert many[0] == pytest.approx(few[0], rel=0.2)
     assert many[1] == pytest.approx(few[1], rel=0.2, abs=2048)
-
-
-def cost(event: Callable[[Cluster], None], of: Cluster) -> tuple[int, int]:
-    """Calls, and the most bytes that were allocated meanwhile."""
-    calls = 0
-
-    def count(_frame: FrameType, what: str, _argument: Any) -> None:
-        nonlocal calls
-        calls += what in ("call", "c_call")
-
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    sys.setprofile(count)
-    try:
-        event(of)
-    finally:
-        sys.setprofile(None)
-        most = tracemalloc.get_traced_memory()[1] - before
-        tracemalloc.stop()
-    return calls, most
