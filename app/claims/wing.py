@@ -66,7 +66,7 @@ WING = Wing(
         ),
         Controller(
             "claim-templates",
-            build="app.claims.templates.build:templates",
+            build="app.claims.templates.controller:build",
             reconcilers=("claim-templates",),
             watches=("ClaimTemplatePod", "NetworkAttachmentDefinition", "DeviceClass", "ResourceClaimTemplate"),
             needs="webhook",
@@ -74,7 +74,7 @@ WING = Wing(
         ),
         Controller(
             "network-services",
-            build="app.claims.services.build:services",
+            build="app.claims.services.controller:build",
             reconcilers=("network-services",),
             watches=(
                 "NetworkService",

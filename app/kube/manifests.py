@@ -61,7 +61,7 @@ class ManifestSource:
     async def run(self) -> None:
         with ExitStack() as kept:
             for kind, store in self._stores:
-                kept.enter_context(metrics.caches_kept({kind: store}))
+                kept.enter_context(metrics.caches_kept([(kind, store)]))
             while True:
                 await self.refresh()
                 await asyncio.sleep(self._interval)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,15 +73,15 @@ def create_controller_series(controllers: tuple[str, ...], *, lease: str) -> Non
 
 
 @contextmanager
-def caches_kept(caches: Mapping[str, Store[Any]]) -> Iterator[None]:
+def caches_kept(caches: Iterable[tuple[str, Store[Any]]]) -> Iterator[None]:
     """A kind has an age while a cache of it is kept: a standby replica keeps none, and must not look stale."""
-    now = time.monotonic()
-    for kind, cache in caches.items():
+    now, caches = time.monotonic(), tuple(caches)
+    for kind, cache in caches:
         _caches.setdefault(kind, []).append((cache, now))
     try:
         yield
     finally:
-        for kind, cache in caches.items():
+        for kind, cache in caches:
             _caches[kind].remove((cache, now))
             if not _caches[kind]:
                 del _caches[kind]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import random as _random
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -25,11 +24,11 @@ import structlog
 from app.errors import ApiError
 from app.kube import answers, metrics
 from app.kube.client import KubeClient
+from app.kube.fanout import Fanout, Renewal
 from app.kube.resources import Resource
 from app.kube.retry import Backoff, get_or_none
-from app.kube.store import PoisonError, Replacement, Store, key_of
+from app.kube.store import PoisonError, Store, key_of
 from app.kube.walls import fault
-from app.metrics import HANDLING_FAULTS
 from app.numbers import whole_or
 from app.wire import JSON, decode_json
 
@@ -49,8 +48,6 @@ RELIST = (600.0, 1800.0)
 """Seconds between two lists where nothing raises a doubt, drawn each time: a replaced server may go unnoticed."""
 PAGE_SIZE = 500
 _LEAST_PAGE = 10
-_SLICE = 0.005
-"""Seconds that the event loop is held at a time while a list comes into the store."""
 
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "missing", 410: "expired", 429: "throttled"}
 
@@ -60,10 +57,12 @@ class _ContradictionError(Exception):
 
 
 class Reflector:
-    """`healthy` is False until the first full list, and while the server refuses us (401, 403, 404).
+    """Keeps one store, and those that it has to `serve` beside it.
 
-    Other faults leave it alone: they put the store `in_doubt` until the next full list. `problem` covers both.
-    `reason` names the last fault of any kind, "" when there is none, and the store's `age` says how long it has lasted.
+    `healthy` is False until the first full list, and while the server refuses us (401, 403, 404).
+
+    Other faults leave it alone: they put the stores `in_doubt` until the next full list. `problem` covers both.
+    `reason` names the last fault of any kind, "" when there is none; the `age` of a store says how long it has lasted.
     `called` is the kind in the metrics, to distinguish several caches of a kind.
 
     With `name` the store holds that object alone. A role may have the right to get it and no right to list: while lists
@@ -89,14 +88,14 @@ class Reflector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self.resource = client, resource
-        self.store: Store[Any] = store
+        self._caches = Fanout(resource)
+        self._caches.add(store, called)
         self._namespace, self._name = namespace, name
         self._scope: dict[str, Any] = {
             "namespace": namespace,
             "label_selector": label_selector,
             "field_selector": f"metadata.name={name}" if name else field_selector,
         }
-        self._called = called or resource.kind
         self._backoff = backoff or Backoff()
         self._idle_timeout, self._poll = idle_timeout, poll
         self._page_size = self._limit = page_size
@@ -111,21 +110,33 @@ class Reflector:
         self.missing = False
         """True while the server does not know the resource: its CustomResourceDefinition is not installed (yet)."""
         self.reason = "not listed yet"
+        self.started = False
+
+    def serve(self, store: Store[Any], *, called: str = "") -> None:
+        """Keep another store of the same objects. Raises RuntimeError when the watch runs already."""
+        if self.started:
+            raise RuntimeError(f"the watch of {self.resource.plural} runs already")
+        self._caches.add(store, called)
+
+    @property
+    def stores(self) -> tuple[Store[Any], ...]:
+        return self._caches.stores
 
     @property
     def healthy(self) -> bool:
-        return self.store.synced and (self._polled or not self._refused)
+        return all(store.synced for store in self.stores) and (self._polled or not self._refused)
 
     @property
     def problem(self) -> str:
         """Why the cache is not known to show what the server holds, on one line; "" where it is."""
-        if self.healthy and not self.store.in_doubt:
+        if self.healthy and not any(store.in_doubt for store in self.stores):
             return ""
         return f"{self.resource.plural}: {self.reason or 'not listed yet'}"
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        with metrics.caches_kept({self._called: self.store}):
+        self.started = True
+        with self._caches.kept():
             while True:
                 await self._follow()
 
@@ -160,7 +171,7 @@ class Reflector:
         self.reason = reason
         if self._version:
             self._former, self._version = self._version, ""
-            self.store.suspect()
+            self._caches.suspect()
             log.warning("cache in doubt", kind=self.resource.kind, version=self._former, reason=reason)
 
     def _fault(self, error: ApiError) -> str:
@@ -170,7 +181,7 @@ class Reflector:
         self.missing = error.status == 404 and bool(self.resource.group)
         if self.missing:
             # It was heard of: a cluster without the definition has no such objects, and the cache is not stale.
-            self.store.touch()
+            self._caches.touch()
             self.reason += f" (is the definition of {self.resource.plural}.{self.resource.group} installed?)"
         if error.status == 0:
             return "transport"
@@ -186,7 +197,8 @@ class Reflector:
             # The first 410 is progress too: the server is back, and we know that the cache is behind.
             self._backoff.reset(1)
         self._expired = reason == "expired"
-        metrics.WATCH_RESTARTS.labels(self._called, reason).inc()
+        for called in self._caches.called:
+            metrics.WATCH_RESTARTS.labels(called, reason).inc()
         if settled and self._moved and self._version:
             return
         seconds = self._backoff.next(at_least=delay)
@@ -209,18 +221,14 @@ class Reflector:
             self._polled = self._polled and error.status not in (401, 403)
             log.info("poll failed", kind=kind, name=name, error=str(error))
             return
-        self.store.touch()
-        try:
-            self.store.replace_all([] if found is None else [found])
-        except PoisonError as error:
-            self._poison(error)
-        self.store.mark_synced()
+        self._caches.touch()
+        self._caches.replace_all([] if found is None else [found])
         if not self._polled:
             log.warning("may neither list nor watch; polling", kind=kind, name=name)
         self._polled = True
 
     async def _list(self) -> None:
-        replacement = self.store.replacement()
+        replacement = self._caches.replacement()
         token = ""
         while True:
             try:
@@ -234,14 +242,11 @@ class Reflector:
                     # Very large objects: fewer of them may come in time.
                     self._paged, self._limit = True, max(_LEAST_PAGE, self._limit // 4)
                 raise
-            self.store.touch()
+            self._caches.touch()
             for obj in page.items:
-                try:
-                    replacement.add(obj)
-                except PoisonError as error:
-                    self._poison(error)
+                replacement.add(obj)
             for _ in range(page.skipped):
-                self._poison(PoisonError("nested too deeply to be decoded"))
+                self._caches.poison(PoisonError("nested too deeply to be decoded"))
             self._limit = page.limit or self._limit  # those behind it may be as large
             token = page.continue_token
             if not token:
@@ -254,35 +259,14 @@ class Reflector:
         self._version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
         await self._compare(replacement)
 
-    async def _compare(self, replacement: Replacement[Any]) -> None:
-        """Make the store what is listed: a doubt is over, one that begins with what a silent watch missed as well."""
+    async def _compare(self, replacement: Renewal) -> None:
+        """Make the caches what is listed: a doubt is over, one that begins with what a silent watch missed as well."""
         former, self._former = self._former, ""
         if _is_older(self._version, former):
             log.warning("the server went back in time", kind=self.resource.kind, version=self._version, before=former)
-        if former and replacement.differs():
-            self.store.suspect()
-        changes, end = Counter[str | None](), time.perf_counter() + _SLICE
-        for event, _ in replacement.steps():
-            changes[event] += 1
-            if time.perf_counter() >= end:
-                await asyncio.sleep(0)
-                end = time.perf_counter() + _SLICE
-        (log.info if self.store.in_doubt else log.debug)(
-            "listed",
-            kind=self.resource.kind,
-            objects=len(self.store),
-            added=changes["ADDED"],
-            modified=changes["MODIFIED"],
-            deleted=changes["DELETED"],
-        )
-        self.store.mark_synced()
-        self._count_failures()
-
-    def _count_failures(self) -> None:
-        """A store is pure, and only says how often a listener has raised."""
-        if self.store.failures:
-            HANDLING_FAULTS.labels(f"watch-{self.resource.plural}").inc(self.store.failures)
-            self.store.failures = 0
+        if former:
+            replacement.suspect_where_it_differs()
+        await replacement.commit()
 
     async def _watch(self) -> str:
         """Applies events until the stream ends, or a list is due; says which. TimeoutError if it falls silent."""
@@ -296,12 +280,12 @@ class Reflector:
                 if (now := loop.time()) >= reschedule_at:  # not for each of thousands of events a second
                     idle.reschedule(now + self._idle_timeout)
                     reschedule_at = now + self._idle_timeout * _SLACK
-                self.store.touch()
+                self._caches.touch()
                 self._refused = self._polled = self.missing = False
                 self.reason = ""
                 if line:
                     self._event(line)
-                    self._count_failures()
+                    self._caches.count_failures()
                 if self._clock() >= self._due:
                     return "relist"
         if self._clock() - self._opened_at < seconds - _EARLY:
@@ -314,7 +298,7 @@ class Reflector:
             event = decode_json(line)
             kind, obj = event["type"], event["object"]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, KeyError) as error:
-            self._poison(error)
+            self._caches.poison(error)
             return
         if kind == "ERROR":
             raise answers.error_of_status(f"WATCH {self.resource.plural}", obj if isinstance(obj, dict) else {})
@@ -323,21 +307,17 @@ class Reflector:
         if _is_older(version, self._version):
             raise _ContradictionError(f"an event of version {version} after one of version {self._version}")
         try:
-            if kind != "BOOKMARK" and self.store.contradicts(obj):
+            if kind != "BOOKMARK" and self._caches.contradicts(obj):
                 raise _ContradictionError(f"{kind} for {'/'.join(key_of(obj))}, which is held with another uid")
             if kind in ("ADDED", "MODIFIED"):
-                self.store.upsert(obj)
+                self._caches.upsert(obj)
             elif kind == "DELETED":
-                self.store.remove(*key_of(obj))
+                self._caches.remove(obj)
         except PoisonError as error:
-            self._poison(error)
+            self._caches.poison(error)
         # A server that sends bookmarks keeps its watches, also where nothing changes.
         self._moved = self._moved or kind == "BOOKMARK" or version not in ("", self._version)
         self._version = version or self._version
-
-    def _poison(self, error: Exception) -> None:
-        log.warning("object skipped", kind=self.resource.kind, error=str(error) or type(error).__name__)
-        metrics.POISON_OBJECTS.labels(self._called).inc()
 
 
 def _version_of(obj: JSON) -> str:

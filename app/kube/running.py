@@ -15,8 +15,11 @@ from app.kube.walls import standing
 def start(
     group: asyncio.TaskGroup, reflectors: Iterable[Reflector], controllers: Iterable[Controller[Any]] = ()
 ) -> None:
-    """Make each of them a task of the group."""
+    """Make each of them a task of the group. A reflector that caches of others are kept by too is started once."""
     for reflector in reflectors:
+        if reflector.started:
+            continue
+        reflector.started = True
         stand(group, f"watch-{reflector.resource.plural}", reflector.run)
     for controller in controllers:
         # A controller runs once. What handles keys in it are tasks of its own, each behind the wall.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from app.kube.client import KubeClient
+from app.kube.events import EventRecorder
+from app.kube.kit import Watches
 from app.kube.metrics import create_controller_series, create_watch_series
 from app.registry import CONTROLLERS
 from app.runtime.controller_settings import ControllerSettings
@@ -14,10 +17,11 @@ from app.wiring import resolve
 def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, ControllerSettings)
     chosen = [CONTROLLERS[name] for name in settings.controllers]
-    create_controller_series(tuple(name for one in chosen for name in one.reconcilers), lease="")
-    create_watch_series(tuple(kind for one in chosen for kind in one.watches))
-    return context.elected(
-        lambda client, events: Group(
-            *(resolve(one.build)(ControllerContext(client, settings, events)) for one in chosen)
-        )
-    )
+    create_controller_series(tuple(name for controller in chosen for name in controller.reconcilers), lease="")
+    create_watch_series(tuple(kind for controller in chosen for kind in controller.watches))
+
+    def build_all(client: KubeClient, events: EventRecorder) -> Group:
+        made = ControllerContext(client, settings, events, Watches(client))
+        return Group(*(resolve(controller.build)(made) for controller in chosen))
+
+    return context.elected(build_all)

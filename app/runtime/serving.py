@@ -25,7 +25,7 @@ from app.admission.server import make_server, review_app
 from app.errors import UsageError
 from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
-from app.kube.reflector import Reflector
+from app.kube.kit import Scope, Watches
 from app.kube.running import stand, start
 from app.kube.transport import connect
 from app.kube.walls import standing
@@ -179,10 +179,9 @@ class Sources:
             return
         async with await connect(kubeconfig=settings.kubeconfig, context=settings.context) as client:
             caches.client = client
-            reflectors = [
-                Reflector(client, resource, store, namespace=only[0] if only else None, name=only[1] if only else "")
-                for resource, store, only in caches.all
-            ]
+            watches = Watches(client)
+            followed = (watches.follow(Scope(resource, *(only or ())), store) for resource, store, only in caches.all)
+            reflectors = list(dict.fromkeys(followed))
             # A kind that is not defined has no objects: Berth must not stay unready in a cluster without Multus, for
             # with failurePolicy Fail no Pod could start there. A lookup then asks the API server.
             self._problems = lambda: [

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, Field
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit, Watches
 from app.metrics import exposition
 from app.settings.source import CLUSTER, RECONCILING, DnsLabel, Flag, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
@@ -31,11 +32,22 @@ class ReconcilingSettings(RoleSettings):
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What a controller is made with."""
+    """What a controller is made with. The controllers of a process share `watches`."""
 
     client: KubeClient
     settings: ReconcilingSettings
     events: EventRecorder
+    watches: Watches
+
+    def kit(self) -> Kit:
+        """What the controller is to be made of."""
+        return Kit(
+            self.client,
+            events=self.events,
+            watches=self.watches,
+            workers=self.settings.max_concurrent_reconciles,
+            resync=self.settings.resync_seconds,
+        )
 
 
 class Runnable(Protocol):

@@ -10,10 +10,11 @@ from typing import Any
 import pytest_asyncio
 
 from app.appwrappers.model import APP_WRAPPERS
-from app.claims.templates.controller import ClaimTemplatesController, Options
+from app.claims.templates.controller import ClaimTemplates
 from app.devtools.clusters.definitions import install
 from app.devtools.sandbox.server import Cluster
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, RESOURCE_CLAIM_TEMPLATES, Resource
 from app.kube.transport import connect
 from tests.support.claim_reviews import DEFINITIONS, SYSTEM
@@ -33,10 +34,11 @@ class ClaimCluster(Infra):
         self, client: CountingClient | None = None, *, events: bool = False, **options: Any
     ) -> AsyncIterator[CountingClient]:
         """With `events` it writes Events."""
-        chosen = Options(**({"resync": None, "namespace": SYSTEM, "config_map": DEFINITIONS} | options))
         async with self.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
-            async with at_work(ClaimTemplatesController(own, options=chosen, events=recorder), recorder):
+            kit = Kit(own, events=recorder, resync=options.pop("resync", None))
+            ClaimTemplates(kit, **({"namespace": SYSTEM, "config_map": DEFINITIONS} | options))
+            async with at_work(kit, recorder):
                 yield own
 
     async def make(self, body: JSON, resource: Resource, namespace: str = NAMESPACE) -> JSON:

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.claims.services.controller import ServicesController
+from app.claims.services.controller import network_services
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.credentials import load_credentials
 from app.kube.documents import read_objects
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     ENDPOINT_SLICES,
@@ -76,7 +77,9 @@ class NetworkCluster:
         """The controller at work, with Events, as an administrator or this user; the result is its client."""
         async with self.client(user) as client:
             recorder = EventRecorder(lambda: client, role="controller", instance="i")
-            async with at_work(ServicesController(client, resync=None, events=recorder), recorder):
+            kit = Kit(client, resync=None, events=recorder)
+            network_services(kit)
+            async with at_work(kit, recorder):
                 yield client
 
     async def attachment(self, name: str, resource: str = "") -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import Attachment
 from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network, Range
 from app.claims.services.model import MANAGED_BY, OURS, Service, Wish
@@ -16,17 +14,11 @@ from app.claims.services.pods import Pod, stored_pod
 from app.claims.services.slices import EndpointSlice, stored_endpoint_slice
 from app.claims.services.stored import stored_service, stored_zone
 from app.claims.stored.claims import Claim, stored_claim
-from app.claims.stored.slices import Slice, stored_slice
+from app.claims.stored.slices import stored_slice
 from app.kube import resources
-from app.kube.client import KubeClient
-from app.kube.own_writes import OwnWrites
-from app.kube.reflector import Reflector
-from app.kube.running import problems_of
-from app.kube.store import Key, Store
+from app.kube.kit import Kit
+from app.kube.store import Key
 from app.networks.model import RESOURCE_NAME
-
-_LAG = 10.0
-"""Seconds for which a write of ours counts that the watch has not shown."""
 
 
 class Caches:
@@ -39,7 +31,7 @@ class Caches:
 
     def __init__(
         self,
-        client: KubeClient,
+        kit: Kit,
         *,
         keys: Sequence[str] = (RESOURCE_NAME,),
         home: str = "kube-system",
@@ -47,49 +39,41 @@ class Caches:
         excluded: tuple[Range, ...] = (),
     ) -> None:
         self._unconfined, self._excluded = unconfined, excluded
-        self.services: Store[Service] = Store(
+        self.services = kit.cache(
+            resources.SERVICES,
             stored_service,
-            indices={
-                "namespace": lambda one: (one.key[0],),
-            },
+            indices={"namespace": lambda service: (service.key[0],)},
+            called="NetworkService",
         )
-        self.pods: Store[Pod] = Store(
+        self.pods = kit.cache(
+            resources.PODS,
             partial(stored_pod, home=home),
             indices={
-                "namespace": lambda one: (one.key[0],),
-                "node": lambda one: (one.node,),
-                "claim": lambda one: ((one.key[0], name) for name in one.claims),
+                "namespace": lambda pod: (pod.key[0],),
+                "node": lambda pod: (pod.node,),
+                "claim": lambda pod: ((pod.key[0], name) for name in pod.claims),
             },
+            called="NetworkPod",
         )
-        self.zones: Store[str] = Store(stored_zone)
-        self.claims: Store[Claim] = Store(stored_claim, indices={"pool": _pools_of})
-        self.devices: Store[Slice] = Store(stored_slice, indices={"pool": lambda one: ((one.driver, one.pool),)})
-        self.attachments: Store[Attachment] = Store(
+        self.zones = kit.cache(resources.NODES, stored_zone)
+        self.claims = kit.cache(resources.RESOURCE_CLAIMS, stored_claim, indices={"pool": _pools_of})
+        self.devices = kit.cache(
+            resources.RESOURCE_SLICES,
+            stored_slice,
+            indices={"pool": lambda devices: ((devices.driver, devices.pool),)},
+        )
+        self.attachments = kit.cache(
+            resources.NETWORK_ATTACHMENTS,
             partial(stored_attachment, keys=keys),
-            indices={"resource": lambda one: (one.resource,) if one.resource else ()},
+            indices={"resource": lambda attachment: (attachment.resource,) if attachment.resource else ()},
         )
-        self.slices: Store[EndpointSlice] = Store(stored_endpoint_slice, indices={"service": lambda one: (one.of,)})
-        self.written: OwnWrites[EndpointSlice] = OwnWrites(
-            lambda key: self.slices.get(*key),
-            lifetime=_LAG,
-            reached=lambda shown, written: shown.version >= written.version,
-            uid=lambda one: one.uid,
-            group=lambda one: one.of,
+        self.slices = kit.cache(
+            resources.ENDPOINT_SLICES,
+            stored_endpoint_slice,
+            indices={"service": lambda endpoints: (endpoints.of,)},
+            labels=f"{MANAGED_BY}={OURS}",
         )
-        self.reflectors = (
-            Reflector(client, resources.SERVICES, self.services, called="NetworkService"),
-            Reflector(client, resources.PODS, self.pods, called="NetworkPod"),
-            Reflector(client, resources.NODES, self.zones),
-            Reflector(client, resources.RESOURCE_CLAIMS, self.claims),
-            Reflector(client, resources.RESOURCE_SLICES, self.devices),
-            Reflector(client, resources.NETWORK_ATTACHMENTS, self.attachments),
-            Reflector(client, resources.ENDPOINT_SLICES, self.slices, label_selector=f"{MANAGED_BY}={OURS}"),
-        )
-        self.stores: tuple[Store[Any], ...] = tuple(one.store for one in self.reflectors)
-
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return problems_of(self.reflectors)
+        self.written = kit.own(self.slices, group=lambda endpoints: endpoints.of)
 
     def keys(self) -> set[Key]:
         """All Services that ask for a network, or have slices of ours."""

@@ -30,7 +30,6 @@ class ServiceSync:
         """Names of slices that are not ours, by Service."""
 
     async def reconcile(self, key: Key) -> Result:
-        self._caches.written.expire()
         service = self._caches.services.get(*key)
         if service is None:
             self._forget(key)

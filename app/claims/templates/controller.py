@@ -7,21 +7,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import structlog
 
+from app.claims.definitions import stored_class
+from app.claims.known import KnownDefinitions
+from app.claims.model import CLAIM_TEMPLATE_MARK
+from app.claims.settings import TemplateSettings
 from app.claims.templates import metrics
-from app.claims.templates.caches import Caches
-from app.claims.templates.planning import OwnTemplate, hash_of, next_action, stored_template, template_body
+from app.claims.templates.planning import (
+    OwnTemplate,
+    User,
+    hash_of,
+    next_action,
+    stored_attachment,
+    stored_pod,
+    stored_template,
+    template_body,
+)
 from app.errors import ApiError, Transient
-from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.events import EventRecorder, Regarding
-from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES
+from app.kube.configuration import data_of
+from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.events import Regarding
+from app.kube.kit import Kit, all_of, itself
+from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from app.kube.retry import get_or_none, if_there
-from app.kube.running import start
 from app.kube.store import Key
+from app.settings.reconciling import ControllerContext
+from app.settings.source import settings_as
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
@@ -29,74 +42,75 @@ _TOLD = 3
 """Pods, and attachments, that get an Event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Times are in seconds. The ConfigMap `config_map` in `namespace` has the definitions.
+def build(context: ControllerContext) -> Kit:
+    settings = settings_as(context.settings, TemplateSettings)
+    metrics.create_series()
+    kit = context.kit()
+    ClaimTemplates(kit, namespace=context.settings.namespace, config_map=settings.claim_templates)
+    return kit
 
-    A template that nothing uses is kept for `keep`, so that one Pod after another does not make and delete it.
+
+class ClaimTemplates:
+    """The ConfigMap `config_map` in `namespace` has the definitions. Of Pods, those that name templates are kept.
+
+    A template that nothing uses is kept for `keep` seconds, so that one Pod after another does not make and delete it.
     """
-
-    namespace: str
-    config_map: str
-    workers: int = 16
-    resync: float | None = 600.0
-    keep: float = 600.0
-
-
-class ClaimTemplatesController:
-    """`run` it while this process leads; it runs once."""
 
     def __init__(
         self,
-        client: KubeClient,
+        kit: Kit,
         *,
-        options: Options,
-        events: EventRecorder | None = None,
+        namespace: str,
+        config_map: str,
+        keep: float = 600.0,
         clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
     ) -> None:
-        self._client, self._events, self._clock, self._keep = client, events, clock, options.keep
-        self._caches = Caches(client, namespace=options.namespace, config_map=options.config_map, wake=self._enqueue)
+        self._client, self._events, self._clock, self._keep = kit.client, kit.events, clock, keep
         self._unused: dict[Key, float] = {}
         self._skipped: dict[Key, str] = {}
         """Why a template that is used is not made."""
-        self._controller: Controller[Key] = Controller(
+        by_template = {"template": lambda user: user.keys}
+        self._pods = kit.cache(PODS, stored_pod, indices=by_template, called="ClaimTemplatePod")
+        self._attachments = kit.cache(NETWORK_ATTACHMENTS, stored_attachment, indices=by_template)
+        self._templates = kit.cache(RESOURCE_CLAIM_TEMPLATES, stored_template, labels=CLAIM_TEMPLATE_MARK)
+        classes = kit.cache(DEVICE_CLASSES, stored_class)
+        config_maps = kit.cache(CONFIG_MAPS, data_of, namespace=namespace, name=config_map)
+        self._definitions = KnownDefinitions(config_maps, classes, name=config_map)
+        kit.reconcile(
             "claim-templates",
             self._reconcile,
-            stores=self._caches.stores,
-            keys=self._caches.keys,
-            workers=options.workers,
-            resync=options.resync,
+            keys=self._keys,
+            wakes={
+                self._pods: used_templates,
+                self._attachments: used_templates,
+                self._templates: itself,
+                classes: all_of(self._keys),
+                config_maps: all_of(self._keys),
+            },
         )
+        kit.at_end(lambda: metrics.skipped(()))
 
-    async def run(self) -> None:
-        """Until cancelled; what is under way then gets a few seconds to end."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                start(group, self._caches.reflectors, (self._controller,))
-        finally:
-            metrics.skipped(())
+    def _keys(self) -> set[Key]:
+        """The templates that are used, or that there are."""
+        users = (*self._pods.values(), *self._attachments.values())
+        return {key for user in users for key in user.keys} | set(self._templates.keys())
 
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return self._caches.waiting()
-
-    def _enqueue(self, key: Key) -> None:
-        self._controller.enqueue(key)
+    def _is_used(self, key: Key) -> bool:
+        return bool(self._pods.count("template", key) or self._attachments.count("template", key))
 
     async def _reconcile(self, key: Key) -> Result:
-        caches = self._caches
-        definition, found, used = caches.known.find(key[1]), caches.templates.get(*key), caches.used(key)
-        if definition is None and caches.known.problems():
+        definition, template, used = self._definitions.find(key[1]), self._templates.get(*key), self._is_used(key)
+        if definition is None and self._definitions.problems():
             # It may be one of those that cannot be read. After a start none was read before.
             return Done()
         wanted = template_body(key, definition) if definition is not None else None
-        left = self._time_left(key, watched=found is not None and not used)
-        action = next_action(wanted, found, used=used, idle=left is not None and left <= 0)
+        left = self._time_left(key, watched=template is not None and not used)
+        action = next_action(wanted, template, used=used, idle=left is not None and left <= 0)
         made = True
         if action != "create":
             self._skips(key, "")
-        if action in ("replace", "delete") and found is not None:
-            await self._delete(found)
+        if action in ("replace", "delete") and template is not None:
+            await self._delete(template)
         if action in ("create", "replace") and wanted is not None:
             made = await self._create(key, wanted)
         if action and made:
@@ -112,9 +126,9 @@ class ClaimTemplatesController:
         now = self._clock()
         return self._unused.setdefault(key, now) + self._keep - now
 
-    async def _delete(self, found: OwnTemplate) -> None:
-        namespace, name = found.key
-        request = self._client.delete(RESOURCE_CLAIM_TEMPLATES, name, namespace=namespace, uid=found.uid)
+    async def _delete(self, template: OwnTemplate) -> None:
+        namespace, name = template.key
+        request = self._client.delete(RESOURCE_CLAIM_TEMPLATES, name, namespace=namespace, uid=template.uid)
         await if_there(request)
 
     async def _create(self, key: Key, wanted: JSON) -> bool:
@@ -135,7 +149,7 @@ class ClaimTemplatesController:
         """Told on some that use it: an administrator sees the metric, and the author of a Pod why it waits."""
         self._skips(key, "refused")
         message = f"the ResourceClaimTemplate {key[1]} of the definition of this name is not made: {why}"
-        for resource, users in ((PODS, self._caches.pods), (NETWORK_ATTACHMENTS, self._caches.attachments)):
+        for resource, users in ((PODS, self._pods), (NETWORK_ATTACHMENTS, self._attachments)):
             for user in users.by_index("template", key)[:_TOLD]:
                 if self._events is not None:
                     regarding = Regarding.of(resource, user.key, user.uid)
@@ -166,3 +180,8 @@ class ClaimTemplatesController:
         if reason:
             self._skipped[key] = reason
         metrics.skipped(self._skipped.values())
+
+
+def used_templates(_key: Key, old: User | None, new: User | None) -> set[Key]:
+    """Those that a Pod or an attachment names, before the change or after it."""
+    return {key for user in (old, new) if user is not None for key in user.keys}

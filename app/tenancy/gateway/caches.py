@@ -88,7 +88,9 @@ class Sources:
 
     def unsynced(self) -> list[str]:
         """What has not been loaded for the first time, one line each."""
-        return [reflector.problem for reflector in self._reflectors if not reflector.store.synced]
+        return [
+            reflector.problem for reflector in self._reflectors if not all(store.synced for store in reflector.stores)
+        ]
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""

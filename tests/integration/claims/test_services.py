@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.controller import ServicesController
+from app.claims.services.controller import network_services
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.kit import Kit
 from app.kube.resources import ENDPOINT_SLICES, EVENTS, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
 from app.permissions import permissions_of
 from tests.support.counting import Counted
@@ -341,8 +342,8 @@ async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkC
     await cluster.service("db")
     await cluster.pod("p1", "192.168.1.1")
     async with cluster.client() as client:
-        controller = ServicesController(client, resync=None)
-        slices, create, answered = controller._caches.slices, KubeClient.create, list[str]()
+        kit = Kit(client, resync=None)
+        slices, create, answered = network_services(kit).slices, KubeClient.create, list[str]()
 
         async def answered_late(resource: Any, body: Any, **more: Any) -> Any:
             answer = await create(client, resource, body, **more)
@@ -359,7 +360,7 @@ async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkC
             return answer
 
         client.create = answered_late  # type: ignore[method-assign]  # the delay is between client and API server
-        async with at_work(controller):
+        async with at_work(kit):
             await eventually(lambda: answered)
             await cluster.shows("db", _192_168_1_1=True)
 

@@ -52,7 +52,9 @@ def _shows(reflector: Reflector, side: Side) -> bool:
         for obj in side.all(reflector.resource, reflector._namespace)
         if selection.matches(obj)
     }
-    if reflector.store.in_doubt:
+    if any(store.in_doubt for store in reflector.stores):
         return False
     version = int(reflector._version or 0)
-    return version >= max(objects.values(), default=0) and objects.keys() >= set(reflector.store.keys())
+    return version >= max(objects.values(), default=0) and all(
+        objects.keys() >= set(store.keys()) for store in reflector.stores
+    )

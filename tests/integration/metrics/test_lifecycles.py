@@ -116,7 +116,7 @@ def test_a_cache_ages_from_the_moment_it_is_kept_and_has_no_age_afterwards() -> 
     metrics.create_watch_series(("Aging",))
     cache = Store[str](str)
     assert value("cache_age_seconds", kind="Aging") is None
-    with metrics.caches_kept({"Aging": cache}):
+    with metrics.caches_kept([("Aging", cache)]):
         first = value("cache_age_seconds", kind="Aging")
         assert first is not None
         assert (value("cache_age_seconds", kind="Aging") or 0) > first
@@ -135,8 +135,8 @@ def test_of_several_caches_of_one_kind_the_oldest_counts_and_what_all_hold() -> 
     for number, cache in enumerate((old, young)):
         cache.touch()
         cache.upsert({"metadata": {"name": f"a{number}"}})
-    with metrics.caches_kept({"Twice": young}):
-        with metrics.caches_kept({"Twice": old}):
+    with metrics.caches_kept([("Twice", young)]):
+        with metrics.caches_kept([("Twice", old)]):
             now[0] = 150.0
             young.touch()
             assert value("cache_age_seconds", kind="Twice") == 50
@@ -149,7 +149,7 @@ def test_a_doubt_is_told_until_the_cache_is_loaded_again() -> None:
     metrics.create_watch_series(("Doubtful",))
     sound, doubtful = Store[str](str), Store[str](str)
     assert value("cache_in_doubt", kind="Doubtful") == 0
-    with metrics.caches_kept({"Doubtful": doubtful}), metrics.caches_kept({"Doubtful": sound}):
+    with metrics.caches_kept([("Doubtful", doubtful)]), metrics.caches_kept([("Doubtful", sound)]):
         doubtful.mark_synced()
         sound.mark_synced()
         assert value("cache_in_doubt", kind="Doubtful") == 0

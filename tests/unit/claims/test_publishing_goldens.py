@@ -75,7 +75,7 @@ def test_the_caches_have_all_that_counts(path: Path) -> None:
         home="kube-system",
         unconfined=case.get("unconfined", ()),
     )
-    stores = {one.resource: one.store for one in caches.reflectors}
+    stores = {reflector.resource: reflector.stores[0] for reflector in caches.reflectors}
     stores[PODS].upsert(case["pod"])
     (pod,) = caches.pods.values()
     kinds = {"claims": RESOURCE_CLAIMS, "slices": RESOURCE_SLICES, "attachments": NETWORK_ATTACHMENTS}

@@ -10,9 +10,11 @@ from typing import Any, cast
 import pytest
 
 from app.claims.services.caches import Caches
+from app.claims.services.controller import Waking
 from app.claims.services.slices import stored_endpoint_slice
-from app.claims.services.waking import Waking
 from app.kube.client import KubeClient
+from app.kube.controller import Result
+from app.kube.kit import Kit
 from app.kube.resources import SERVICES
 from app.kube.selectors import LabelSelector
 from app.kube.store import Key
@@ -58,13 +60,20 @@ def endpoint_slice(owner: str, version: int = 1) -> JSON:
     return {"metadata": metadata, "addressType": "IPv4"}
 
 
+async def _never(key: Key) -> Result:
+    raise AssertionError(key)
+
+
 class Woken:
     """Caches without a source, and which Services have been woken since the last look."""
 
     def __init__(self) -> None:
         self._woken: list[Key] = []
-        self.caches = Caches(cast("KubeClient", None))
-        Waking(self.caches, self._woken.append)
+        kit = Kit(cast("KubeClient", None))
+        self.caches = Caches(kit)
+        waking = Waking(self.caches)
+        controller = kit.reconcile("services", _never, keys=self.caches.keys, wakes=waking.wakes())
+        controller.enqueue = self._woken.append  # type: ignore[method-assign]
 
     def by(self, change: Callable[[], object]) -> list[str]:
         self._woken.clear()
@@ -150,7 +159,7 @@ async def test_attachments(woken: Woken) -> None:
 
 async def test_attachments_by_another_annotation_for_their_resource() -> None:
     """The settings of the role say which annotations name it."""
-    caches = Caches(cast("KubeClient", None), keys=("one", "two"))
+    caches = Caches(Kit(cast("KubeClient", None)), keys=("one", "two"))
     caches.attachments.upsert(attachment("vlan", "x/foo"))
     caches.attachments.upsert({"metadata": {"namespace": "ns", "name": "other", "annotations": {"two": "x/bar"}}})
     assert [one.key for one in caches.attachments.by_index("resource", "x/bar")] == ["ns/other"]
@@ -158,7 +167,7 @@ async def test_attachments_by_another_annotation_for_their_resource() -> None:
 
 
 async def test_default_networks_are_where_the_settings_say() -> None:
-    caches, made = Caches(cast("KubeClient", None), home="cni"), pod("p", claim="c")
+    caches, made = Caches(Kit(cast("KubeClient", None)), home="cni"), pod("p", claim="c")
     made["metadata"]["annotations"]["v1.multus-cni.io/default-network"] = "fabric"
     caches.pods.upsert(made)
     assert [one.selected for one in caches.pods.values()] == [{"cni/fabric"}]

@@ -1,0 +1,224 @@
+"""What a controller is made of: what it caches, which keys a change wakes, and what follows for a key.
+
+    kit = Kit(client)
+    pods = kit.cache(PODS, stored_pod, indices={"node": lambda pod: (pod.node,)})
+    kit.reconcile("pods", look_at, keys=pods.keys, wakes={pods: itself})
+    await kit.run()
+
+The start, readiness, writes of its own, expiry and the end are the kit's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from app.kube.client import KubeClient
+from app.kube.controller import Controller, Result, by_namespace
+from app.kube.events import EventRecorder
+from app.kube.own_writes import OwnWrites
+from app.kube.reflector import Reflector
+from app.kube.resources import Resource
+from app.kube.running import problems_of, stand, start
+from app.kube.store import Key, Store
+
+_LAG = 10.0
+"""Seconds for which a write of ours counts that the watch has not shown."""
+_LOOK = 1.0
+"""Seconds between two looks for writes that the watch has not shown in time."""
+
+T = TypeVar("T")
+Wakes = Callable[[Key, Any, Any], Iterable[Hashable]]
+"""Which keys a change wakes, from the key of the object and what the cache kept of it before and after (or None)."""
+
+
+class Scope(NamedTuple):
+    """What one list and watch is of. `namespace` None is all of them, `name` "" every object."""
+
+    resource: Resource
+    namespace: str | None = None
+    name: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+class Watched(NamedTuple):
+    """A cache as its kit declares it. `called` is the kind in the metrics."""
+
+    scope: Scope
+    called: str
+
+
+class Watches:
+    """The lists and watches of one term of a process: one for each scope, however many caches keep what it brings."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._reflectors: dict[Scope, Reflector] = {}
+        self.declared: list[Watched] = []
+
+    def follow(self, scope: Scope, store: Store[Any], *, called: str = "") -> Reflector:
+        """What keeps the store. It is to be started by each who asked for it, and runs once."""
+        resource, namespace, name, labels, fields = scope
+        self.declared.append(Watched(scope, called or resource.kind))
+        shared = self._reflectors.get(scope)
+        if shared is not None and not shared.started:
+            shared.serve(store, called=called)
+            return shared
+        reflector = self._reflectors[scope] = Reflector(
+            self._client,
+            resource,
+            store,
+            namespace=namespace,
+            name=name,
+            label_selector=labels,
+            field_selector=fields,
+            called=called,
+        )
+        return reflector
+
+
+class Written(Protocol):
+    """What a cache has to keep of an object for its kit to know our own writes of it."""
+
+    @property
+    def key(self) -> Key: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+
+
+W = TypeVar("W", bound=Written)
+K = TypeVar("K", bound=Hashable)
+
+
+def itself(key: Key, _old: object, _new: object) -> Iterable[Key]:
+    """The object that has changed."""
+    return (key,)
+
+
+def all_of(keys: Callable[[], Iterable[Hashable]]) -> Wakes:
+    """Every key there is."""
+    return lambda _key, _old, _new: keys()
+
+
+class Kit:
+    """The caches and reconcilers of one controller, for one term. `resync` is in seconds; None is never.
+
+    `watches` are those of the term, which other kits may share.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        events: EventRecorder | None = None,
+        watches: Watches | None = None,
+        workers: int = 16,
+        resync: float | None = 600.0,
+    ) -> None:
+        self.client, self.events = client, events
+        self._watches = watches or Watches(client)
+        self._workers, self._resync = workers, resync
+        self._ends: list[Callable[[], object]] = []
+        self._reflectors: list[Reflector] = []
+        self._stores: list[Store[Any]] = []
+        self._own: dict[Store[Any], OwnWrites[Any]] = {}
+        self._wakes: dict[Store[Any], list[tuple[Controller[Any], Wakes]]] = {}
+        self._controllers: list[Controller[Any]] = []
+
+    def cache(
+        self,
+        resource: Resource,
+        project: Callable[[Any], T | None],
+        *,
+        indices: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+        namespace: str | None = None,
+        name: str = "",
+        labels: str = "",
+        fields: str = "",
+        called: str = "",
+    ) -> Store[T]:
+        """A cache of what `project` keeps of the objects; the rest is as of a `Store`, a `Scope` and a `Reflector`."""
+        store: Store[T] = Store(project, indices=indices)
+        scope = Scope(resource, namespace, name, labels, fields)
+        self._reflectors.append(self._watches.follow(scope, store, called=called))
+        self._stores.append(store)
+        store.subscribe(lambda _event, key, old, new: self._changed(store, key, old, new))
+        return store
+
+    def own(self, store: Store[W], *, group: Callable[[W], Hashable] = lambda _: None) -> OwnWrites[W]:
+        """Our own writes of the objects of a cache, which wake nothing. One that the watch does not show wakes."""
+        own: OwnWrites[W] = OwnWrites(
+            lambda key: store.get(*key),
+            lifetime=_LAG,
+            reached=lambda shown, written: shown.version >= written.version,
+            uid=lambda written: written.uid,
+            group=group,
+        )
+        store.on_renewed(own.clear)
+        self._own[store] = own
+        return own
+
+    def reconcile(
+        self,
+        name: str,
+        step: Callable[[K], Awaitable[Result]],
+        *,
+        keys: Callable[[], Iterable[K]],
+        wakes: Mapping[Store[Any], Wakes],
+        turn: Callable[[Any], str] | None = by_namespace,
+    ) -> Controller[K]:
+        """Run `step` for the keys that changes wake, and for all `keys` at the start; see `Controller`.
+
+        It waits for the caches that the kit has by now, and begins nothing while one of them is in doubt.
+        """
+        controller = Controller(
+            name, step, stores=self._stores, keys=keys, workers=self._workers, resync=self._resync, turn=turn
+        )
+        for store, woken in wakes.items():
+            self._wakes.setdefault(store, []).append((controller, woken))
+        self._controllers.append(controller)
+        return controller
+
+    @property
+    def reconcilers(self) -> tuple[str, ...]:
+        return tuple(controller.name for controller in self._controllers)
+
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Have this called when the kit has ended."""
+        self._ends.append(call)
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        return problems_of(self._reflectors)
+
+    async def run(self) -> None:
+        """Until cancelled; what is under way then gets a few seconds to end."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                start(group, self._reflectors, self._controllers)
+                if self._own:
+                    stand(group, "own-writes", self._expire)
+        finally:
+            for call in self._ends:
+                call()
+
+    def _changed(self, store: Store[Any], key: Key, old: Any, new: Any) -> None:
+        own = self._own.get(store)
+        if own is None or not own.shown(key, old, new):
+            self._wake(store, key, old, new)
+
+    def _wake(self, store: Store[Any], key: Key, old: Any, new: Any) -> None:
+        for controller, wakes in self._wakes.get(store, ()):
+            for woken in wakes(key, old, new):
+                controller.enqueue(woken)
+
+    async def _expire(self) -> None:
+        while True:
+            for store, own in self._own.items():
+                for written in own.expire():
+                    self._wake(store, written.key, written, store.get(*written.key))
+            await asyncio.sleep(_LOOK)

@@ -1,0 +1,155 @@
+"""What a kit promises: one watch for each scope, keys that a change wakes, and our own writes that wake nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from prometheus_client import REGISTRY
+
+from app.kube.client import KubeClient
+from app.kube.controller import Done, Result
+from app.kube.kit import Kit, Scope, Watched, Watches, all_of, itself
+from app.kube.resources import CONFIG_MAPS, NODES
+from app.kube.store import Key, Store
+from tests.support.fake_apiserver import ApiServer, config_map
+from tests.support.running import at_work
+from tests.support.waiting import eventually
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    key: Key
+    uid: str
+    version: int
+    value: str
+
+
+def stored(obj: dict[str, Any]) -> Stored:
+    metadata = obj["metadata"]
+    version = int(metadata["resourceVersion"])
+    return Stored(
+        (metadata["namespace"], metadata["name"]), metadata.get("uid", metadata["name"]), version, obj["data"]["value"]
+    )
+
+
+def name_of(obj: dict[str, Any]) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def number_of(obj: dict[str, Any]) -> int:
+    return int(obj["data"]["value"])
+
+
+class Reconciled:
+    """Which keys were reconciled."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+
+    async def step(self, key: Key) -> Result:
+        self.keys.append(key)
+        return Done()
+
+
+def poisoned(called: str) -> float:
+    return REGISTRY.get_sample_value("watch_poison_objects_total", {"kind": called}) or 0.0
+
+
+def texts_and_numbers(client: KubeClient, watches: Watches) -> tuple[Kit, Kit, Store[Stored], Store[int]]:
+    texts, numbers = Kit(client, watches=watches), Kit(client, watches=watches)
+    return texts, numbers, texts.cache(CONFIG_MAPS, stored, called="Text"), numbers.cache(CONFIG_MAPS, number_of)
+
+
+async def test_caches_of_one_scope_share_a_watch_and_nothing_else(server: ApiServer, client: KubeClient) -> None:
+    """An object that one of them cannot keep is missing in that one alone, in a list and in a watch."""
+    server.put(config_map("a", value="1"))
+    server.put(config_map("b", value="two"))
+    watches = Watches(client)
+    text_kit, number_kit, texts, numbers = texts_and_numbers(client, watches)
+    before = poisoned("Text"), poisoned("ConfigMap")
+    async with at_work(text_kit, ready=False), at_work(number_kit):
+        assert (len(texts), len(numbers)) == (2, 1)
+        await eventually(lambda: len(server.watches) == 1)
+        server.put(config_map("c", value="three"))
+        server.put(config_map("d", value="4"))
+        await eventually(lambda: (len(texts), len(numbers)) == (4, 2))
+        lists = [request for request in server.requests if "watch" not in request]
+        assert (len(lists), len(server.watches)) == (1, 1)
+        assert (poisoned("Text") - before[0], poisoned("ConfigMap") - before[1]) == (0, 2)
+        assert text_kit.waiting() == number_kit.waiting() == []
+    scope = Scope(CONFIG_MAPS)
+    assert watches.declared == [Watched(scope, "Text"), Watched(scope, "ConfigMap")]
+
+
+async def test_a_doubt_is_one_of_all_caches_of_the_watch(server: ApiServer, client: KubeClient) -> None:
+    server.put(config_map("a", value="1"))
+    text_kit, number_kit, texts, numbers = texts_and_numbers(client, Watches(client))
+    renewed: list[str] = []
+    texts.on_renewed(lambda: renewed.append("texts"))
+    numbers.on_renewed(lambda: renewed.append("numbers"))
+    async with at_work(text_kit, ready=False), at_work(number_kit):
+        await eventually(lambda: bool(server.watches))
+        server.drop_watches()
+        await eventually(lambda: sorted(renewed) == ["numbers", "texts"])
+
+
+async def test_another_scope_has_a_watch_of_its_own(server: ApiServer, client: KubeClient) -> None:
+    """So has a cache that is asked for when the watch runs already: it needs a list."""
+    server.put(config_map("a", value="1"))
+    watches = Watches(client)
+    first = Kit(client, watches=watches)
+    first.cache(CONFIG_MAPS, number_of)
+    first.cache(CONFIG_MAPS, number_of, namespace="default")
+    async with at_work(first):
+        await eventually(lambda: len(server.watches) == 2)
+        late = Kit(client, watches=watches)
+        numbers = late.cache(CONFIG_MAPS, number_of)
+        async with at_work(late):
+            await eventually(lambda: len(server.watches) == 3)
+            assert len(numbers) == 1
+
+
+async def test_a_change_wakes_what_is_said_of_its_cache() -> None:
+    """Of each reconciler of the kit."""
+    kit = Kit(cast("KubeClient", None))
+    numbers, others = kit.cache(CONFIG_MAPS, number_of), kit.cache(NODES, name_of)
+    woken: list[tuple[str, object]] = []
+    for name, wakes in (("each", {numbers: itself}), ("all", {others: all_of(numbers.keys), numbers: all_of(tuple)})):
+        controller = kit.reconcile(name, Reconciled().step, keys=numbers.keys, wakes=wakes)
+        controller.enqueue = lambda key, name=name: woken.append((name, key))  # type: ignore[method-assign]
+    assert kit.reconcilers == ("each", "all")
+    numbers.upsert(config_map("a", value="1"))
+    numbers.upsert(config_map("b", value="1"))
+    assert woken == [("each", ("default", "a")), ("each", ("default", "b"))]
+    woken.clear()
+    others.upsert({"metadata": {"name": "node"}})
+    assert woken == [("all", ("default", "a")), ("all", ("default", "b"))]
+
+
+async def test_our_own_writes_wake_nothing_and_those_that_never_show_do(
+    server: ApiServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.kube.kit._LAG", 0.2)
+    monkeypatch.setattr("app.kube.kit._LOOK", 0.01)
+    kit, reconciled = Kit(client, resync=None), Reconciled()
+    texts = kit.cache(CONFIG_MAPS, stored)
+    own = kit.own(texts)
+    kit.reconcile("texts", reconciled.step, keys=tuple, wakes={texts: itself})
+    ended: list[str] = []
+    kit.at_end(lambda: ended.append("ended"))
+    async with at_work(kit):
+        await eventually(lambda: bool(server.watches))
+        with own.under_way(("default", "a")):
+            server.put(config_map("a", value="1"))
+            await eventually(lambda: len(texts) == 1)
+        assert reconciled.keys == []
+        server.put(config_map("a", value="2"))
+        await eventually(lambda: reconciled.keys == [("default", "a")])
+        (text,) = texts.values()
+        own.wrote(text.key, Stored(text.key, text.uid, text.version + 100, "lost"))
+        assert own.get(text.key) != text
+        await eventually(lambda: reconciled.keys == [("default", "a")] * 2)
+        assert own.get(text.key) == text
+    assert ended == ["ended"]
