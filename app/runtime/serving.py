@@ -23,9 +23,9 @@ from app.admission.memo import WEBHOOK, Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app
 from app.errors import UsageError
+from app.kube.kit import Scope, Watches
 from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
-from app.kube.kit import Scope, Watches
 from app.kube.running import stand, start
 from app.kube.transport import connect
 from app.kube.walls import standing
