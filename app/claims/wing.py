@@ -58,7 +58,7 @@ WING = Wing(
     controllers=(
         Controller(
             "claims",
-            build="app.claims.publishing.build:publishing",
+            build="app.claims.publishing.controller:build",
             reconcilers=("claims",),
             watches=("Pod", "ResourceClaim", "ResourceSlice", "NetworkAttachmentDefinition"),
             needs="webhook",

@@ -97,6 +97,12 @@ class Controller(Generic[K]):
         """Have `key` reconciled soon; allowed before `run`."""
         self.queue.add(key)
 
+    def enqueue_all(self) -> None:
+        """Have every key reconciled soon."""
+        for key in self._keys():
+            with wall(self.name, key=key):
+                self.queue.add(key)
+
     async def run(self) -> None:
         """Waits for every store, then works until cancelled.
 
@@ -128,13 +134,8 @@ class Controller(Generic[K]):
 
     async def _feed(self) -> None:
         while True:
-            self._add_all()
+            self.enqueue_all()
             await asyncio.sleep(math.inf if self._resync is None else self._resync)
-
-    def _add_all(self) -> None:
-        for key in self._keys():
-            with wall(self.name, key=key):
-                self.queue.add(key)
 
     @property
     def _in_doubt(self) -> bool:
@@ -143,7 +144,7 @@ class Controller(Generic[K]):
     def _renewed(self) -> None:
         """What was decided before may rest upon what never was, and no event says so."""
         if not self._in_doubt and all(store.synced for store in self._stores):
-            self._add_all()
+            self.enqueue_all()
 
     async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
         try:

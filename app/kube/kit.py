@@ -87,7 +87,7 @@ class Written(Protocol):
     @property
     def uid(self) -> str: ...
     @property
-    def version(self) -> int: ...
+    def version(self) -> int | str: ...
 
 
 W = TypeVar("W", bound=Written)
@@ -122,6 +122,7 @@ class Kit:
         self.client, self.events = client, events
         self._watches = watches or Watches(client)
         self._workers, self._resync = workers, resync
+        self._waits: list[Callable[[], list[str]]] = []
         self._ends: list[Callable[[], object]] = []
         self._reflectors: list[Reflector] = []
         self._stores: list[Store[Any]] = []
@@ -149,12 +150,17 @@ class Kit:
         store.subscribe(lambda _event, key, old, new: self._changed(store, key, old, new))
         return store
 
-    def own(self, store: Store[W], *, group: Callable[[W], Hashable] = lambda _: None) -> OwnWrites[W]:
-        """Our own writes of the objects of a cache, which wake nothing. One that the watch does not show wakes."""
+    def own(
+        self, store: Store[W], *, lifetime: float = _LAG, group: Callable[[W], Hashable] = lambda _: None
+    ) -> OwnWrites[W]:
+        """Our own writes of the objects of a cache, which wake nothing.
+
+        One that the watch does not show within `lifetime` seconds wakes what a change of the object wakes.
+        """
         own: OwnWrites[W] = OwnWrites(
             lambda key: store.get(*key),
-            lifetime=_LAG,
-            reached=lambda shown, written: shown.version >= written.version,
+            lifetime=lifetime,
+            reached=lambda shown, written: int(shown.version) >= int(written.version),
             uid=lambda written: written.uid,
             group=group,
         )
@@ -191,9 +197,13 @@ class Kit:
         """Have this called when the kit has ended."""
         self._ends.append(call)
 
+    def waits_for(self, problems: Callable[[], list[str]]) -> None:
+        """Have readiness wait for these too, a line each."""
+        self._waits.append(problems)
+
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return problems_of(self._reflectors)
+        return [*problems_of(self._reflectors), *(line for problems in self._waits for line in problems())]
 
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from app.claims.model import FIELD_MANAGER, NETWORK_STATUS, PUBLISHED
-from app.claims.publishing.controller import ClaimsController, Options
+from app.claims.publishing.controller import Options, Publisher
 from app.claims.publishing.ownership import Rules
 from app.definitions import read_definitions
 from app.errors import ApiError
@@ -21,6 +21,7 @@ from app.kube.client import KubeClient
 from app.kube.conditions import condition
 from app.kube.credentials import load_credentials
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
@@ -105,17 +106,18 @@ class ClaimsCluster:
     @contextlib.asynccontextmanager
     async def controller(
         self, client: ApplyingClient | None = None, *, events: bool = False, ready: bool = True, **options: Any
-    ) -> AsyncIterator[tuple[ApplyingClient, ClaimsController]]:
+    ) -> AsyncIterator[tuple[ApplyingClient, Kit]]:
         """With `events` it writes Events. Rules are given by their names."""
         names = Rules.__dataclass_fields__
         rules = Rules(**{name: options.pop(name) for name in list(options) if name in names})
-        chosen = Options(rules=rules, **({"resync": None} | options))
+        resync = options.pop("resync", None)
         async with contextlib.AsyncExitStack() as stack:
             own = client or await stack.enter_async_context(await self.client())
             recorder = EventRecorder(lambda: self.admin, role="controller", instance="i") if events else None
-            made = ClaimsController(own, options=chosen, events=recorder)
-            await stack.enter_async_context(at_work(made, recorder, ready=ready))
-            yield own, made
+            kit = Kit(own, events=recorder, resync=resync)
+            self.publisher = Publisher(kit, Options(rules=rules, **options))
+            await stack.enter_async_context(at_work(kit, recorder, ready=ready))
+            yield own, kit
 
     async def attachment(
         self, name: str = "net", subnet: str = "10.0.0.0/24", resource: str = RESOURCE, ipam: JSON | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from app.claims import metrics
-from app.claims.publishing.build import options_of
-from app.claims.publishing.controller import ClaimsController
+from app.claims.publishing.controller import Publisher, options_of
 from app.claims.settings import NodeSettings
+from app.kube.client import KubeClient
+from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.metrics import create_controller_series, create_watch_series
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
@@ -20,5 +22,10 @@ def build(context: RoleContext) -> Runnable:
     metrics.create_series()
     create_controller_series((NAME,), lease="")
     create_watch_series(WATCHES)
-    options = options_of(settings, workers=_WORKERS, resync=settings.resync_seconds, node=settings.node_name)
-    return context.elected(lambda client, events: ClaimsController(client, options=options, events=events, name=NAME))
+
+    def made(client: KubeClient, events: EventRecorder) -> Kit:
+        kit = Kit(client, events=events, workers=_WORKERS, resync=settings.resync_seconds)
+        Publisher(kit, options_of(settings, node=settings.node_name), name=NAME)
+        return kit
+
+    return context.elected(made)

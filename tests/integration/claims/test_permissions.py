@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.claims.permissions import PERMISSIONS
-from app.claims.publishing.controller import ClaimsController
+from app.kube.kit import Kit
 from app.kube.resources import RESOURCE_CLAIMS
 from app.wiring import Permission
 from tests.support.claims import NAMESPACE, VF, ClaimsCluster, attached
@@ -31,7 +31,7 @@ def given(role: str, *resources: str, drivers: tuple[str, ...] = (VF,)) -> list[
     return [Permission(one.scope, one.group, one.resources, one.verbs, drivers if one.names else ()) for one in found]
 
 
-async def missing(controller: ClaimsController) -> str:
+async def missing(controller: Kit) -> str:
     """The line of readiness with the rule that is missing, once the caches are full."""
     (line,) = await eventually(controller.waiting, lambda lines: len(lines) == 1 and "the role needs" in lines[0])
     return line

@@ -105,12 +105,12 @@ async def test_a_claim_that_ends_during_a_write_is_forgotten(cluster: ClaimsClus
     await cluster.attachment()
     await cluster.slice("vf1")
     ended: list[str] = []
-    async with cluster.controller() as (client, made):
+    async with cluster.controller() as (client, _):
         apply = client.apply
 
         async def end(name: str) -> None:
             await cluster.admin.delete(RESOURCE_CLAIMS, name, namespace=NAMESPACE)
-            await eventually(lambda: made._caches.claims.get(NAMESPACE, name) is None)
+            await eventually(lambda: cluster.publisher.caches.claims.get(NAMESPACE, name) is None)
             ended.append(name)
 
         async def answered_late(resource: Any, name: str, body: Any, **more: Any) -> Any:
@@ -127,7 +127,8 @@ async def test_a_claim_that_ends_during_a_write_is_forgotten(cluster: ClaimsClus
         await cluster.attach("p", attached("10.0.0.5"))
         await eventually(lambda: ended)
     assert ended == ["c"]
-    assert (made._writing._applied, made._writing._rejections._rejected) == ({}, {})
+    writing = cluster.publisher.writing
+    assert (writing._applied, writing._rejections._rejected) == ({}, {})
 
 
 async def test_what_comes_in_any_order(cluster: ClaimsCluster) -> None:

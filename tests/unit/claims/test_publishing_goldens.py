@@ -16,12 +16,17 @@ from app.claims.stored.claims import stored_claim
 from app.claims.stored.pods import stored_pod
 from app.claims.stored.slices import stored_slice
 from app.kube.client import KubeClient
-from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from app.kube.store import Key
+from app.kube.controller import Result
+from app.kube.kit import Kit
+from app.kube.store import Key, Store
 from app.networks.model import RESOURCE_NAME
 from app.wire import JSON, load_yaml
 
 GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.yaml"))
+
+
+async def _never(key: Key) -> Result:
+    raise AssertionError(key)
 
 
 def planned(case: JSON) -> Planned:
@@ -67,23 +72,24 @@ def test_golden(path: Path) -> None:
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_the_caches_have_all_that_counts(path: Path) -> None:
     """They look up a part of what there is; a plan is the same as with all of it. Each object wakes the Pod."""
-    case, woken = load_yaml(path.read_text()), set[Key]()
+    case, woken, kit = load_yaml(path.read_text()), set[Key](), Kit(cast("KubeClient", None))
     caches = Caches(
-        cast("KubeClient", None),
-        woken.add,
+        kit,
         keys=(RESOURCE_NAME,),
         home="kube-system",
         unconfined=case.get("unconfined", ()),
     )
-    stores = {reflector.resource: reflector.stores[0] for reflector in caches.reflectors}
-    stores[PODS].upsert(case["pod"])
+    controller = kit.reconcile("claims", _never, keys=caches.pods.keys, wakes=caches.wakes())
+    controller.enqueue = woken.add  # type: ignore[method-assign]
+    caches.pods.upsert(case["pod"])
     (pod,) = caches.pods.values()
-    kinds = {"claims": RESOURCE_CLAIMS, "slices": RESOURCE_SLICES, "attachments": NETWORK_ATTACHMENTS}
-    for name, resource in kinds.items():
+    stores: dict[str, Store[Any]]
+    stores = {"claims": caches.claims, "slices": caches.slices, "attachments": caches.attachments}
+    for name, store in stores.items():
         for one in case[name]:
             before = plan_pod(caches.inputs_of(pod))
             woken.clear()
-            stores[resource].upsert(one)
+            store.upsert(one)
             changes = plan_pod(caches.inputs_of(pod)) != before
             assert not changes or woken == {pod.key}, one["metadata"]["name"]
     assert plan_pod(caches.inputs_of(pod)) == planned(case)
