@@ -1,13 +1,16 @@
-"""What RMD adds to the settings of roles."""
+"""What RMD adds to the settings of roles, and the settings of `berth rmd-node`."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import AliasChoices, Field
+
 from app.rmd.model import DAEMON_NAMESPACE, TEMPLATES_NAME
-from app.settings.source import DnsLabel, DnsSubdomain, Flag, RoleSettings
+from app.settings.source import DnsLabel, DnsSubdomain, Flag, NotEmpty, RoleSettings
 
 PANEL = "RMD"
+_NODE = "Node"
 
 
 class DaemonSettings(RoleSettings):
@@ -49,3 +52,19 @@ class AdmissionSettings(RoleSettings):
     rmd_classes: Annotated[
         DnsSubdomain, Flag("ConfigMap with the RDT classes of the container runtime, in the role's namespace", PANEL)
     ] = "berth-rmd-classes"
+
+
+class NodeSettings(DaemonSettings):
+    """`kubelet_folder` has the folders `pod-resources` and `device-plugins` with the sockets of kubelet."""
+
+    node_name: Annotated[
+        DnsSubdomain, Flag("Name of the node that it runs on (required)", _NODE, default="$NODE_NAME")
+    ] = Field("", validate_default=True, validation_alias=AliasChoices("BERTH_NODE_NAME", "NODE_NAME"))
+    kubelet_folder: Annotated[NotEmpty, Flag("Folder with the sockets of kubelet", _NODE)] = "/var/lib/kubelet"
+    announce_cache_ways: Annotated[bool, Flag("Announce intel.com/l3_cache_ways to kubelet", _NODE)] = True
+    daemon_certificate: Annotated[
+        NotEmpty, Flag("Folder with tls.crt, tls.key and ca.crt: the client certificate for a daemon with TLS", PANEL)
+    ] = "/etc/berth/rmd-client"
+    resync_seconds: Annotated[float, Flag("How often every Pod is looked at again", _NODE)] = Field(
+        60.0, ge=1, allow_inf_nan=False
+    )

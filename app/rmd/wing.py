@@ -10,8 +10,8 @@ _FOLDER = "rmd-node.args.kubeletFolder"
 
 NODE = Role(
     name="rmd-node",
-    settings="app.rmd.agent.settings:NodeSettings",
-    build="app.rmd.agent.role:build",
+    settings="app.rmd.settings:NodeSettings",
+    build="app.rmd.agent.agent:build",
     summary="Make RmdWorkloads of the Pods of this node, and announce its cache ways to kubelet.",
     examples=("berth rmd-node --node-name worker-1 --kubeconfig worker-1.kubeconfig",),
     needs="rmd",

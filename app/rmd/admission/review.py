@@ -8,7 +8,7 @@ from app.kube.configuration import Configuration, data_of
 from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Store
 from app.rmd.admission.hosts import Hosts, stored_host
-from app.rmd.admission.injecting import RdtClassInjector
+from app.rmd.admission.injector import RdtClassInjector
 from app.rmd.admission.overlaps import BY_NODE, indexed_nodes, stored_held
 from app.rmd.admission.pods import PodCheck
 from app.rmd.admission.workloads import RmdObjectCheck

@@ -12,17 +12,22 @@ from pathlib import Path
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.running import stand, start
 from app.kube.store import Key
-from app.rmd.agent.announcing import Announcing
+from app.rmd.agent import metrics
 from app.rmd.agent.caches import Caches
+from app.rmd.agent.device_plugin import Announcing
 from app.rmd.agent.kubelet import PodResources
-from app.rmd.agent.pods import PodSync
+from app.rmd.agent.pods import PROBLEMS, PodSync
 from app.rmd.daemon.certificates import FILES, Certificates
 from app.rmd.daemon.client import Daemon, DaemonClient, Unanswered
 from app.rmd.model import SERVER_NAME
+from app.rmd.settings import NodeSettings
+from app.settings.reconciling import RoleContext, Runnable
+from app.settings.source import settings_as
 
-PODS = "rmd-node-pods"
+_PODS = "rmd-node-pods"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 """Seconds until a Pod without cores is looked at again."""
 _WORKERS = 16
@@ -57,7 +62,7 @@ class NodeAgent:
         self._announcing = Announcing(options.kubelet, self._daemon, interval=options.interval)
         self._announces = options.announce
         self._pods: Controller[Key] = Controller(
-            PODS,
+            _PODS,
             PodSync(client, self._caches, self._kubelet, events).reconcile,
             stores=self._caches.stores,
             keys=self._caches.keys,
@@ -93,3 +98,19 @@ def _files(folder: Path) -> dict[str, bytes] | None:
     """The files of the folder, None where there are none."""
     found = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     return found or None
+
+
+def build(context: RoleContext) -> Runnable:
+    settings = settings_as(context.settings, NodeSettings)
+    metrics.create_series(PROBLEMS)
+    create_controller_series((_PODS,), lease="")
+    create_watch_series(("Pod", "RmdWorkload", "RmdDaemonPod"))
+    options = Options(
+        node=settings.node_name,
+        kubelet=Path(settings.kubelet_folder),
+        namespace=settings.rmd_namespace,
+        certificate=Path(settings.daemon_certificate),
+        announce=settings.announce_cache_ways,
+        resync=settings.resync_seconds,
+    )
+    return context.elected(lambda client, events: NodeAgent(client, events, options=options))

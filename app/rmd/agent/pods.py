@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
@@ -16,15 +19,17 @@ from app.kube.walls import Apart
 from app.rmd.agent import metrics
 from app.rmd.agent.caches import Caches
 from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
-from app.rmd.agent.planning import REASONS, Note, PodPlan, plan_pod, shared_cores
-from app.rmd.agent.stored import Made, NodePod, stored_made
-from app.rmd.cores import ranges_of
+from app.rmd.agent.stored import Made, NodePod, node_labels, stored_made
+from app.rmd.cores import MOST_CORES, ranges_of
 from app.rmd.model import RMD_WORKLOADS
+from app.rmd.pods import Asked, workload_of
+from app.rmd.requests import read_spec
 from app.rmd.writing import patch_same
 from app.wire import JSON
 
-RESERVATION, NAME_TAKEN, REFUSED = "CacheReservation", "NameTaken", "RmdWorkloadRefused"
-PROBLEMS = (*REASONS, NAME_TAKEN, REFUSED)
+_RESERVATION, _NAME_TAKEN, _REFUSED = "CacheReservation", "NameTaken", "RmdWorkloadRefused"
+_NO_RESERVATION, _NO_CORES, _SHARED, _WRONG = "NoCacheReservation", "NoExclusiveCores", "SharedCores", "ImpossibleCores"
+PROBLEMS = (_NO_RESERVATION, _NO_CORES, _SHARED, _WRONG, _NAME_TAKEN, _REFUSED)
 """The reasons of Warning Events on Pods."""
 
 
@@ -37,7 +42,7 @@ class NotYet(Transient):
 class PodSync:
     def __init__(self, client: KubeClient, caches: Caches, kubelet: PodResources, events: EventRecorder | None) -> None:
         self._client, self._caches, self._kubelet, self._events = client, caches, kubelet, events
-        self._said: dict[Key, tuple[str, frozenset[Note]]] = {}
+        self._said: dict[Key, tuple[str, frozenset[_Note]]] = {}
         """What was said of a Pod, by its UID: once is enough."""
 
     async def reconcile(self, key: Key) -> Result:
@@ -49,8 +54,8 @@ class PodSync:
                 cores = await self._kubelet.cores()
             except NoAnswer as error:
                 silent = str(error)
-        shared = shared_cores(cores, self._caches.pods.values()) if cores else frozenset[int]()
-        plan, apart = plan_pod(pod, self._caches.made_of(key), cores, shared), Apart()
+        shared = _shared_cores(cores, self._caches.pods.values()) if cores else frozenset[int]()
+        plan, apart = _plan_pod(pod, self._caches.made_of(key), cores, shared), Apart()
         await self._write(pod, plan, apart)
         self._say(key, pod, plan.notes)
         with apart.step():
@@ -59,7 +64,7 @@ class PodSync:
         apart.end()
         return Done()
 
-    async def _write(self, pod: NodePod | None, plan: PodPlan, apart: Apart) -> None:
+    async def _write(self, pod: NodePod | None, plan: _PodPlan, apart: Apart) -> None:
         for made in plan.delete:
             namespace, name = made.key
             with _of_one(name, plan, apart):
@@ -72,7 +77,7 @@ class PodSync:
                 with _of_one(wanted["metadata"]["name"], plan, apart):
                     await self._create(pod, wanted, plan)
 
-    async def _create(self, pod: NodePod, wanted: JSON, plan: PodPlan) -> None:
+    async def _create(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
         try:
             await self._client.create(RMD_WORKLOADS, wanted, namespace=wanted["metadata"]["namespace"])
         except ApiError as error:
@@ -80,7 +85,7 @@ class PodSync:
                 raise
             await self._adopt(pod, wanted, plan)
         else:
-            self._record(pod, "Normal", Note(RESERVATION, _asks(wanted)))
+            self._record(pod, "Normal", _Note(_RESERVATION, _asks(wanted)))
 
     async def _change(self, one: Made, wanted: JSON) -> None:
         labels = {**one.labels, **wanted["metadata"]["labels"]}
@@ -90,7 +95,7 @@ class PodSync:
         ]
         await patch_same(self._client, RMD_WORKLOADS, one.key, one.uid, *changes)
 
-    async def _adopt(self, pod: NodePod, wanted: JSON, plan: PodPlan) -> None:
+    async def _adopt(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
         """An RmdWorkload of this name is there: of this Pod, by the operator's agent, or of others."""
         name, namespace = wanted["metadata"]["name"], wanted["metadata"]["namespace"]
         found = await get_or_none(self._client, RMD_WORKLOADS, name, namespace=namespace)
@@ -101,10 +106,10 @@ class PodSync:
         if there is not None and there.pod[1] == pod.uid:
             await self._change(there, wanted)
             return
-        plan.notes.append(Note(NAME_TAKEN, f"RmdWorkload {name} is there and belongs to no container of this Pod"))
+        plan.notes.append(_Note(_NAME_TAKEN, f"RmdWorkload {name} is there and belongs to no container of this Pod"))
         plan.wait = f"RmdWorkload {name} belongs to another"
 
-    def _say(self, key: Key, pod: NodePod | None, notes: list[Note]) -> None:
+    def _say(self, key: Key, pod: NodePod | None, notes: list[_Note]) -> None:
         if pod is None:
             self._said.pop(key, None)
             return
@@ -115,23 +120,118 @@ class PodSync:
                 metrics.PROBLEMS.labels(note.reason).inc()
         self._said[key] = pod.uid, frozenset(notes)
 
-    def _record(self, pod: NodePod, kind: EventType, note: Note) -> None:
+    def _record(self, pod: NodePod, kind: EventType, note: _Note) -> None:
         if self._events is not None:
             self._events.record(Regarding.of(PODS, pod.key, pod.uid), kind, reason=note.reason, message=note.message)
 
 
 @contextmanager
-def _of_one(name: str, plan: PodPlan, apart: Apart) -> Iterator[None]:
+def _of_one(name: str, plan: _PodPlan, apart: Apart) -> Iterator[None]:
     """Around the write of one RmdWorkload: a refusal is noted, and costs no other container."""
     with apart.step():
         try:
             yield
         except ApiError as error:
             if error.about_object:
-                plan.notes.append(Note(REFUSED, f"RmdWorkload {name}: {error}"))
+                plan.notes.append(_Note(_REFUSED, f"RmdWorkload {name}: {error}"))
             raise
 
 
 def _asks(workload: JSON) -> str:
     cores = ",".join(ranges_of(map(int, workload["spec"]["coreIds"])))
     return f"RmdWorkload {workload['metadata']['name']} asks for it on cores {cores}"
+
+
+class _Note(NamedTuple):
+    """A Warning Event on the Pod."""
+
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _PodPlan:
+    """`wait` says why the Pod has to be looked at again, "" where it has not."""
+
+    create: list[JSON] = field(default_factory=list)
+    update: list[tuple[Made, JSON]] = field(default_factory=list)
+    delete: list[Made] = field(default_factory=list)
+    notes: list[_Note] = field(default_factory=list)
+    wait: str = ""
+
+
+def _plan_pod(pod: NodePod | None, made: Sequence[Made], cores: Cores | None, shared: frozenset[int]) -> _PodPlan:
+    """`made` are the RmdWorkloads of Pods of this name, `cores` those of all Pods of the node; None: kubelet is silent.
+
+    `shared` are the cores that several containers have. Without an answer of kubelet what is there stays.
+    """
+    plan = _PodPlan()
+    kept: set[str] = set()
+    if pod is not None and not pod.ended:
+        plan.notes += [_Note(_NO_RESERVATION, line) for line in pod.asks.warnings]
+        listed = (cores or {}).get(pod.key) if pod.acknowledged else None
+        for asked in pod.asks.containers:
+            _plan_container(plan, kept, pod, asked, made, listed, shared)
+    plan.delete += [one for one in made if one.key[1] not in kept and not one.deleting]
+    return plan
+
+
+def _shared_cores(cores: Cores, pods: Iterable[NodePod]) -> frozenset[int]:
+    """Cores of more than one container of these Pods, which have not ended: kubelet 1.20 lists the shared ones."""
+    living = (cores.get(pod.key, {}) for pod in pods if not pod.ended)
+    counted = Counter(core for containers in living for given in containers.values() for core in given or ())
+    return frozenset(core for core, times in counted.items() if times > 1)
+
+
+def _plan_container(
+    plan: _PodPlan,
+    kept: set[str],
+    pod: NodePod,
+    asked: Asked,
+    made: Sequence[Made],
+    listed: Mapping[str, frozenset[int] | None] | None,
+    shared: frozenset[int],
+) -> None:
+    container = asked.container
+    plan.notes += [_Note(_NO_RESERVATION, line) for line in asked.warnings]
+    if not asked.qualifies:
+        plan.notes.append(_Note(_NO_RESERVATION, f"container {container}: {'; '.join(asked.problems)}"))
+        return
+    if container in pod.over:
+        return
+    given = (listed or {}).get(container, frozenset())
+    wanted = workload_of(pod.identity, asked, given or frozenset())
+    wanted["metadata"]["labels"] = node_labels(pod.identity["spec"]["nodeName"])
+    there = next((one for one in made if one.key[1] == wanted["metadata"]["name"]), None)
+    if there is not None and there.pod[1] == pod.uid:
+        kept.add(there.key[1])
+    if not given or given & shared:
+        _without_cores(plan, pod, container, given, there, listed=listed is not None)
+    elif there is None and not pod.deleting:
+        plan.create.append(wanted)
+    elif there is not None and there.pod[1] != pod.uid:
+        plan.wait = f"RmdWorkload {there.key[1]} of an earlier Pod has to go first"
+    elif there is not None and not _alike(there.spec, wanted["spec"]) and not there.deleting:
+        plan.update.append((there, wanted))
+
+
+def _alike(there: JSON, wanted: JSON) -> bool:
+    """Whether the specs differ in nothing but how they write the same cores: Berth wrote ranges of them before."""
+    if {**there, "coreIds": ()} != {**wanted, "coreIds": ()}:
+        return False
+    return read_spec(there).request.cores == read_spec(wanted).request.cores
+
+
+def _without_cores(
+    plan: _PodPlan, pod: NodePod, container: str, given: frozenset[int] | None, there: Made | None, *, listed: bool
+) -> None:
+    if given is None:
+        text = f"container {container}: kubelet lists cores that no machine has: want numbers below {MOST_CORES}"
+        plan.notes.append(_Note(_WRONG, text))
+    elif given:
+        plan.notes.append(_Note(_SHARED, f"container {container}: kubelet lists cores that other containers have too"))
+    elif listed and pod.phase == "Running" and there is None:
+        text = f"container {container}: kubelet gave it no cores of its own: its CPU manager policy has to be static"
+        plan.notes.append(_Note(_NO_CORES, text))
+    if pod.acknowledged:
+        plan.wait = plan.wait or f"container {container} has no cores of its own yet"

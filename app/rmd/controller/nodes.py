@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -14,15 +15,14 @@ from app.kube.store import Key
 from app.kube.walls import Patience
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
-from app.rmd.controller.comparing import desired, states_after, untold
 from app.rmd.controller.daemons import Daemons, cores_of
 from app.rmd.controller.showing import Showing
-from app.rmd.controller.states import failed, fitting
+from app.rmd.controller.states import CREATED, failed, fitting, is_current, present, state_of, succeeded, unanswered
 from app.rmd.controller.steps import Pauses, carry_out, faults_of
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.model import RMD_WORKLOADS
-from app.rmd.planning import plan_node
+from app.rmd.planning import Leaving, Plan, Wanted, plan_node
 from app.rmd.stored import Workload
 from app.rmd.writing import write_status
 from app.wire import JSON
@@ -90,7 +90,7 @@ class NodeSync:
             pauses = self._pauses[node] = Pauses(daemon.url)
         found = await daemon.reservations()
         every, text = await cores_of(node, daemon)
-        want = desired(node, workloads, every, self._caches.targets_of)
+        want = _desired(node, workloads, every, self._caches.targets_of)
         plan = plan_node(want.wanted, want.leaving, found)
         refused = await carry_out(daemon, plan, pauses, every)
         if plan.release or plan.reserve:
@@ -98,8 +98,8 @@ class NodeSync:
             plan = plan_node(want.wanted, want.leaving, found)
         missing = len(want.wanted) - len(plan.held)
         metrics.answered(node, held=len(plan.held), missing=missing, foreign=len(plan.foreign))
-        faults = faults_of(plan, refused) | untold(node, want.unknown, text)
-        unwritten = await self._write_all(node, workloads, states_after(node, workloads, want, plan, faults))
+        faults = faults_of(plan, refused) | _untold(node, want.unknown, text)
+        unwritten = await self._write_all(node, workloads, _states_after(node, workloads, want, plan, faults))
         # Last: a daemon may hold very much of others.
         try:
             await self._showing.connected(self._caches.node_state_of(node), found, pauses.keys())
@@ -135,3 +135,63 @@ class NodeSync:
             await write_status(
                 self._client, RMD_WORKLOADS, workload.key, workload.uid, after, below=("workloadStates", node)
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Desired:
+    """`unknown` want every core of a machine that does not tell its cores."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    leaving: list[Leaving] = field(default_factory=list)
+    unknown: list[Workload] = field(default_factory=list)
+
+
+def _desired(
+    node: str,
+    workloads: Iterable[Workload],
+    every: frozenset[int] | None,
+    targets_of: Callable[[Workload], Sequence[str]],
+) -> _Desired:
+    """`every` are the cores of the machine, None where they are not known.
+
+    An RmdWorkload with problems keeps what it has.
+    """
+    found = _Desired()
+    for one in workloads:
+        known, last = str(one.states[node].get("id") or ""), unanswered(one.states[node], one.generation)
+        request = one.read.request
+        if one.deleting or (not one.read.problems and node not in targets_of(one)):
+            found.leaving.append(Leaving(one.key, known, last))
+        elif one.read.problems:
+            continue
+        elif request.all_cores and every is None:
+            found.unknown.append(one)
+        else:
+            cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
+            found.wanted.append(Wanted(one.key, one.created, cores, request.settings, known, request.numbered, last))
+    return found
+
+
+def _untold(node: str, unknown: Iterable[Workload], text: str) -> dict[Key, str]:
+    """What the daemon said in place of its cores, for those that have nothing of the spec as it is."""
+    return {
+        one.key: text
+        for one in unknown
+        if not (succeeded(one.states[node]) and is_current(one.states[node], one.generation))
+    }
+
+
+def _states_after(
+    node: str, workloads: Iterable[Workload], want: _Desired, plan: Plan, faults: Mapping[Key, str]
+) -> dict[Key, JSON | None]:
+    """The states of the node; None where it has nothing any more. `plan` is what is left to do after all steps."""
+    before = {one.key: one.states[node] for one in workloads}
+    found: dict[Key, JSON | None] = {one.key: None for one in want.leaving}
+    for one, reservation in plan.held:
+        response = present(before[one.key]) if before[one.key].get("id") == reservation.id else CREATED
+        found[one.key] = state_of(reservation, response)
+    # The id alone tells a reservation of the operator: it stays until the daemon has released that.
+    there = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {one.key for one in want.unknown}
+    for key, text in faults.items():
+        found[key] = failed(text, before[key] if key in there and "id" in before[key] else None)
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.rmd.agent.ways import pools_of
+from app.rmd.agent.device_plugin import pools_of
 from app.rmd.cores import ranges_of
 from app.rmd.daemon.caches import read_caches
 from app.rmd.daemon.wire import Malformed, read_reservations

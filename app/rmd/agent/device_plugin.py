@@ -1,11 +1,15 @@
-"""Keeps the cache ways of the node announced: registered with the kubelet that runs, as the daemon tells them."""
+"""The device plugin of cache ways: kept registered with the kubelet that runs, with the ways that the daemon tells.
+
+Source: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
@@ -15,11 +19,10 @@ from app.errors import Transient
 from app.kube.running import stand
 from app.rmd.agent import metrics
 from app.rmd.agent.kubelet import SOCKET_OPTIONS
-from app.rmd.agent.plugin import CacheWays
-from app.rmd.agent.ways import Pool, pools_of
+from app.rmd.daemon.caches import GUARANTEED, MOST_WAYS, Cache
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon
-from app.rmd.daemon.wire import Malformed
+from app.rmd.daemon.wire import Malformed, Reservation
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.proto import plugin_grpc, plugin_pb
 from app.text import one_line
@@ -34,6 +37,7 @@ _LOOK = 1.0
 _CALL = 10.0
 _END = 1.0
 _SHOWN = 200
+_HEALTHY, _UNHEALTHY = "Healthy", "Unhealthy"
 
 
 class Announcing:
@@ -46,7 +50,7 @@ class Announcing:
         self, folder: Path, daemon: Callable[[], Awaitable[Daemon]], *, interval: float = 15.0, pause: float = _LOOK
     ) -> None:
         self._folder, self._daemon, self._interval, self._pause = folder / FOLDER, daemon, interval, pause
-        self._plugin = CacheWays()
+        self._plugin = _CacheWays()
         self._unasked, self._unregistered = "not asked yet", "not registered yet"
 
     @property
@@ -135,3 +139,108 @@ class Announcing:
         finally:
             await self._plugin.end()
             await server.stop(_END)
+
+
+class _CacheWays(plugin_grpc.DevicePluginServicer):
+    """`set` what there is; kubelet gets each list that differs from the one before, until the lists `end`."""
+
+    def __init__(self) -> None:
+        self._pools: tuple[Pool, ...] = ()
+        self._healthy, self._version, self._term = False, 0, 0
+        self._changed = asyncio.Condition()
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        return self._pools
+
+    async def set(self, pools: tuple[Pool, ...], *, healthy: bool) -> None:
+        async with self._changed:
+            if (pools, healthy) != (self._pools, self._healthy):
+                self._pools, self._healthy = pools, healthy
+                self._version += 1
+                self._changed.notify_all()
+
+    async def end(self) -> None:
+        """End the lists of those that listen now."""
+        async with self._changed:
+            self._term += 1
+            self._changed.notify_all()
+
+    async def GetDevicePluginOptions(  # noqa: N802 - the name of the method
+        self, _request: plugin_pb.Empty, _context: grpc.aio.ServicerContext[Any, Any]
+    ) -> plugin_pb.DevicePluginOptions:
+        return plugin_pb.DevicePluginOptions()
+
+    async def ListAndWatch(  # noqa: N802
+        self, _request: plugin_pb.Empty, _context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[plugin_pb.ListAndWatchResponse]:
+        term = self._term
+        while term == self._term:
+            shown = self._version
+            yield self._listed()
+            async with self._changed:
+                while shown == self._version and term == self._term:
+                    await self._changed.wait()
+
+    async def Allocate(  # noqa: N802
+        self, request: plugin_pb.AllocateRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> plugin_pb.AllocateResponse:
+        """The daemon chooses the ways later, for the RmdWorkload of the container. The container gets the ids."""
+        known = {name for pool in self._pools for name in pool.ids}
+        answers = []
+        for one in request.container_requests:
+            unknown = sorted(set(one.devices_ids) - known)
+            if unknown:
+                text = f"there is no cache way {', '.join(unknown)}: want one of {len(known)} that were listed"
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+            envs = {L3_CACHE_WAYS: ",".join(sorted(one.devices_ids))}
+            answers.append(plugin_pb.ContainerAllocateResponse(envs=envs))
+        return plugin_pb.AllocateResponse(container_responses=answers)
+
+    def _listed(self) -> plugin_pb.ListAndWatchResponse:
+        health = _HEALTHY if self._healthy else _UNHEALTHY
+        devices = [
+            plugin_pb.Device(ID=name, health=health, topology=_topology(pool))
+            for pool in self._pools
+            for name in pool.ids
+        ]
+        return plugin_pb.ListAndWatchResponse(devices=devices)
+
+
+def _topology(pool: Pool) -> plugin_pb.TopologyInfo | None:
+    return None if pool.numa is None else plugin_pb.TopologyInfo(nodes=[plugin_pb.NUMANode(ID=pool.numa)])
+
+
+class Pool(NamedTuple):
+    """The ways of one level 3 cache; `numa` is its NUMA node, None where it is not known."""
+
+    cache: str
+    ways: int
+    numa: int | None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Devices are counted, and no id stands for a certain way: a daemon chooses the ways by itself."""
+        return tuple(f"{self.cache}-{number}" for number in range(self.ways))
+
+
+def pools_of(caches: Iterable[Cache], reservations: Iterable[Reservation]) -> tuple[Pool, ...]:
+    """A daemon tells the free ways of a pool. Those of its reservations belong to the pool as well.
+
+    Raises Malformed where that is more than a cache can have: each way becomes a device.
+    """
+    guaranteed = [one for one in reservations if one.settings.cache and one.settings.cache[0] == one.settings.cache[1]]
+    found = []
+    for cache in caches:
+        free = cache.free.get(GUARANTEED)
+        if free is not None:
+            used = [one.settings.cache[0] for one in guaranteed if one.settings.cache and _is_on(one, cache)]
+            ways = len(free) + sum(used)
+            if ways > MOST_WAYS:
+                raise Malformed(f"cache {cache.id}: {ways} guaranteed ways: want at most {MOST_WAYS}")
+            found.append(Pool(cache.id, ways, cache.numa))
+    return tuple(found)
+
+
+def _is_on(reservation: Reservation, cache: Cache) -> bool:
+    return bool(cache.cores & (reservation.cores or frozenset()))
