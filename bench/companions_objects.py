@@ -14,9 +14,8 @@ from app.kube.resources import NAMESPACES
 from app.placement.model import PlacementOptions
 from app.text import stamp
 from app.wire import JSON
-from app.workloads.companions.blueprint import Blueprint
 from app.workloads.companions.marks import companion_of
-from app.workloads.companions.plan import Planned, plan
+from app.workloads.companions.plan import Blueprint, Planned, plan
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.stored import project_workload
 from app.workloads.matching.matcher import Matcher

@@ -14,9 +14,8 @@ from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import SECRETS
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
-from app.tenancy.authority.ensuring import AuthorityOptions, ensure_authority
+from app.tenancy.authority.ensuring import AuthorityOptions, AuthoritySettings, ensure_authority
 from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
-from app.tenancy.authority.settings import AuthoritySettings
 
 
 def build(context: RoleContext) -> Runnable:

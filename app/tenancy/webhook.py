@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.admission.chain import Plan, refuse
+from app.admission.parts import Context, Parts
 from app.admission.review import Request, written_object
+from app.settings.source import settings_as
 from app.tenancy.model import ADMIN_NAME, MOST_NAMES, tenant_problems
+from app.tenancy.settings import AdminSettings
 from app.workloads.model import TENANTS
 
 
@@ -41,3 +44,8 @@ class TenantCheck:
             if isinstance(name, str) and name.lower() in self._admin_names:
                 problems.append(f"spec.identity.names[{index}]: {name!r} is the cloud admin's name")
         refuse(problems, reason="BrokenTenant")
+
+
+def review(context: Context) -> Parts:
+    """The check of Tenants."""
+    return Parts(checks=(TenantCheck(settings_as(context.settings, AdminSettings).admin_names),))

@@ -17,7 +17,7 @@ TENANTS_NEXT = (
 GATEWAY = Role(
     name="gateway",
     settings="app.tenancy.gateway.settings:GatewaySettings",
-    build="app.tenancy.gateway.role:build",
+    build="app.tenancy.gateway.server:build",
     summary="Serve tenants and the cloud admin over gRPC with mutual TLS.",
     examples=(
         "berth gateway --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca ca.crt",
@@ -54,7 +54,7 @@ GATEWAY = Role(
 AGENT = Role(
     name="agent",
     settings="app.tenancy.agent.settings:AgentSettings",
-    build="app.tenancy.agent.role:build",
+    build="app.tenancy.agent.agent:build",
     summary="Report the workloads of this tenant cluster to the infra cluster, and show their companions here.",
     examples=(
         "berth agent --gateway 10.0.0.1:9090 --gateway-ca ca.crt --tls-cert-file a.crt --tls-private-key-file a.key",
@@ -107,12 +107,12 @@ WING = Wing(
             watches=("Tenant", "Node", "Namespace"),
         ),
     ),
-    parts="app.tenancy.build:review",
+    parts="app.tenancy.webhook:review",
     permissions="app.tenancy.permissions:PERMISSIONS",
     settings={
         "webhook": "app.tenancy.settings:AdminSettings",
         "controller": "app.tenancy.settings:TenantsSettings",
-        "certificates": "app.tenancy.authority.settings:AuthoritySettings",
+        "certificates": "app.tenancy.authority.ensuring:AuthoritySettings",
     },
     checks=("app.doctor.tenants:CHECK", "app.doctor.agents:CHECK"),
     status=("app.status.tenants:SECTION", "app.status.agent:SECTION"),

@@ -8,11 +8,16 @@ found by `validation`. Runs in the tenant cluster (WorkloadRule, UVS*) and in th
 from __future__ import annotations
 
 from app.admission.chain import Plan, refuse
+from app.admission.parts import Context, Parts
 from app.admission.review import Request, old_object, written_object
+from app.placement.model import tenant_of
 from app.placement.policy import TenantPolicy
+from app.placement.settings import ConfinementSettings
+from app.settings.source import settings_as
 from app.wire import JSON
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 from app.workloads.templates.marks import at, member
+from app.workloads.tenant_pods import TenantPodCheck
 from app.workloads.validation import OBJECTS, RULES, problems, warnings
 
 
@@ -64,3 +69,10 @@ def _is_mirror(obj: JSON) -> bool:
 
 def _names_rule(obj: JSON) -> bool:
     return bool(member(at(obj, "metadata.annotations"), RULE_NAME))
+
+
+def review(context: Context) -> Parts:
+    settings = settings_as(context.settings, ConfinementSettings)
+    policy = settings.placement.policy
+    tenants = context.caches.namespaces(tenant_of) if settings.confine_tenants else None
+    return Parts(checks=(RuleCheck(policy), TenantPodCheck(tenants, policy)))

@@ -12,12 +12,12 @@ WING = Wing(
     controllers=(
         Controller(
             "workloads",
-            build="app.workloads.controller.build:controller",
+            build="app.workloads.controller.controller:controller",
             reconcilers=("companions", "workload-status", "rule-status"),
             watches=("Workload", "TenantWorkloadRule", "AdminWorkloadRule", "Pod"),
         ),
     ),
-    parts="app.workloads.build:review",
+    parts="app.workloads.webhook:review",
     permissions="app.workloads.permissions:PERMISSIONS",
     checks=("app.doctor.rules:CHECK", "app.doctor.companions:CHECK"),
     status=("app.status.companions:SECTION",),

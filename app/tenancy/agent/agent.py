@@ -1,4 +1,4 @@
-"""Puts the agent together: caches of the tenant cluster, the connection to the gateway, and what goes between them.
+"""The agent: caches of the tenant cluster, the connection to the gateway, and what goes between them.
 
 Each part waits for what it needs, so that without the definition of rules the Pods' part still works.
 """
@@ -6,29 +6,38 @@ Each part waits for what it needs, so that without the definition of rules the P
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cryptography import x509
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, PODS, Resource
 from app.kube.running import problems_of, stand, start
 from app.kube.store import Store
+from app.serving.metrics import refresh
+from app.settings.reconciling import RoleContext, Runnable
+from app.settings.source import settings_as
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
 from app.tenancy.agent.local import Local
+from app.tenancy.agent.metrics import create_series
 from app.tenancy.agent.mirrors import MirrorSync
 from app.tenancy.agent.namespaces import Namespaces
 from app.tenancy.agent.remote import Pods, Rules
-from app.tenancy.agent.resources import ResourceSync
-from app.tenancy.agent.rules import RuleSync
-from app.tenancy.agent.settings import AgentOptions
+from app.tenancy.agent.requests import ResourceSync, RuleSync
+from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.agent.syncing import Syncer
 from app.tenancy.agent.views import Objects, PodView, project_object, project_pod
 from app.tenancy.agent.workloads import WorkloadSender
 from app.workloads.model import UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES
 
+_POLL_SECONDS = 10.0
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
@@ -105,3 +114,40 @@ class Agent:
                     syncer.start(tasks)
         finally:
             self._runs = False
+
+
+def build(context: RoleContext) -> Runnable:
+    settings = settings_as(context.settings, AgentSettings)
+    create_series()
+    create_controller_series(CONTROLLERS, lease="")
+    create_watch_series(tuple(resource.kind for resource in WATCHED))
+    work = context.elected(partial(Agent, options=AgentOptions(settings), calls=context.spans()))
+    return _CertificateDate(work, Path(settings.tls_cert_file)) if context.alone else work
+
+
+class _CertificateDate:
+    """Runs the work of a process, and sets the metric of when the certificate in a file ends."""
+
+    def __init__(self, work: Runnable, path: Path) -> None:
+        self._work, self._path = work, path
+
+    def waiting(self) -> list[str]:
+        return self._work.waiting()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            following = stand(tasks, "certificate", self._follow)
+            await self._work.run()
+            following.cancel()
+
+    async def _follow(self) -> None:
+        while True:
+            refresh(await asyncio.to_thread(_not_after, self._path))
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _not_after(path: Path) -> datetime | None:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc
+    except (OSError, ValueError):
+        return None

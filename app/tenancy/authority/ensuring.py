@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Annotated, Self
 
 from cryptography import x509
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from app.certs.certificate_set import (
     AUTHORITY,
@@ -26,16 +28,19 @@ from app.certs.certificate_set import (
 )
 from app.certs.issuing import Issued, extension_of, serving_names
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
+from app.certs.settings import CertificatesSettings
 from app.errors import ApiError, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import SECRETS
 from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import StoredFiles, read_secret, write_secret
 from app.kube.walls import Apart
+from app.settings.source import DnsLabel, Flag, Items
 from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
 
+_GATEWAY = "Gateway"
 SERVICE = "berth-gateway"
 AUTHORITY_NAME = "Berth Gateway CA"
 _ADMIN = "admin"
@@ -203,3 +208,43 @@ def _load(files: Files, stem: str, *, place: str) -> Issued:
         return load(files, stem)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from None
+
+
+class AuthoritySettings(CertificatesSettings):
+    """Without `gateway` nothing is kept for the gateway."""
+
+    gateway: Annotated[bool, Flag("Keep the gateway's certificates too", _GATEWAY)] = False
+    gateway_service: Annotated[DnsLabel, Flag("Its Service", _GATEWAY)] = SERVICE
+    gateway_dns: Annotated[Items, Flag("One more name of the gateway; repeatable", _GATEWAY, repeatable=True)] = ()
+    gateway_address: Annotated[
+        Items, Flag("One more address of the gateway; repeatable", _GATEWAY, repeatable=True)
+    ] = ()
+
+    @property
+    def authority_options(self) -> AuthorityOptions | None:
+        if not self.gateway:
+            return None
+        return AuthorityOptions(
+            namespace=self.namespace,
+            service=self.gateway_service,
+            dns=self.gateway_dns,
+            addresses=self.gateway_address,
+            days=self.days,
+            authority_days=self.ca_days,
+        )
+
+    @field_validator("gateway_dns", "gateway_address")
+    @classmethod
+    def _names(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        dns, addresses = (value, ()) if info.field_name == "gateway_dns" else ((), value)
+        try:
+            serving_names(dns=dns, addresses=addresses)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.webhook_service and not self.gateway:
+            raise ValueError("nothing to keep: want --webhook-service, --gateway or both")
+        return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.kube.turns import AdaptiveTurns
 from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
-from app.tenancy.gateway.contacts import Contacts
+from app.tenancy.gateway.links import Contacts
 from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.quotas import RuleQuota, Storing
 from app.tenancy.gateway.reading import Readers

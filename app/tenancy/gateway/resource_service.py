@@ -12,9 +12,17 @@ from app.errors import ApiError
 from app.kube.resources import Resource
 from app.tenancy.gateway.encoding import field_of
 from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, namespace_needed
-from app.tenancy.gateway.manifests import read, render
+from app.tenancy.gateway.manifests import (
+    Manifest,
+    checked_owner,
+    owner_of,
+    prepare,
+    read,
+    render,
+    resource_of,
+    selector_of,
+)
 from app.tenancy.gateway.service import Service
-from app.tenancy.gateway.storable import Manifest, checked_owner, owner_of, prepare, resource_of, selector_of
 from app.tenancy.gateway.watching import follow
 from app.tenancy.messages import API_OWNER
 from app.tenancy.proto import resource_pb as pb

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -20,14 +21,24 @@ from app.tenancy.gateway.confining import Confinement
 from app.tenancy.gateway.encoding import field_of
 from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, creating, invalid, namespace_needed
 from app.tenancy.gateway.quotas import refuse_beyond
-from app.tenancy.gateway.rule_check import Wanted, wanted_of
 from app.tenancy.gateway.service import Service
 from app.tenancy.gateway.views import keys_of
 from app.tenancy.gateway.watching import follow
-from app.tenancy.messages import admin_rule_message, canonical, rule_message
+from app.tenancy.messages import (
+    API_OWNER,
+    MessageError,
+    admin_rule_message,
+    canonical,
+    owner_problems,
+    rule_message,
+    spec_of_data,
+)
 from app.tenancy.proto import admin_pb, rule_pb
 from app.wire import JSON
 from app.workloads.model import ADMIN_RULES, RULE_GENERATION, RULE_OWNER, SYSTEM_NAMESPACE, TENANT_RULES, tenant_name
+from app.workloads.rules.problems import name_problems, rule_problems
+
+_PATH = "rule.data"
 
 
 class _RuleService(Service, ABC):
@@ -65,18 +76,18 @@ class _RuleService(Service, ABC):
         return self._answer("Delete")
 
     @abstractmethod
-    def _room(self, wanted: Wanted) -> contextlib.AbstractAsyncContextManager[None]:
+    def _room(self, wanted: _Wanted) -> contextlib.AbstractAsyncContextManager[None]:
         """Around the write of a rule; FAILED_PRECONDITION where it is too much beside the others."""
 
     def _answer(self, method: str, **fields: Any) -> Message:
         return GetMessageClass(self._methods[method].output_type)(**fields)
 
-    async def _write(self, rule: Any, write: Callable[[Wanted], Awaitable[JSON]]) -> Message:
+    async def _write(self, rule: Any, write: Callable[[_Wanted], Awaitable[JSON]]) -> Message:
         size, limit = rule.ByteSize(), self._backend.limits.rule_bytes
         if size > limit:
             raise invalid([f"rule: {size} bytes: a rule has at most {limit}"])
         confinement = Confinement(tenant_name(self._namespace) if self._owners else "", self._backend.placement)
-        wanted = await self._read(lambda: wanted_of(rule, confinement), size=size)
+        wanted = await self._read(lambda: _wanted_of(rule, confinement), size=size)
         async with self._room(wanted), self._turn():
             with creating("rule", wanted.name):
                 return self._message(await write(wanted))
@@ -87,7 +98,7 @@ class _RuleService(Service, ABC):
             raise Refused(Code.NOT_FOUND, f"there is no rule {name!r}")
         return found
 
-    async def _create(self, wanted: Wanted) -> JSON:
+    async def _create(self, wanted: _Wanted) -> JSON:
         namespace = self._namespace
         metadata = {"name": wanted.name, "namespace": namespace} | _marks(wanted, {})
         self._storing.write(namespace, len(canonical(wanted.spec)))
@@ -95,14 +106,14 @@ class _RuleService(Service, ABC):
             body = self._resource.body(metadata, spec=wanted.spec)
             return await self._client.create(self._resource, body, namespace=namespace)
 
-    async def _put(self, wanted: Wanted) -> JSON:
+    async def _put(self, wanted: _Wanted) -> JSON:
         async def attempt() -> JSON:
             found = await self._find(self._resource, wanted.name)
             return await (self._create(wanted) if found is None else self._equal(found, wanted))
 
         return await self._until_written(attempt)
 
-    async def _equal(self, found: JSON, wanted: Wanted) -> JSON:
+    async def _equal(self, found: JSON, wanted: _Wanted) -> JSON:
         metadata = found["metadata"]
         keeper = _owner(found) if self._owners else wanted.owner
         check_keeper(found, f"rule {wanted.name!r}", keeper=keeper, owner=wanted.owner)
@@ -130,7 +141,7 @@ class WorkloadRuleService(_RuleService):
         return follow(self._backend.sources.rules, namespace=self._namespace, answer=answer, item="rule")
 
     @contextlib.asynccontextmanager
-    async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:
+    async def _room(self, wanted: _Wanted) -> AsyncGenerator[None, None]:
         with self._backend.rule_quota.room(self._namespace, wanted.name, keys_of(wanted.spec)):
             yield
 
@@ -143,14 +154,14 @@ class AdminWorkloadRuleService(_RuleService):
     _namespace = SYSTEM_NAMESPACE
 
     @contextlib.asynccontextmanager
-    async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:
+    async def _room(self, wanted: _Wanted) -> AsyncGenerator[None, None]:
         """Counts all that are stored: these are few, and seldom written."""
         keys = {obj["metadata"]["name"]: keys_of(obj.get("spec") or {}) async for obj in self._objects(ADMIN_RULES)}
         refuse_beyond(wanted.name, keys_of(wanted.spec), keys)
         yield
 
 
-def _marks(wanted: Wanted, metadata: JSON) -> JSON:
+def _marks(wanted: _Wanted, metadata: JSON) -> JSON:
     """The labels and annotations that say who keeps the rule and what it was made from; others' stay."""
     marks: JSON = {"labels": {**(metadata.get("labels") or {}), RULE_OWNER: wanted.owner}}
     if wanted.generation:
@@ -160,3 +171,36 @@ def _marks(wanted: Wanted, metadata: JSON) -> JSON:
 
 def _owner(found: JSON) -> str:
     return str((found["metadata"].get("labels") or {}).get(RULE_OWNER) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A rule to be stored; `owner` keeps it, `generation` is that of the object it was made from (0: none)."""
+
+    name: str
+    spec: JSON
+    owner: str
+    generation: int
+
+
+def _wanted_of(rule: rule_pb.WorkloadRule | admin_pb.AdminWorkloadRule, confinement: Confinement) -> _Wanted:
+    """What is to be stored of a rule; raises INVALID_ARGUMENT with every problem, also where it cannot be confined."""
+    problems: list[str] = []
+    extra, owner, generation = {}, "", 0
+    if trusted := isinstance(rule, admin_pb.AdminWorkloadRule):
+        extra = {"tenantMatch": list(rule.tenant_match)}
+    else:
+        owner, generation = rule.owner, rule.generation
+        problems += owner_problems(owner, "rule.owner")
+        if generation < 0:
+            problems.append("rule.generation: must not be negative")
+    problems += name_problems(rule.id, "rule.id")
+    try:
+        spec = spec_of_data(rule.data, path=_PATH) | extra
+    except MessageError as error:
+        raise invalid([*problems, *error.problems]) from error
+    problems += rule_problems(spec, kind="admin" if trusted else "tenant", path=_PATH)
+    problems += confinement.template_problems(spec["template"], f"{_PATH}.rule_template", trusted=trusted)
+    if problems:
+        raise invalid(problems)
+    return _Wanted(rule.id, spec, owner or API_OWNER, generation)

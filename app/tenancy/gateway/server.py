@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import grpc.aio
 import structlog
@@ -18,18 +20,22 @@ from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.kube.metrics import create_watch_series
 from app.kube.running import stand
 from app.kube.store import EventType, Key
-from app.serving.listener import bind
+from app.serving.listener import bind, listen
+from app.serving.metrics import follow
+from app.settings.reconciling import Drained, RoleContext, Runnable
+from app.settings.source import settings_as
 from app.tenancy.gateway.admitting import Admission
 from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.caches import Sources
+from app.tenancy.gateway.caches import WATCHED, Sources
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
-from app.tenancy.gateway.identity import Audience
+from app.tenancy.gateway.identity import Audience, Reason
 from app.tenancy.gateway.interceptor import Guard
-from app.tenancy.gateway.metrics import GatewayMetrics
+from app.tenancy.gateway.metrics import GatewayMetrics, create_series
 from app.tenancy.gateway.resource_service import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.settings import GatewaySettings, Limits
@@ -46,6 +52,8 @@ from app.tenancy.proto import (
     workload_pb,
 )
 
+_M_ARENA_MAX = -8
+"""From malloc.h of glibc."""
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
@@ -235,3 +243,41 @@ def channel_options(limits: Limits) -> list[tuple[str, Any]]:
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ]
+
+
+def build(context: RoleContext) -> Runnable:
+    settings = settings_as(context.settings, GatewaySettings)
+    if context.alone:
+        _share_one_heap()
+        # The gateway binds its port later, and an error would not name the flag.
+        listen("--port", settings.bind_address, settings.port).close()
+    spans = context.spans()
+    create_series(methods(), get_args(Reason))
+    create_watch_series(WATCHED)
+
+    settled = _keep_loaded if context.alone else lambda: None
+
+    def serving(client: KubeClient) -> Runnable:
+        gateway = Gateway(client, settings=settings, spans=spans, settled=settled)
+        if context.alone:
+            follow(lambda: gateway.not_after)
+        return Drained(gateway)
+
+    return context.connected(serving)
+
+
+def _keep_loaded() -> None:
+    """Modules and first caches stay. A full collection walks through all that is not frozen, and stops every call."""
+    gc.collect()
+    gc.freeze()
+
+
+def _share_one_heap() -> None:
+    """One heap for all threads, where the C library is glibc; to be called before there are any.
+
+    By default each thread gets its own, and what a flood of connections left in one is not used for the next flood:
+    the process would grow by a hundred MiB with each. The gateway's threads hardly meet in the allocator.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)

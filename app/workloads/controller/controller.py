@@ -14,10 +14,13 @@ from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.running import problems_of, stand, start
 from app.placement.model import PlacementOptions
+from app.placement.settings import PlacementSettings
+from app.settings.reconciling import ControllerContext
+from app.settings.source import settings_as
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.reconciling import Companions
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.settings import DEFAULT_QUOTA
+from app.workloads.settings import DEFAULT_QUOTA, QuotaSettings
 
 _EXPIRY_CHECK = 1.0
 
@@ -89,3 +92,13 @@ class WorkloadsController:
         while True:
             await asyncio.sleep(_EXPIRY_CHECK)
             self._caches.expire()
+
+
+def controller(context: ControllerContext) -> WorkloadsController:
+    options = ControllerOptions(
+        placement=settings_as(context.settings, PlacementSettings).placement,
+        workers=context.settings.max_concurrent_reconciles,
+        resync=context.settings.resync_seconds,
+        quota=settings_as(context.settings, QuotaSettings).quota,
+    )
+    return WorkloadsController(context.client, options=options, events=context.events)

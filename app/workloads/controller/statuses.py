@@ -1,6 +1,7 @@
 """What the statuses of Workloads and rules say. Pure: from what is known to the JSON, and nothing is sent.
 
-The words are those of the Workload API: result "success" or "error" with an empty message where nothing is wrong.
+The words are those of the Workload API: result "success" or "error" with an empty message where nothing is wrong. The
+conditions `Matched` and `Running` of a rule do not decide its result.
 """
 
 from __future__ import annotations
@@ -8,16 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from app.kube.conditions import since
+from app.kube.conditions import Truth, since
 from app.kube.resources import PODS
 from app.text import MESSAGE, abridged, cut
 from app.wire import JSON
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.standing import RUNS
-from app.workloads.controller import rule_conditions
 from app.workloads.controller.findings import Finding
 from app.workloads.model import ObjectKey, Problem, RuleKind, Term
+from app.workloads.rules.key_reach import without_match
 
+_REASONS = 8
+"""Reasons that a message names, the most frequent first."""
+
+_Condition = tuple[str, Truth, str, str]
+"""Type, status, reason and message."""
 _MESSAGES = 4096
 """Characters of the messages of all rules in the status of a Workload, of which there may be very many."""
 _SHORTEST = 64
@@ -112,8 +118,8 @@ def rule_status(
     wanted[_NOT_CREATED] += max(0, matched - wanted.total())
     conditions = (
         ("Ready", ready, reason, explanation),
-        rule_conditions.matched(matched, terms),
-        rule_conditions.running(wanted),
+        matched_condition(matched, terms),
+        running_condition(wanted),
     )
     return {
         "result": result,
@@ -137,3 +143,37 @@ def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
     ]
     complete = {**status, "conditions": conditions}
     return None if complete == before else complete
+
+
+def matched_condition(count: int, terms: Iterable[Term]) -> _Condition:
+    """`terms` are those of the rule, and none of one that cannot be used."""
+    terms = tuple(terms)
+    if not terms:
+        return "Matched", "Unknown", "InvalidRule", "the rule cannot be used"
+    if count:
+        return "Matched", "True", "WorkloadsMatch", f"{count} workload{'s match' if count > 1 else ' matches'}"
+    dead = list(without_match(terms))
+    if not dead:
+        return "Matched", "False", "NoWorkloadMatches", "no workload matches"
+    path, why = dead[0]
+    if len(dead) == len(terms):
+        return "Matched", "False", "ImpossibleKey", abridged(f"no workload can match: spec.{path}: {why}")
+    message = f"no workload matches, and this term holds for none: spec.{path}: {why}"
+    return "Matched", "False", "NoWorkloadMatches", abridged(message)
+
+
+def running_condition(standings: Mapping[str, int]) -> _Condition:
+    """`standings` are how many companions run (`RUNS`), and how many do not or are missing, by the reason."""
+    counts = {standing: count for standing, count in standings.items() if count > 0}
+    wanted = sum(counts.values())
+    if not wanted:
+        return "Running", "False", "NoCompanion", "there are no companions to run"
+    runs = counts.pop(RUNS, 0)
+    message = f"{runs} of {wanted} companions run"
+    if not counts:
+        return "Running", "True", "CompanionsRun", message
+    obstacles = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    shown = [f"{count} {reason}" for reason, count in obstacles[:_REASONS]]
+    if rest := sum(count for _, count in obstacles[_REASONS:]):
+        shown.append(f"{rest} for other reasons")
+    return "Running", "False", obstacles[0][0], f"{message}: {', '.join(shown)}"

@@ -11,7 +11,7 @@ from app.kube.store import Store
 from app.tenancy.agent.answers import GatewayRefused
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Pods
-from app.tenancy.agent.resources import ResourceSync
+from app.tenancy.agent.requests import ResourceSync
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb

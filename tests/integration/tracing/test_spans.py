@@ -179,7 +179,7 @@ def test_a_mistake_costs_the_spans_and_nothing_else(
 
 
 LOADS = """
-import sys, app.runtime.serving, app.tenancy.agent.role
+import sys, app.runtime.serving, app.tenancy.agent.agent
 from app.tracing.opening import opened_spans
 with opened_spans("x") as spans:
     print(spans, sorted(name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exp"))))

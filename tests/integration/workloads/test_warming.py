@@ -14,7 +14,7 @@ from app.workloads.matching import warming
 from app.workloads.matching.matcher import Matcher
 from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import TENANT_RULES, WORKLOADS, Expression, ObjectKey, Rule, Term, Workload, workload_name
-from app.workloads.rules import key_budget, keys
+from app.workloads.rules import keys
 from tests.support.running import running
 from tests.support.waiting import eventually
 from tests.support.workloads import T1, Infra
@@ -199,13 +199,13 @@ def test_workloads_that_an_index_leaves_out_make_no_rule_heavy(monkeypatch: pyte
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The steps of all evaluations since the list was cleared."""
     spent: list[int] = []
-    plain = key_budget._Interpreter._spend
+    plain = keys._Interpreter._spend
 
     def counted(self: Any, count: int) -> None:
         spent.append(min(count, max(self._left, 0)))
         plain(self, count)
 
-    monkeypatch.setattr(key_budget._Interpreter, "_spend", counted)
+    monkeypatch.setattr(keys._Interpreter, "_spend", counted)
     return spent
 
 
@@ -222,7 +222,7 @@ def test_an_event_with_sixteen_hostile_keys_costs_their_budgets_and_no_more(step
     for v in ("1", "2"):
         steps.clear()
         matcher.put_workload(workload(1, v))
-        assert 8_000 < sum(steps) <= 16 * key_budget.STEPS
+        assert 8_000 < sum(steps) <= 16 * keys.STEPS
     steps.clear()
     matcher.remove_workload(workload(1).key)
     assert not steps
@@ -238,7 +238,7 @@ def test_a_prepared_rule_is_put_without_an_evaluation(steps: list[int]) -> None:
         costs.append(sum(steps))
         steps.clear()
     assert len(costs) == 20
-    assert all(0 < cost <= key_budget.STEPS for cost in costs)
+    assert all(0 < cost <= keys.STEPS for cost in costs)
     assert matcher.put_rule(rule("r", "u1-1"), preparation) == {workload(1).key}
     assert not steps
 

@@ -20,7 +20,7 @@ def graph() -> grimp.ImportGraph:
         ("app.networks.plan", "app.placement.plan", True),
         ("app.networks.plan", "app.admission.parts", True),
         ("app.networks.plan", "app.networks.attachments", True),
-        ("app.networks.plan", "app.workloads.build", False),
+        ("app.networks.plan", "app.workloads.webhook", False),
         ("app.workloads.model", "app.certs.metrics", False),
     ],
 )

@@ -8,9 +8,8 @@ import pytest
 
 from app.kube.names import check_dns_subdomain
 from app.placement.model import PlacementOptions
-from app.workloads.companions.blueprint import Blueprint
 from app.workloads.companions.marks import companion_name
-from app.workloads.companions.plan import Planned, plan
+from app.workloads.companions.plan import Blueprint, Planned, plan
 from app.workloads.model import Rule, RuleKind, Workload, workload_name
 from app.workloads.rules.keys import Facts
 

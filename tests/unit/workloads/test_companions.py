@@ -10,9 +10,8 @@ import pytest
 
 from app.placement.model import PlacementOptions
 from app.wire import encode_json
-from app.workloads.companions.blueprint import Blueprint
 from app.workloads.companions.marks import companion_of, digest_of, is_queued
-from app.workloads.companions.plan import ANNOTATION_LIMIT, Outcome, Planned, plan
+from app.workloads.companions.plan import ANNOTATION_LIMIT, Blueprint, Outcome, Planned, plan
 from app.workloads.controller.stored import project_workload
 from app.workloads.model import (
     COMPANION,

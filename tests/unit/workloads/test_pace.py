@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.workloads.controller.pace import Pace
+from app.workloads.controller.writing import Pace
 from app.workloads.model import ObjectKey
 
 RULE: ObjectKey = ("tenant-tenant1", "r")

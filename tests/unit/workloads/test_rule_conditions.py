@@ -10,8 +10,7 @@ import pytest
 from app.workloads.companions.marks import companion_of
 from app.workloads.companions.standing import standing_of
 from app.workloads.controller.caches import Caches, Listeners
-from app.workloads.controller.rule_conditions import matched, running
-from app.workloads.controller.statuses import rule_status, timed
+from app.workloads.controller.statuses import matched_condition, rule_status, running_condition, timed
 from app.workloads.model import Expression, ObjectKey, Term, Waiting
 from tests.support.workloads import T1, pod, rule, workload
 
@@ -90,7 +89,7 @@ WHY = 'spec.workloadTerms[0].matchExpressions[1].key: quote labels with dots: st
     ],
 )
 def test_what_a_rule_matches(count: int, terms: list[Term], status: str, reason: str, message: str) -> None:
-    assert matched(count, terms) == ("Matched", status, reason, message)
+    assert matched_condition(count, terms) == ("Matched", status, reason, message)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +107,11 @@ def test_what_a_rule_matches(count: int, terms: list[Term], status: str, reason:
     ],
 )
 def test_how_many_companions_run(standings: dict[str, int], status: str, reason: str, message: str) -> None:
-    assert running(standings) == ("Running", status, reason, message)
+    assert running_condition(standings) == ("Running", status, reason, message)
 
 
 def test_the_message_names_few_reasons_however_many_there_are() -> None:
-    *_, message = running({f"{'x' * 60}{number:03}": number for number in range(1, 200)})
+    *_, message = running_condition({f"{'x' * 60}{number:03}": number for number in range(1, 200)})
     assert message.count(",") == 8
     assert len(message) < 1024
     assert message.endswith(f", {sum(range(1, 192))} for other reasons")

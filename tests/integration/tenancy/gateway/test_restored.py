@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from app.tenancy.gateway import workload_stream
+from app.tenancy.gateway import workload_service
 from app.tenancy.gateway.workload_writer import WorkloadWriter
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
@@ -88,7 +88,7 @@ async def test_deletions_of_its_own_leave_nothing_behind(door: Door, monkeypatch
             super().__init__(*arguments, **named)
             writers.append(self)
 
-    monkeypatch.setattr(workload_stream, "WorkloadWriter", Kept)
+    monkeypatch.setattr(workload_service, "WorkloadWriter", Kept)
     sender = Sender(door.tenant("tenant1"))
     for name in ("a", "b", "c"):
         await sender.update(name)

@@ -11,7 +11,7 @@ import pytest
 
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
-from app.tenancy.gateway import workload_events
+from app.tenancy.gateway import workload_service
 from app.tenancy.gateway.reading import Context, Readers, Receiving
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.messages import LARGEST_MESSAGE, workload_message
@@ -187,8 +187,8 @@ async def test_large_states_are_read_beside_the_event_loop(
 
         return call
 
-    monkeypatch.setattr(workload_events, "workload_spec", noted("convert", workload_events.workload_spec))
-    monkeypatch.setattr(workload_events, "digest_of", noted("hash", workload_events.digest_of))
+    monkeypatch.setattr(workload_service, "workload_spec", noted("convert", workload_service.workload_spec))
+    monkeypatch.setattr(workload_service, "digest_of", noted("hash", workload_service.digest_of))
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a", extra={"labels": {}, "annotations": {"big": "x" * 50_000}})
     await eventually(lambda: done(infra, {workload("a")}))

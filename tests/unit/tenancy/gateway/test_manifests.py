@@ -11,9 +11,8 @@ from app.kube.resources import DAEMON_SETS, PODS, SECRETS, Resource
 from app.placement.model import PlacementOptions
 from app.placement.policy import parse_policy
 from app.tenancy.gateway.failures import Refused
-from app.tenancy.gateway.manifests import read, render
+from app.tenancy.gateway.manifests import prepare, read, render
 from app.tenancy.gateway.settings import Limits
-from app.tenancy.gateway.storable import prepare
 from tests.support.gateway_calls import BOMB, POD, manifest, pod
 
 NS = "tenant-tenant1"

@@ -9,7 +9,7 @@ import pytest
 
 from app.placement.model import PlacementOptions
 from app.tenancy.controller.caches import Caches
-from app.tenancy.controller.connecting import judge
+from app.tenancy.controller.links import judge
 from app.tenancy.controller.state import TenantState, project_state
 from app.tenancy.link import CLUSTER, MOVED, Link, holder_of, link_of
 from app.tenancy.model import (
