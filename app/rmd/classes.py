@@ -104,14 +104,14 @@ def choose(wish: Wish, classes: Sequence[RdtClass]) -> RdtClass | None:
     round. Where no class has all the ways, the one with the most of them that has the least number will do.
     """
     if wish.policy:
-        return next((one for one in classes if one.policy == wish.policy), None)
+        return next((rdt_class for rdt_class in classes if rdt_class.policy == wish.policy), None)
     wanted = (wish.ways, wish.percentage, wish.mbps)
-    alike = [one for one in classes if any(one.values) and _same_kinds(one.values, wanted)]
-    enough = [one for one in alike if _has(one, wanted)]
+    alike = [rdt_class for rdt_class in classes if any(rdt_class.values) and _same_kinds(rdt_class.values, wanted)]
+    enough = [rdt_class for rdt_class in alike if _has(rdt_class, wanted)]
     if not enough and wish.least:
-        fewer = [one for one in alike if _has(one, (wish.least, *wanted[1:]))]
-        most = max((one.cache_ways or 0 for one in fewer), default=0)
-        enough = [one for one in fewer if one.cache_ways == most]
+        fewer = [rdt_class for rdt_class in alike if _has(rdt_class, (wish.least, *wanted[1:]))]
+        most = max((rdt_class.cache_ways or 0 for rdt_class in fewer), default=0)
+        enough = [rdt_class for rdt_class in fewer if rdt_class.cache_ways == most]
     return min(enough, key=lambda one: tuple(value or 0 for value in one.values), default=None)
 
 

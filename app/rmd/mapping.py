@@ -29,25 +29,29 @@ def parse_classes(config_map: JSON) -> Classes:
         found = Classes.model_validate({} if said is None else said)
     except ValidationError as error:
         problems = [_problem(item) for item in error.errors(include_url=False)]
-        raise ValueError("; ".join(f"data[{KEY}]: {one}" for one in problems)) from error
+        raise ValueError("; ".join(f"data[{KEY}]: {problem}" for problem in problems)) from error
     if unused := list(_never_chosen(found.classes)):
-        raise ValueError("; ".join(f"data[{KEY}]: {one}" for one in unused))
+        raise ValueError("; ".join(f"data[{KEY}]: {problem}" for problem in unused))
     return found
 
 
 def _never_chosen(classes: Sequence[RdtClass]) -> Iterator[str]:
-    for index, one in enumerate(classes):
+    for index, rdt_class in enumerate(classes):
         before, place = classes[:index], f"classes[{index}]"
-        if any(other.name == one.name for other in before):
-            yield f"{place}.name: {quoted(one.name)} is there already: want each class once"
-        if one.mba_percentage is not None and one.mba_mbps is not None:
+        if any(other.name == rdt_class.name for other in before):
+            yield f"{place}.name: {quoted(rdt_class.name)} is there already: want each class once"
+        if rdt_class.mba_percentage is not None and rdt_class.mba_mbps is not None:
             yield f"{place}.mbaMbps: excludes mbaPercentage: want the one of the machines"
-        if one.policy is None and not any(one.values):
+        if rdt_class.policy is None and not any(rdt_class.values):
             yield f"{place}: serves nothing: want policy, cacheWays, mbaPercentage or mbaMbps"
-        if one.policy is not None and (first := next((other for other in before if other.policy == one.policy), None)):
+        if rdt_class.policy is not None and (
+            first := next((other for other in before if other.policy == rdt_class.policy), None)
+        ):
             yield f"{place}.policy: class {first.name} serves it already: want another policy"
-        if any(one.values) and (first := next((other for other in before if other.values == one.values), None)):
-            yield f"{place}: class {first.name} has the same {described(*one.values)} already: want other values"
+        if any(rdt_class.values) and (
+            first := next((other for other in before if other.values == rdt_class.values), None)
+        ):
+            yield f"{place}: class {first.name} has the same {described(*rdt_class.values)} already: want other values"
 
 
 def _problem(item: ErrorDetails) -> str:

@@ -29,7 +29,7 @@ WITH_SETTINGS = (
     Term(f"has(object.metadata.annotations) && object.metadata.annotations.exists(key, {_ENDS})"),
 )
 """Pods that ask for cache ways, or have an annotation that ends as ours do."""
-ASKS = tuple(replace(one, when=SERVED) for one in WITH_SETTINGS)
+ASKS = tuple(replace(term, when=SERVED) for term in WITH_SETTINGS)
 WEBHOOKS = (
     Webhook(
         "rmd-pods",
@@ -43,11 +43,14 @@ WEBHOOKS = (
 )
 _DAEMONS, _CLASSES = ("daemon", "auto"), ("runtime", "auto")
 _ADMISSION = (
-    *(Permission("cluster", "", ("nodes",), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
-    *(Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
+    *(Permission("cluster", "", ("nodes",), READ, when=f"rmd_backend={backend}") for backend in _DAEMONS),
     *(
-        Permission("release", "", ("configmaps",), READ, names=("{rmd_classes}",), when=f"rmd_backend={one}")
-        for one in _CLASSES
+        Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), READ, when=f"rmd_backend={backend}")
+        for backend in _DAEMONS
+    ),
+    *(
+        Permission("release", "", ("configmaps",), READ, names=("{rmd_classes}",), when=f"rmd_backend={backend}")
+        for backend in _CLASSES
     ),
 )
 """What the webhook needs: nodes and RmdWorkloads for daemons, the ConfigMap for classes."""

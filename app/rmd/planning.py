@@ -82,23 +82,23 @@ def plan_node(wanted: Sequence[Wanted], leaving: Sequence[Leaving], found: Seque
     blocked: list[tuple[Owner, Reservation]] = []
     owners: tuple[Owner, ...] = (*wanted, *leaving)
     ours: set[int] = set()
-    for one in owners:
-        mine = [index for index, candidate in enumerate(found) if _is_of(candidate, one)]
+    for owner in owners:
+        mine = [index for index, candidate in enumerate(found) if _is_of(candidate, owner)]
         ours.update(mine)
         stuck = next((found[index] for index in mine if not _may_go(found[index])), None)
         if stuck is not None:
-            blocked.append((one, stuck))
+            blocked.append((owner, stuck))
             continue
         kept = None
-        if isinstance(one, Wanted):
-            kept = next((found[index] for index in mine if _as_wanted(found[index], one, shared)), None)
+        if isinstance(owner, Wanted):
+            kept = next((found[index] for index in mine if _as_wanted(found[index], owner, shared)), None)
             if kept is None:
-                reserve.append(one)
+                reserve.append(owner)
             else:
-                held.append((one, kept))
-        release.extend((one, found[index]) for index in mine if found[index] is not kept)
+                held.append((owner, kept))
+        release.extend((owner, found[index]) for index in mine if found[index] is not kept)
     reserve.sort(key=lambda one: (one.created, one.key))
-    foreign = tuple(one for index, one in enumerate(found) if index not in ours)
+    foreign = tuple(reservation for index, reservation in enumerate(found) if index not in ours)
     return Plan(tuple(release), tuple(reserve), tuple(held), tuple(blocked), foreign)
 
 
@@ -122,6 +122,10 @@ def _shared_classes(found: Iterable[Reservation]) -> frozenset[str]:
 
     Reservations of the shared pool have one class together.
     """
-    counted = Counter(one.cos for one in found if one.cos)
-    own = {one.cos for one in found if one.settings.cache not in (None, (0, 0)) or one.settings.bandwidth}
+    counted = Counter(reservation.cos for reservation in found if reservation.cos)
+    own = {
+        reservation.cos
+        for reservation in found
+        if reservation.settings.cache not in (None, (0, 0)) or reservation.settings.bandwidth
+    }
     return frozenset(name for name, times in counted.items() if times > 1 and name in own)

@@ -77,7 +77,7 @@ def read_pod(pod: JSON) -> PodAsks:
                 shared = whole and container_quality(container) != "Guaranteed"
                 unequal = problem or (f"{field}.resources: {_UNEQUAL}" if shared else "")
                 found.append(_asked(container, ways, field, annotations, unequal=unequal, ends=ends))
-    warnings = astray(spec, annotations, {one.container for one in found})
+    warnings = astray(spec, annotations, {ask.container for ask in found})
     if found and whole:
         warnings.append(_POOLED)
     return PodAsks(tuple(found), tuple(warnings))
@@ -141,8 +141,8 @@ def _asked(
     problems += _without_cores(container, field, unequal=unequal, ends=ends)
     spec = settings_of(name, most, annotations, problems)
     read = read_spec({**spec, "coreIds": ["0"], "nodes": ["node"]})
-    problems += [_in_annotations(one, name) for one in read.problems if most]
-    return Asked(name, spec, tuple(problems), tuple(_in_annotations(one, name) for one in read.warnings))
+    problems += [_in_annotations(line, name) for line in read.problems if most]
+    return Asked(name, spec, tuple(problems), tuple(_in_annotations(line, name) for line in read.warnings))
 
 
 def _without_cores(container: JSON, field: str, *, unequal: str, ends: bool) -> list[str]:
@@ -201,11 +201,11 @@ def _in_annotations(line: str, container: str) -> str:
 
 def astray(spec: JSON, annotations: Mapping[str, str], asking: set[str]) -> list[str]:
     """Annotations that look like ours and have no effect, where the containers `asking` ask for something."""
-    names = {one["name"] for kind in ("initContainers", "containers") for one in spec.get(kind) or ()}
+    names = {container["name"] for kind in ("initContainers", "containers") for container in spec.get(kind) or ()}
     silent = names - asking
     found = []
     for key in sorted(annotations):
-        setting = next((one for one in SETTINGS if key.endswith(f"_{one}")), "")
+        setting = next((name for name in SETTINGS if key.endswith(f"_{name}")), "")
         container = key.removesuffix(f"_{setting}") if setting else key.partition("_")[0]
         if not setting and container in asking and "/" not in key:
             found.append(f"metadata.annotations[{key}]: unknown setting: want one of {', '.join(SETTINGS)}")

@@ -72,7 +72,7 @@ def stored_daemon(obj: JSON) -> DaemonPod | None:
     spec, status = obj.get("spec") or {}, status_of(obj)
     if not spec.get("nodeName"):
         return None
-    address = status.get("podIP") or next((one.get("ip") for one in status.get("podIPs") or ()), "") or ""
+    address = status.get("podIP") or next((entry.get("ip") for entry in status.get("podIPs") or ()), "") or ""
     ports = (spec.get("containers") or [{}])[0].get("ports") or [{}]
     port = whole_or(ports[0].get("containerPort"), 0) or PLAIN_PORT
     scheme = "https" if port == TLS_PORT or ports[0].get("name") == "https" else "http"

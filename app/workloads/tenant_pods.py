@@ -92,7 +92,7 @@ class TenantPodCheck:
             if kind in TEMPLATES and kind != _POD:
                 homes = (path.removesuffix(".spec"),)
                 plan.warnings += (
-                    one.text for one in misplaced(at(obj, "metadata"), "metadata", kind[1], templates=homes)
+                    finding.text for finding in misplaced(at(obj, "metadata"), "metadata", kind[1], templates=homes)
                 )
 
     def _problems(self, kind: tuple[str, str], path: str, part: Any, before: Any) -> Iterator[str]:

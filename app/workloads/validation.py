@@ -88,7 +88,7 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
     for field in ("name", "generateName", "namespace", "ownerReferences", "finalizers"):
         if member(metadata, field):
             yield f"spec.template.metadata.{field}: not used; the rule gives the Pods theirs"
-    written = {at(one, "asAnnotation.name") for one in member(spec, "workloadInfoInject") or []}
+    written = {at(entry, "asAnnotation.name") for entry in member(spec, "workloadInfoInject") or []}
     written |= set(member(metadata, "annotations") or {})
     for path, annotation in _read_annotations(member(template, "spec")):
         if annotation not in written:

@@ -75,8 +75,8 @@ def _inject(pod: Pod, given: _Given, plan: Plan) -> None:
 
 def _may_ask(pod: Pod) -> bool:
     """Most Pods do not: their whole object is not decoded."""
-    for one in (*pod.spec.init_containers, *pod.spec.containers):
-        if one.resources is not None and L3_CACHE_WAYS in one.resources.limits:
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        if container.resources is not None and L3_CACHE_WAYS in container.resources.limits:
             return True
     return any(map(_sets, pod.metadata.annotations))
 
@@ -106,19 +106,19 @@ def _give_classes(pod: JSON, classes: Classes) -> _Given:
     given = _Given()
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     wishers, asking = _read_wishes(pod), set[str]()
-    for one in wishers:
-        key = classes.key + one.container
-        if not one.asks:
+    for wisher in wishers:
+        key = classes.key + wisher.container
+        if not wisher.asks:
             # With an annotation it may have asked, and had its request taken out since.
-            asking |= {one.container} if annotations.get(key) else set()
+            asking |= {wisher.container} if annotations.get(key) else set()
             continue
-        asking.add(one.container)
-        given.problems += one.problems
-        given.warnings += one.warnings
-        _give(one, key, annotations.get(key) or None, classes, given)  # an empty one names no class
+        asking.add(wisher.container)
+        given.problems += wisher.problems
+        given.warnings += wisher.warnings
+        _give(wisher, key, annotations.get(key) or None, classes, given)  # an empty one names no class
         if key in given.classes and (whole := annotations.get(classes.pod_key)):
-            given.warnings += _overruled(classes.pod_key, whole, given.classes[key][0], one)
-        _take(pod, one, given)
+            given.warnings += _overruled(classes.pod_key, whole, given.classes[key][0], wisher)
+        _take(pod, wisher, given)
     given.warnings += astray(pod.get("spec") or {}, annotations, asking)
     return given
 
@@ -235,7 +235,7 @@ def _out_of_range(name: str, ways: int, least: int, mba: Mapping[str, int]) -> I
 
 
 def _without_effect(name: str, policy: str, annotations: Mapping[str, str]) -> Iterator[str]:
-    for key in (f"{name}_{one}" for one in SETTINGS):
+    for key in (f"{name}_{setting}" for setting in SETTINGS):
         if key not in annotations:
             continue
         if "_pstate_" in key:

@@ -80,11 +80,11 @@ def _check_pod(pod: JSON, most_ways: int | None) -> _Found:
     if crowd := tuple(crowded(*asking, what="asks for cache ways in each")):
         return _Found(crowd)
     asks = read_pod(pod)
-    problems = dict.fromkeys(line for one in asks.containers for line in one.problems)
-    warnings = [line for one in asks.containers for line in one.warnings]
-    for one in asks.containers:
-        warnings += _unknown_policy(one.container, one.spec.get("policy", ""))
-        warnings += _too_long(one.container)
+    problems = dict.fromkeys(line for ask in asks.containers for line in ask.problems)
+    warnings = [line for ask in asks.containers for line in ask.warnings]
+    for ask in asks.containers:
+        warnings += _unknown_policy(ask.container, ask.spec.get("policy", ""))
+        warnings += _too_long(ask.container)
     if asks.containers and most_ways is not None:
         warnings += _too_many(pod, most_ways)
     return _Found(tuple(problems), (*warnings, *asks.warnings))
@@ -99,7 +99,7 @@ def _unknown_policy(container: str, policy: str) -> Iterator[str]:
 
 
 def _too_long(container: str) -> Iterator[str]:
-    names = [one for one in SETTINGS if len(container) + 1 + len(one) > DNS_LABEL_LIMIT]
+    names = [setting for setting in SETTINGS if len(container) + 1 + len(setting) > DNS_LABEL_LIMIT]
     if names:
         yield (
             f"container {container}: its name is too long for the annotations of {', '.join(names)}: "
@@ -116,7 +116,9 @@ def _too_many(pod: JSON, most: int) -> Iterator[str]:
 def _too_late(pod: JSON, old: JSON) -> Iterator[str]:
     now, before = _annotations(pod), _annotations(old)
     changed = {key for key in {*now, *before} if now.get(key) != before.get(key)}
-    names = [one["name"] for kind in ("initContainers", "containers") for one in pod["spec"].get(kind) or ()]
+    names = [
+        container["name"] for kind in ("initContainers", "containers") for container in pod["spec"].get(kind) or ()
+    ]
     for key in sorted(changed & {f"{name}_{setting}" for name in names for setting in SETTINGS}):
         yield f"metadata.annotations[{key}]: has no effect any more: a Pod gets its RDT classes when it is created"
 

@@ -74,7 +74,7 @@ class NodeAgent:
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
         problems = [self._kubelet.problem, self._announcing.problem if self._announces else ""]
-        return self._caches.waiting() + [one for one in problems if one]
+        return self._caches.waiting() + [problem for problem in problems if problem]
 
     async def run(self) -> None:
         """Until cancelled."""

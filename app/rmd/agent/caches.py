@@ -38,21 +38,21 @@ class Caches:
             ),
         )
         self.pods.subscribe(lambda _event, key, _old, _new: wake(key))
-        self.made.subscribe(lambda _event, _key, old, new: [wake(_pod_of(one)) for one in (old, new) if one])
+        self.made.subscribe(lambda _event, _key, old, new: [wake(_pod_of(made)) for made in (old, new) if made])
 
     def waiting(self) -> list[str]:
         return problems_of(self.reflectors)
 
     def keys(self) -> set[Key]:
         """The Pods of the node, and those that have RmdWorkloads."""
-        return {*self.pods.keys(), *(_pod_of(one) for one in self.made.values())}
+        return {*self.pods.keys(), *(_pod_of(made) for made in self.made.values())}
 
     def made_of(self, pod: Key) -> list[Made]:
         """The RmdWorkloads of Pods of this name."""
         return self.made.by_index("pod", "/".join(pod))
 
     def daemon(self) -> DaemonPod | None:
-        found = (one for one in self._daemons.values() if one.usable)
+        found = (daemon for daemon in self._daemons.values() if daemon.usable)
         return min(found, key=lambda one: (not one.url, one.key), default=None)
 
 

@@ -76,7 +76,7 @@ class Announcing:
                 pools, self._unasked = self._plugin.pools, str(error)
             healthy = not self._unasked or loop.time() - answered < _SILENT
             await self._plugin.set(pools, healthy=healthy)
-            metrics.announced({one.cache: one.ways for one in pools}, healthy=healthy)
+            metrics.announced({pool.cache: pool.ways for pool in pools}, healthy=healthy)
             await asyncio.sleep(self._interval if not self._unasked else self._pause)
 
     async def _ask(self) -> tuple[Pool, ...]:
@@ -188,12 +188,12 @@ class _CacheWays(plugin_grpc.DevicePluginServicer):
         """The daemon chooses the ways later, for the RmdWorkload of the container. The container gets the ids."""
         known = {name for pool in self._pools for name in pool.ids}
         answers = []
-        for one in request.container_requests:
-            unknown = sorted(set(one.devices_ids) - known)
+        for container in request.container_requests:
+            unknown = sorted(set(container.devices_ids) - known)
             if unknown:
                 text = f"there is no cache way {', '.join(unknown)}: want one of {len(known)} that were listed"
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
-            envs = {L3_CACHE_WAYS: ",".join(sorted(one.devices_ids))}
+            envs = {L3_CACHE_WAYS: ",".join(sorted(container.devices_ids))}
             answers.append(plugin_pb.ContainerAllocateResponse(envs=envs))
         return plugin_pb.AllocateResponse(container_responses=answers)
 
@@ -229,12 +229,20 @@ def pools_of(caches: Iterable[Cache], reservations: Iterable[Reservation]) -> tu
 
     Raises Malformed where that is more than a cache can have: each way becomes a device.
     """
-    guaranteed = [one for one in reservations if one.settings.cache and one.settings.cache[0] == one.settings.cache[1]]
+    guaranteed = [
+        reservation
+        for reservation in reservations
+        if reservation.settings.cache and reservation.settings.cache[0] == reservation.settings.cache[1]
+    ]
     found = []
     for cache in caches:
         free = cache.free.get(GUARANTEED)
         if free is not None:
-            used = [one.settings.cache[0] for one in guaranteed if one.settings.cache and _is_on(one, cache)]
+            used = [
+                reservation.settings.cache[0]
+                for reservation in guaranteed
+                if reservation.settings.cache and _is_on(reservation, cache)
+            ]
             ways = len(free) + sum(used)
             if ways > MOST_WAYS:
                 raise Malformed(f"cache {cache.id}: {ways} guaranteed ways: want at most {MOST_WAYS}")

@@ -49,7 +49,7 @@ class PodSync:
         """Raises Transient where the Pod has to be looked at again."""
         pod, silent = self._caches.pods.get(*key), ""
         cores: Cores | None = None
-        if pod is not None and pod.acknowledged and not pod.ended and any(one.qualifies for one in pod.asks.containers):
+        if pod is not None and pod.acknowledged and not pod.ended and any(ask.qualifies for ask in pod.asks.containers):
             try:
                 cores = await self._kubelet.cores()
             except NoAnswer as error:
@@ -69,13 +69,13 @@ class PodSync:
             namespace, name = made.key
             with _of_one(name, plan, apart):
                 await if_there(self._client.delete(RMD_WORKLOADS, name, namespace=namespace, uid=made.uid))
-        for made, wanted in plan.update:
+        for made, workload in plan.update:
             with _of_one(made.key[1], plan, apart):
-                await self._change(made, wanted)
+                await self._change(made, workload)
         if pod is not None:
-            for wanted in plan.create:
-                with _of_one(wanted["metadata"]["name"], plan, apart):
-                    await self._create(pod, wanted, plan)
+            for workload in plan.create:
+                with _of_one(workload["metadata"]["name"], plan, apart):
+                    await self._create(pod, workload, plan)
 
     async def _create(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
         try:
@@ -170,9 +170,9 @@ def _plan_pod(pod: NodePod | None, made: Sequence[Made], cores: Cores | None, sh
     if pod is not None and not pod.ended:
         plan.notes += [_Note(_NO_RESERVATION, line) for line in pod.asks.warnings]
         listed = (cores or {}).get(pod.key) if pod.acknowledged else None
-        for asked in pod.asks.containers:
-            _plan_container(plan, kept, pod, asked, made, listed, shared)
-    plan.delete += [one for one in made if one.key[1] not in kept and not one.deleting]
+        for ask in pod.asks.containers:
+            _plan_container(plan, kept, pod, ask, made, listed, shared)
+    plan.delete += [workload for workload in made if workload.key[1] not in kept and not workload.deleting]
     return plan
 
 
@@ -202,7 +202,7 @@ def _plan_container(
     given = (listed or {}).get(container, frozenset())
     wanted = workload_of(pod.identity, asked, given or frozenset())
     wanted["metadata"]["labels"] = node_labels(pod.identity["spec"]["nodeName"])
-    there = next((one for one in made if one.key[1] == wanted["metadata"]["name"]), None)
+    there = next((workload for workload in made if workload.key[1] == wanted["metadata"]["name"]), None)
     if there is not None and there.pod[1] == pod.uid:
         kept.add(there.key[1])
     if not given or given & shared:

@@ -57,12 +57,12 @@ def stored_pod(obj: JSON) -> NodePod:
 def _over(spec: JSON, status: JSON) -> list[str]:
     policy = spec.get("restartPolicy", "Always")
     found = []
-    for one in status.get("containerStatuses") or ():
-        terminated = (one.get("state") or {}).get("terminated")
+    for container in status.get("containerStatuses") or ():
+        terminated = (container.get("state") or {}).get("terminated")
         if terminated is not None and (
             policy == "Never" or (policy == "OnFailure" and terminated.get("exitCode") == 0)
         ):
-            found.append(one["name"])
+            found.append(container["name"])
     return found
 
 

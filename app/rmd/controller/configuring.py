@@ -46,7 +46,7 @@ class ConfigSync:
             name = state.key[1]
             await if_there(self._client.delete(RMD_NODE_STATES, name, namespace=namespace, uid=state.uid))
         problems += [await self._create(body, namespace) for body in plan.create]
-        await self._say(config, list(plan.nodes), "; ".join(one for one in problems if one))
+        await self._say(config, list(plan.nodes), "; ".join(problem for problem in problems if problem))
         return Done()
 
     async def _create(self, body: JSON, namespace: str) -> str:

@@ -44,5 +44,5 @@ async def cores_of(node: str, daemon: Daemon) -> tuple[frozenset[int] | None, st
         if reason_of(error.text) == CLASSES_USED_UP:
             metrics.none_free(node)
         return None, error.text
-    metrics.free(node, {one.id: len(one.free.get(GUARANTEED, ())) for one in found})
-    return frozenset().union(*(one.cores for one in found)), ""
+    metrics.free(node, {cache.id: len(cache.free.get(GUARANTEED, ())) for cache in found})
+    return frozenset().union(*(cache.cores for cache in found)), ""

@@ -68,9 +68,11 @@ class NodeStates:
 def plan_node_states(config: Config, nodes: Mapping[str, Node], found: Iterable[NodeState]) -> NodeStates:
     """RmdNodeStates of others are left alone; one of an earlier node of the same name is not kept."""
     selected = [name for name, node in sorted(nodes.items()) if config.selector.items() <= node.labels.items()]
-    there = {one.key[1]: one for one in found}
+    there = {state.key[1]: state for state in found}
     kept = {node_state_name(name): nodes[name].uid for name in selected}
-    stale = [one for one in there.values() if one.owner == config.uid and kept.get(one.key[1]) != one.node_uid]
+    stale = [
+        state for state in there.values() if state.owner == config.uid and kept.get(state.key[1]) != state.node_uid
+    ]
     missing = [name for name in selected if node_state_name(name) not in there]
     create = tuple(_node_state(config, name, nodes[name].uid) for name in missing)
     return NodeStates(create, tuple(stale), tuple(selected))

@@ -55,7 +55,9 @@ class NodeSync:
     async def reconcile(self, node: str) -> Result:
         """Raises Transient where it has to be tried again."""
         workloads = [
-            one for one in self._caches.workloads.by_index("node", node) if node in one.states and one.finalized
+            workload
+            for workload in self._caches.workloads.by_index("node", node)
+            if node in workload.states and workload.finalized
         ]
         state = self._caches.node_state_of(node)
         if not workloads and state is None:
@@ -76,10 +78,10 @@ class NodeSync:
     async def _silent(self, node: str, workloads: list[Workload], fault: str) -> None:
         """The request that the daemon did not survive keeps its own text."""
         pauses = self._pauses.get(node)
-        texts = {one.key: (pauses.text_of(one.key) if pauses else "") or fault for one in workloads}
-        states = {one.key: failed(texts[one.key], one.states[node]) for one in workloads}
+        texts = {workload.key: (pauses.text_of(workload.key) if pauses else "") or fault for workload in workloads}
+        states = {workload.key: failed(texts[workload.key], workload.states[node]) for workload in workloads}
         await self._write_all(node, workloads, states)
-        metrics.silent(node, missing=sum(not one.deleting for one in workloads))
+        metrics.silent(node, missing=sum(not workload.deleting for workload in workloads))
         ended = pauses.keys(ended=True) if pauses else []
         await self._showing.disconnected(self._caches.node_state_of(node), fault, ended)
 
@@ -115,16 +117,18 @@ class NodeSync:
         """What the API server says of those that it does not take: they hold up no other."""
         refused: dict[Key, str] = {}
         patience = Patience()
-        for one in workloads:
-            if one.key not in states:
+        for workload in workloads:
+            if workload.key not in states:
                 continue
             try:
-                await self._write(node, one, states[one.key])
+                await self._write(node, workload, states[workload.key])
             except ApiError as error:
                 if patience.ends(error):
                     raise
-                refused[one.key] = str(error)
-                log.warning("the status cannot be written", node=node, workload="/".join(one.key), error=str(error))
+                refused[workload.key] = str(error)
+                log.warning(
+                    "the status cannot be written", node=node, workload="/".join(workload.key), error=str(error)
+                )
         return refused
 
     async def _write(self, node: str, workload: Workload, after: JSON | None) -> None:
@@ -157,27 +161,29 @@ def _desired(
     An RmdWorkload with problems keeps what it has.
     """
     found = _Desired()
-    for one in workloads:
-        known, last = str(one.states[node].get("id") or ""), unanswered(one.states[node], one.generation)
-        request = one.read.request
-        if one.deleting or (not one.read.problems and node not in targets_of(one)):
-            found.leaving.append(Leaving(one.key, known, last))
-        elif one.read.problems:
+    for workload in workloads:
+        known, last = str(workload.states[node].get("id") or ""), unanswered(workload.states[node], workload.generation)
+        request = workload.read.request
+        if workload.deleting or (not workload.read.problems and node not in targets_of(workload)):
+            found.leaving.append(Leaving(workload.key, known, last))
+        elif workload.read.problems:
             continue
         elif request.all_cores and every is None:
-            found.unknown.append(one)
+            found.unknown.append(workload)
         else:
             cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
-            found.wanted.append(Wanted(one.key, one.created, cores, request.settings, known, request.numbered, last))
+            found.wanted.append(
+                Wanted(workload.key, workload.created, cores, request.settings, known, request.numbered, last)
+            )
     return found
 
 
 def _untold(node: str, unknown: Iterable[Workload], text: str) -> dict[Key, str]:
     """What the daemon said in place of its cores, for those that have nothing of the spec as it is."""
     return {
-        one.key: text
-        for one in unknown
-        if not (succeeded(one.states[node]) and is_current(one.states[node], one.generation))
+        workload.key: text
+        for workload in unknown
+        if not (succeeded(workload.states[node]) and is_current(workload.states[node], workload.generation))
     }
 
 
@@ -185,13 +191,13 @@ def _states_after(
     node: str, workloads: Iterable[Workload], want: _Desired, plan: Plan, faults: Mapping[Key, str]
 ) -> dict[Key, JSON | None]:
     """The states of the node; None where it has nothing any more. `plan` is what is left to do after all steps."""
-    before = {one.key: one.states[node] for one in workloads}
-    found: dict[Key, JSON | None] = {one.key: None for one in want.leaving}
+    before = {workload.key: workload.states[node] for workload in workloads}
+    found: dict[Key, JSON | None] = {owner.key: None for owner in want.leaving}
     for one, reservation in plan.held:
         response = present(before[one.key]) if before[one.key].get("id") == reservation.id else CREATED
         found[one.key] = state_of(reservation, response)
     # The id alone tells a reservation of the operator: it stays until the daemon has released that.
-    there = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {one.key for one in want.unknown}
+    there = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {workload.key for workload in want.unknown}
     for key, text in faults.items():
         found[key] = failed(text, before[key] if key in there and "id" in before[key] else None)
     return found

@@ -29,9 +29,9 @@ def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:
     """
     found: dict[str, dict[str, str]] = {}
     room = _ROOM
-    for one in reservations:
-        key = one.uuid.removeprefix(f"{DAEMON_NAMESPACE}/") or f"id {one.id}"
-        key, row = key if key not in found else f"{key} (id {one.id})", _row(one)
+    for reservation in reservations:
+        key = reservation.uuid.removeprefix(f"{DAEMON_NAMESPACE}/") or f"id {reservation.id}"
+        key, row = key if key not in found else f"{key} (id {reservation.id})", _row(reservation)
         room -= size_as_go(encode_json({key: row}))
         if room < 0:
             break

@@ -58,7 +58,7 @@ class Pauses:
 
     def in_turn(self, plan: Plan) -> list[tuple[Owner, Reservation | None]]:
         """All steps: releases, then what is reserved; after these, those without an answer, the latest one first."""
-        steps: list[tuple[Owner, Reservation | None]] = [*plan.release, *((one, None) for one in plan.reserve)]
+        steps: list[tuple[Owner, Reservation | None]] = [*plan.release, *((owner, None) for owner in plan.reserve)]
         return sorted(steps, key=lambda step: self._times(step[0]))
 
     def add(self, owner: Owner, fault: str) -> str:
@@ -150,8 +150,8 @@ def _listed(cores: Iterable[int]) -> str:
 def faults_of(plan: Plan, faults: dict[Key, str]) -> dict[Key, str]:
     """Why a daemon does not hold what it should, after all steps, by RmdWorkload."""
     found = {owner.key: faults.get(owner.key, "the daemon has not released it") for owner, _ in plan.release}
-    for one in plan.reserve:
-        found[one.key] = faults.get(one.key, "the daemon holds something else than was sent")
+    for owner in plan.reserve:
+        found[owner.key] = faults.get(owner.key, "the daemon holds something else than was sent")
     return found | {owner.key: _why_blocked(reservation) for owner, reservation in plan.blocked}
 
 

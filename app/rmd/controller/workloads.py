@@ -37,7 +37,7 @@ class WorkloadSync:
         gone = [node for node in workload.states if node not in targets and not self._caches.known(node)]
         if workload.deleting and set(gone) == set(workload.states):
             if workload.finalized:
-                left = [one for one in workload.finalizers if one != FINALIZER]
+                left = [finalizer for finalizer in workload.finalizers if finalizer != FINALIZER]
                 await self._patch(workload, {"metadata": {"finalizers": left or None}})
         elif not workload.deleting and not workload.finalized and targets and not workload.read.problems:
             await self._patch(workload, {"metadata": {"finalizers": [*workload.finalizers, FINALIZER]}})

@@ -37,7 +37,7 @@ def read_caches(document: Any) -> tuple[Cache, ...]:
         found = tuple(_cache(str(name), one) for name, one in sorted(members.items()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Malformed(f"not a list of caches: {error}") from error
-    if not any(one.cores for one in found):
+    if not any(cache.cores for cache in found):
         raise Malformed("no level 3 cache has a core")
     return found
 

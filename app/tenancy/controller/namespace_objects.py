@@ -128,7 +128,7 @@ async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Nam
     """
     pending = [found for bound in bounds if (found := await _ensure_bound(client, namespace, bound)) is not None]
     if pending:
-        delay = max(one.delay or 0.0 for one in pending)
+        delay = max(bound.delay or 0.0 for bound in pending)
         raise NotReady("; ".join(map(str, pending)), reason="QuotaPending", delay=delay)
 
 

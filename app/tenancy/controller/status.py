@@ -63,7 +63,7 @@ async def write_status(
     before = status_of(obj)
     ours = {finding.type for finding in (ready, *findings)}
     shown = {name: before.get(name) for name in status}
-    shown["conditions"] = [one for one in before.get("conditions") or () if one.get("type") in ours]
+    shown["conditions"] = [entry for entry in before.get("conditions") or () if entry.get("type") in ours]
     if status != shown:
         body = TENANTS.body({"name": name, "uid": obj["metadata"]["uid"]}, status=status)
         await if_there(client.apply(TENANTS, name, body, field_manager=FIELD_MANAGER, subresource="status"))

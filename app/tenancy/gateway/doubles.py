@@ -49,12 +49,12 @@ class Doubles:
     async def _remove(self, rival: str, namespace: str) -> None:
         """What a stream of the gateway has written there; what was made by hand stays."""
         backend = self._backend
-        doubled = [known for known in backend.sources.workloads_in(namespace) if known.stream]
+        doubled = [workload for workload in backend.sources.workloads_in(namespace) if workload.stream]
         if not doubled or not await self._is_rival(rival):
             return
-        for known in doubled:
+        for workload in doubled:
             async with backend.turns.of(namespace):
-                await if_there(backend.client.delete(WORKLOADS, known.name, namespace=namespace, uid=known.uid))
+                await if_there(backend.client.delete(WORKLOADS, workload.name, namespace=namespace, uid=workload.uid))
         log.info("workloads removed: another tenant has the cluster", tenant=rival, workloads=len(doubled))
 
     async def _is_rival(self, name: str) -> bool:
@@ -62,6 +62,6 @@ class Doubles:
 
         That it has another cluster may arrive later, by another watch.
         """
-        found = {one: await get_or_none(self._backend.client, TENANTS, one) for one in (self._tenant, name)}
+        found = {tenant: await get_or_none(self._backend.client, TENANTS, tenant) for tenant in (self._tenant, name)}
         links = {one: link_of(obj) for one, obj in found.items() if obj is not None}
         return name in links and holder_of(links[name].cluster, links.items()) == self._tenant

@@ -82,9 +82,9 @@ class _Stream:
     async def run(self, requests: AsyncIterator[workload_pb.WorkloadStreamRequest]) -> None:
         unsubscribe = self._sources.workloads.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
         stored = self._sources.workloads_in(self._tenant.namespace)
-        self._census.begin(known.size for known in stored)
+        self._census.begin(workload.size for workload in stored)
         # From here on whatever has a later id is of a newer stream.
-        self._writer.stream = self._ids.next(known.stream for known in stored)
+        self._writer.stream = self._ids.next(workload.stream for workload in stored)
         workers = [self._writer.work() for _ in range(self._backend.limits.writes_per_tenant)]
         parts = (self._read(requests), self._lost.wait(), self.superseded.wait(), self._doubles.work(), *workers)
         reader, lost, newer, *_ = tasks = [asyncio.create_task(part) for part in parts]
@@ -182,9 +182,9 @@ class _Stream:
 
     async def _sweep_all(self) -> None:
         slices = Slices(_SLICE)
-        for known in self._sources.workloads_in(self._tenant.namespace):
+        for workload in self._sources.workloads_in(self._tenant.namespace):
             # As it is now: it may have changed since the slice before.
-            if (shown := self._sources.workloads.get(*known.key)) is not None:
+            if (shown := self._sources.workloads.get(*workload.key)) is not None:
                 self._sweep(shown)
             await slices.worked()
 

@@ -67,7 +67,7 @@ async def create_tenant(client: KubeClient, adding: Adding, *, bundle: Bundle | 
     admins = {admin.lower() for admin in adding.admin_names}
     problems = [
         *tenant_problems(body),
-        *(f"spec.identity.names: {one!r} is the cloud admin's name" for one in names if one.lower() in admins),
+        *(f"spec.identity.names: {name!r} is the cloud admin's name" for name in names if name.lower() in admins),
         *_claimed(await list_tenants(client), adding.name, names=names, hosts=hosts or ()),
     ]
     if problems:
@@ -87,7 +87,7 @@ def _claimed(tenants: Sequence[JSON], name: str, *, names: Sequence[str], hosts:
             continue
         taken = {str(text).lower() for text in (spec.get("identity") or {}).get("names") or ()}
         problems += [
-            f"spec.identity.names: {one!r} is a name of tenant {title}" for one in names if one.lower() in taken
+            f"spec.identity.names: {name!r} is a name of tenant {title}" for name in names if name.lower() in taken
         ]
         problems += [
             f"spec.hosts: {host!r} is a host of tenant {title}" for host in hosts if host in (spec.get("hosts") or ())

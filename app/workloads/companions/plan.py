@@ -81,8 +81,10 @@ def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
     rule, placed = blueprint.rule, blueprint.place(workload)
     if not isinstance(placed, _Placed):
         return placed
-    injected = {one.annotation: text for one in rule.injections if (text := facts.text(one.key)) is not None}
-    if problem := facts.fault_of(one.key for one in rule.injections):
+    injected = {
+        injection.annotation: text for injection in rule.injections if (text := facts.text(injection.key)) is not None
+    }
+    if problem := facts.fault_of(injection.key for injection in rule.injections):
         return Problem(KEY_FAILED, f"spec.workloadInfoInject: {problem}", of_workload=True)
     written = marks.annotations_of(rule, workload, spec_hash=placed.spec_hash, injected=injected, host=placed.host)
     annotations = {**blueprint.annotations, **injected, **written}
@@ -149,7 +151,7 @@ class Blueprint:
         self.spec = spec if self.problem else placed(spec, self._wanted)
         self.weight = terms.weight_of(spec)
         self._anywhere = _Placed(self.spec, _hash(rule, self._wanted))
-        self.computed = any(compile_key(one.key).path is None for one in rule.injections)
+        self.computed = any(compile_key(injection.key).path is None for injection in rule.injections)
 
     def place(self, workload: Workload) -> _Placed | Waiting | Problem:
         """Where the companion of this workload has to run."""
@@ -188,6 +190,6 @@ def _contradiction(spec: JSON, wanted: Sequence[Requirement]) -> Problem | None:
 
 def _hash(rule: Rule, wanted: Sequence[Requirement]) -> str:
     """Over all that cannot be changed in place, and nothing else: not the terms, nor what is injected."""
-    facts = encode_json([[one.key, one.value] for one in wanted])
+    facts = encode_json([[entry.key, entry.value] for entry in wanted])
     parts = (_RECIPE, rule.id.encode(), rule.policy.encode(), facts, rule.template)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

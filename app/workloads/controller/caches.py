@@ -41,7 +41,9 @@ from app.workloads.model import (
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
 _COURSE = ("bound", "queued", "standing")
-_but_for_its_course = attrgetter(*(one.name for one in fields(Companion) if one.compare and one.name not in _COURSE))
+_but_for_its_course = attrgetter(
+    *(field.name for field in fields(Companion) if field.compare and field.name not in _COURSE)
+)
 
 
 def _ignore(_key: ObjectKey) -> None:
@@ -143,7 +145,9 @@ class Caches:
         return Counter(
             finding.reason
             for workload, finding in self.findings.of_rule(rule).items()
-            if not any(one.rule == rule and not one.ending for one in self._by_workload.get(workload, ()))
+            if not any(
+                companion.rule == rule and not companion.ending for companion in self._by_workload.get(workload, ())
+            )
         )
 
     def reflectors(self, client: KubeClient) -> tuple[Reflector, ...]:
@@ -157,12 +161,12 @@ class Caches:
 
     def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
         """The companions of a workload, as the watch and our own writes say."""
-        found = {one.key: one for one in self._by_workload.get(workload, ())}
-        return found | {one.key: one for one in self.written.of(workload)}
+        found = {companion.key: companion for companion in self._by_workload.get(workload, ())}
+        return found | {companion.key: companion for companion in self.written.of(workload)}
 
     def keys(self) -> set[ObjectKey]:
         """Every workload that exists or has companions: the sweep over these leaves no orphan."""
-        return {*self.workloads.keys(), *(one.workload for one in self.companions.values())}
+        return {*self.workloads.keys(), *(companion.workload for companion in self.companions.values())}
 
     def expire(self) -> None:
         """Look again at what the watch has not confirmed in time."""
@@ -241,11 +245,11 @@ class Caches:
 
     def _others_with_companions_of(self, rule: ObjectKey, workloads: set[ObjectKey]) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""
-        companions = (one for workload in workloads for one in self._by_workload.get(workload, ()))
-        found = sum(one.rule == rule and not one.ending for one in companions)
+        companions = (companion for workload in workloads for companion in self._by_workload.get(workload, ()))
+        found = sum(companion.rule == rule and not companion.ending for companion in companions)
         if found == self._standings.get(rule, Counter()).total():
             return set()  # to look at the companions of all rules takes long
-        return {one.workload for one in self.companions.values() if one.rule == rule}
+        return {companion.workload for companion in self.companions.values() if companion.rule == rule}
 
     def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
         for workload in workloads:
@@ -266,12 +270,12 @@ class Caches:
             if old.standing != new.standing:
                 self.listeners.rule_running(new.rule)
             return
-        for one in (old, new):
-            if one is None:
+        for companion in (old, new):
+            if companion is None:
                 continue
-            self._judge(one, gone=one is not new)
+            self._judge(companion, gone=companion is not new)
             if not met:
-                self.listeners.workload(one.workload)
+                self.listeners.workload(companion.workload)
         latest = new or old
         if latest is not None and (old is None or old.ending) != (new is None or new.ending):
             self.listeners.rule_status(latest.rule)
@@ -289,12 +293,12 @@ class Caches:
             del self._removing[companion.rule]
 
     def _index(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
-        for one in (old, new):
-            if one is not None:
-                others = tuple(other for other in self._by_workload.get(one.workload, ()) if other.key != key)
-                self._by_workload[one.workload] = (*others, one) if one is new else others
-                if not self._by_workload[one.workload]:
-                    del self._by_workload[one.workload]
+        for companion in (old, new):
+            if companion is not None:
+                others = tuple(other for other in self._by_workload.get(companion.workload, ()) if other.key != key)
+                self._by_workload[companion.workload] = (*others, companion) if companion is new else others
+                if not self._by_workload[companion.workload]:
+                    del self._by_workload[companion.workload]
 
     def _wake(self, workload: ObjectKey) -> None:
         self.listeners.workload(workload)

@@ -132,8 +132,8 @@ class Run:
     def result(self) -> Result:
         """Raises Transient where something failed that is worth another try."""
         if self.failures:
-            kind = _ExpectedError if all(one.expected for one in self.failures) else Transient
-            raise kind(str(self.failures[0]), delay=max(one.delay or 0.0 for one in self.failures) or None)
+            kind = _ExpectedError if all(failure.expected for failure in self.failures) else Transient
+            raise kind(str(self.failures[0]), delay=max(failure.delay or 0.0 for failure in self.failures) or None)
         return RequeueAfter(min(self.again)) if self.again else Done()
 
 

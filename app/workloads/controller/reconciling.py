@@ -87,7 +87,11 @@ class Companions:
         observed = self._caches.observed(key)
         if stored is not None and stored.workload is None:
             # What was found of it before is no longer so; its companions stay as long as their rules do.
-            of_rules = {one.rule for one in observed.values() if self._caches.stored_rule(one.rule) is not None}
+            of_rules = {
+                companion.rule
+                for companion in observed.values()
+                if self._caches.stored_rule(companion.rule) is not None
+            }
             run.findings |= dict.fromkeys(of_rules, stored.finding)
         for companion in observed.values():
             if companion.key not in run.desired and not companion.ending and not self._stays(companion, stored, run):
@@ -96,7 +100,7 @@ class Companions:
         for planned in run.desired.values():
             await self._attempt(self._settle(planned, observed.get(planned.key), run), planned.rule, run)
         self._caches.places.settle(key, holds=run.holds(), waits=run.waits)
-        rules = {planned.rule for planned in run.desired.values()} | {one.rule for one in observed.values()}
+        rules = {planned.rule for planned in run.desired.values()} | {companion.rule for companion in observed.values()}
         rules |= run.findings.keys() | self._caches.findings.of_workload(key).keys()
         self._caches.findings.put(key, run.findings)
         self._caches.listeners.workload_status(key)

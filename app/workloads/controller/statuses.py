@@ -129,8 +129,9 @@ def rule_status(
         "created": created,
         "running": standings.get(RUNS, 0),
         "conditions": [
-            dict(zip(("type", "status", "reason", "message"), one, strict=True)) | {"observedGeneration": generation}
-            for one in conditions
+            dict(zip(("type", "status", "reason", "message"), condition, strict=True))
+            | {"observedGeneration": generation}
+            for condition in conditions
         ],
     }
 
@@ -138,8 +139,8 @@ def rule_status(
 def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
     """The status with the times of its conditions' last transitions; None if `before` says the same already."""
     conditions = [
-        {**one, "lastTransitionTime": since(before, one["type"], one["status"], now=now)}
-        for one in status["conditions"]
+        {**condition, "lastTransitionTime": since(before, condition["type"], condition["status"], now=now)}
+        for condition in status["conditions"]
     ]
     complete = {**status, "conditions": conditions}
     return None if complete == before else complete

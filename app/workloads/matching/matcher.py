@@ -212,7 +212,7 @@ class Matcher:
         for posting in postings:
             if posting is not None:
                 members, key = (self._workloads[member] for member in space.members), posting[0]
-                space.track(key, ((one.key, value(key, one)) for one in members))
+                space.track(key, ((member.key, value(key, member)) for member in members))
             found.update(space.candidates(posting))
         # What another rule has indexed by the same key was not evaluated above.
         for member in self._faulty.keys() & space.members:

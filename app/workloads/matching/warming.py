@@ -37,13 +37,13 @@ class Preparation:
         self, rule: Rule, postings: Mapping[str, Postings], in_sight: Callable[[], Iterable[Workload]]
     ) -> None:
         self._rule, self.postings = rule, postings
-        self._keys = sorted({one[0] for found in postings.values() for one in found if one is not None})
+        self._keys = sorted({posting[0] for group in postings.values() for posting in group if posting is not None})
         self._in_sight = in_sight
         self._known: dict[ObjectKey, _Known] = {}
 
     def steps(self) -> Iterator[None]:
         """Each step evaluates the rule for one workload; it ends once all that it sees are known, but for a few."""
-        while len(waiting := [one for one in self._in_sight() if not self._knows(one)]) > _LEFT:
+        while len(waiting := [workload for workload in self._in_sight() if not self._knows(workload)]) > _LEFT:
             for workload in waiting:
                 self._look(workload)
                 yield

@@ -130,7 +130,7 @@ class Facts:
 
 def holds(terms: Iterable[Term], facts: Facts) -> bool:
     """Whether one of the terms holds; a term without expressions does not."""
-    return any(term and all(met(found, facts) for found in term) for term in terms)
+    return any(term and all(met(expression, facts) for expression in term) for term in terms)
 
 
 def met(expression: Expression, facts: Facts) -> bool:

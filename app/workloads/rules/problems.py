@@ -168,8 +168,8 @@ def parse_rule(obj: JSON, *, kind: RuleKind) -> Rule:
         tenants=None if all_tenants else frozenset(seen),
         terms=tuple(
             tuple(
-                Expression(found["key"], found["operator"], frozenset(found.get("values") or ()))
-                for found in term["matchExpressions"]
+                Expression(expression["key"], expression["operator"], frozenset(expression.get("values") or ()))
+                for expression in term["matchExpressions"]
             )
             for term in spec["workloadTerms"]
         ),
