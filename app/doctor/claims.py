@@ -1,23 +1,58 @@
 """Check `claims`: who publishes network data and may do so, what is missing, and by which road devices are served.
 
-Of an API server without resource.k8s.io/v1 it says who needs that.
+It also judges Services on secondary networks and definitions of claims: who keeps them, and mistakes in them. Of an API
+server without resource.k8s.io/v1 it says who needs that.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
-from app.claims.settings import AdmissionSettings
-from app.doctor.claims_data import network_data
-from app.doctor.claims_publishers import drivers, multus, publishers
+from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
+from app.claims.publishing.slices import Pools
+from app.claims.services.model import NETWORK
+from app.claims.services.stored import stored_service
+from app.claims.settings import AdmissionSettings, TemplateSettings
+from app.claims.stored.claims import Claim, stored_claim
+from app.claims.stored.pods import ClaimPod, claim_pod
+from app.claims.stored.slices import stored_slice
+from app.claims.templates.planning import stored_template
+from app.doctor import acting, commands, objects
+from app.doctor.claims_publishers import (
+    CONTROLLER,
+    Publishers,
+    drivers,
+    is_installed,
+    multus,
+    publishers,
+    publishers_of,
+)
 from app.doctor.claims_roads import roads
-from app.doctor.claims_services import definitions, services
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error
-from app.kube.resources import RESOURCE_CLAIMS
+from app.doctor.model import Check, Finding, error, of_each, sound, warning
+from app.doctor.pods import LIVING
+from app.kube.resources import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    SERVICES,
+)
+from app.text import moment
+from app.wire import JSON
 
-_PARTS = (publishers, network_data, drivers, multus, roads, services, definitions)
 _CONTROLLERS = ("claims", "claim-templates", "network-services")
+_PATIENCE = 300.0
+"""Seconds after the start of a Pod in which its driver publishes."""
+_REPAIR = "claims.repairAfter=60"
+_NAMES = 50
+"""Pods whose names are kept of each driver."""
+_SHOWN = 3
+_MOST = 50
+_SERVICES, _TEMPLATES = "network-services", "claim-templates"
 
 
 async def _unserved(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -29,4 +64,159 @@ async def _unserved(cluster: Cluster) -> AsyncIterator[Finding]:
         yield error("BERTH5015", "", names=asking, version=RESOURCE_CLAIMS.api_version)
 
 
-CHECK = Check("claims", _PARTS, about=RESOURCE_CLAIMS, otherwise=_unserved)
+@dataclass(slots=True)
+class _Pods:
+    """Pods that lack network data; the first of them."""
+
+    count: int = 0
+    attached: bool = False
+    """Whether one of them has a network status, from which Berth can publish."""
+    first: list[ClaimPod] = field(default_factory=list)
+
+    def add(self, pod: ClaimPod) -> None:
+        self.count += 1
+        self.attached = self.attached or pod.network_status is not None
+        if len(self.first) < _NAMES:
+            self.first.append(pod)
+
+    @property
+    def names(self) -> str:
+        shown = ["/".join(pod.key) for pod in self.first[:_SHOWN]]
+        more = f" and {self.count - len(shown)} more" if self.count > len(shown) else ""
+        return ", ".join(shown) + more
+
+
+async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
+    publishers = await publishers_of(cluster)
+    selfish = frozenset(publishers.settings.claims_self_publishing)
+    lacking, claims = await _lacking(cluster, selfish)
+    unpublished, silent = _Pods(), dict[str, _Pods]()
+    async for obj in cluster.pods(field_selector=LIVING):
+        drivers = lacking.get(obj["metadata"].get("uid", ""), frozenset())
+        pod = claim_pod(obj)
+        if not drivers or pod.host_network:
+            continue
+        if pod.network_status and drivers - selfish:
+            unpublished.add(pod)
+        if _runs(cluster, obj):
+            for driver in drivers & selfish:
+                silent.setdefault(driver, _Pods()).add(pod)
+    if unpublished.count and not publishers and await is_installed(cluster):
+        fix = await acting.choose(cluster, CONTROLLER)
+        yield warning("BERTH5003", "", count=unpublished.count, names=unpublished.names, command=fix)
+    for driver, pods in sorted(silent.items()):
+        yield await _silent(cluster, driver, pods, publishers)
+    if claims:
+        yield sound(claims, "ResourceClaim")
+
+
+async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str, frozenset[str]], int]:
+    """By the UID of a Pod the drivers whose devices lack network data; and how many claims have devices for one Pod."""
+    pools = Pools([stored_slice(one) for one in await cluster.listed(RESOURCE_SLICES)])
+    found: dict[str, frozenset[str]] = {}
+    count = 0
+    async for obj in cluster.paged(RESOURCE_CLAIMS):
+        claim = stored_claim(obj)
+        if [one.resource for one in claim.consumers] != ["pods"] or not claim.results:
+            continue
+        count += 1
+        uid = claim.consumers[0].uid
+        if drivers := frozenset(_without_data(claim, pools, selfish)):
+            found[uid] = found.get(uid, frozenset()) | drivers
+    return found, count
+
+
+def _without_data(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[str]:
+    for result in claim.results:
+        device, entry = result.device, claim.entries.get(result.device)
+        known = pools.find(device)
+        if result.admin_access or (entry is not None and entry.network_data is not None):
+            continue
+        if device.driver in selfish:
+            # A driver also says of a device without an interface that it is ready.
+            if entry is None or not (entry.conditions or entry.data):
+                yield device.driver
+        elif known is not None and known.attributes.resource_name:
+            yield device.driver
+
+
+def _runs(cluster: Cluster, pod: JSON) -> bool:
+    """Whether it runs for longer than a driver needs."""
+    status = objects.status(pod)
+    began = moment(status.get("startTime")) or objects.created(pod)
+    if status.get("phase") != "Running" or began is None:
+        return False
+    return (cluster.now() - began).total_seconds() > _PATIENCE
+
+
+async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publishers) -> Finding:
+    namespace, name = pods.first[0].key
+    if not pods.attached:
+        # There is no network status that says what the devices are: the driver writes at the next start of a sandbox.
+        names = [pod.key[1] for pod in pods.first if pod.key[0] == namespace]
+        fix = commands.kubectl("delete", "pod", *names, namespace=namespace)
+    elif publishers and publishers.settings.claims_repair_after:
+        fix = commands.kubectl("describe", "pod", name, namespace=namespace)
+    elif publishers:
+        fix = await commands.helm(cluster, _REPAIR)
+    else:
+        fix = await acting.choose(cluster, CONTROLLER, values=(_REPAIR,))
+    values: dict[str, Any] = {"count": pods.count, "patience": _PATIENCE, "names": pods.names}
+    return warning("BERTH5004", f"driver {driver}", command=fix, **values)
+
+
+async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Services that ask for endpoints on a network get them."""
+    asking = (obj async for obj in cluster.paged(SERVICES) if stored_service(obj) is not None)
+    if _SERVICES not in await cluster.controllers():
+        names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" async for obj in asking]
+        if names and await is_installed(cluster):
+            values: dict[str, Any] = {"count": len(names), "names": names, "key": NETWORK, "controller": _SERVICES}
+            yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
+        return
+
+    def judge(obj: JSON) -> Finding | None:
+        found = stored_service(obj)
+        if found is None or found.problem is None:
+            return None
+        case = "refused" if found.problem.refused else ""
+        return error("BERTH5011", objects.Object(SERVICES, obj), case=case, problem=found.problem.message)
+
+    async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
+        yield finding
+
+
+async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Definitions can be read, are kept by a controller, and have their names for themselves."""
+    runs = _TEMPLATES in await cluster.controllers()
+    role = "controller" if runs else "webhook"
+    name, home = (await cluster.settings(TemplateSettings, role=role)).claim_templates, cluster.namespace
+    it, config_map = objects.named(CONFIG_MAPS, name, home), await cluster.get(CONFIG_MAPS, name, namespace=home)
+    configured: Definitions = {}
+    try:
+        configured = parse_definitions(config_map or {})
+    except ValueError as wrong:
+        yield error("BERTH5012", it, wrong=wrong)
+    classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
+    known = all_definitions(configured, classes)
+    if known and not runs and await is_installed(cluster):
+        source = it.subject if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
+        values: dict[str, Any] = {"count": len(known), "source": source, "controller": _TEMPLATES}
+        yield warning("BERTH5013", "", command=await acting.choose(cluster, _TEMPLATES), **values)
+    if known and runs:
+        found = (obj async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES) if obj["metadata"]["name"] in known)
+        async for finding in of_each(found, _foreign, most=_MOST, noun="ResourceClaimTemplate"):
+            yield finding
+
+
+def _foreign(obj: JSON) -> Finding | None:
+    """Of a template with the name of a definition, that it is not made from it."""
+    return None if stored_template(obj) else warning("BERTH5014", objects.Object(RESOURCE_CLAIM_TEMPLATES, obj))
+
+
+CHECK = Check(
+    "claims",
+    (publishers, _network_data, drivers, multus, roads, _services, _definitions),
+    about=RESOURCE_CLAIMS,
+    otherwise=_unserved,
+)

@@ -1,27 +1,33 @@
 """Check `permissions`: may each role do what it needs, and nothing that would make its token dangerous.
 
-The doctor asks by SubjectAccessReview, so that every authorizer of the API server counts.
+The doctor asks by SubjectAccessReview, so that every authorizer of the API server counts. Of a right that a role has
+and does not need, it says which binding gives it, and how it is taken back.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from app.doctor import commands
+from app.doctor import commands, objects
 from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
+from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.excess import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES, Grant, grant_of, too_much, where
 from app.doctor.model import Check, Finding, depends_on, error, noted, ok, or_default, topic, warning, worst
 from app.doctor.tenant_namespaces import tenant_namespaces
-from app.kube.resources import ROLE_BINDINGS
+from app.kube.resources import ROLE_BINDINGS, Resource
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.tenancy.permissions import tenants_role
 
 _KEPT = f"{MANAGED_BY}={MANAGER}"
 _UNNAMED = re.compile(r"[^a-z0-9]+")
+_CLUSTER_ROLE_BINDINGS, _ROLES, _CLUSTER_ROLES = (
+    Resource(ROLE_BINDINGS.group, ROLE_BINDINGS.version, kind.lower() + "s", kind, namespaced=kind == "Role")
+    for kind in ("ClusterRoleBinding", "Role", "ClusterRole")
+)
+_REASON = re.compile(r'(ClusterRoleBinding|RoleBinding) "([^"]+)" of (ClusterRole|Role) "([^"]+)"')
 
 
 async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -38,7 +44,7 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
     # Alone, so that a missing right to ask shows in one request and not in hundreds.
     everything = await asking.reason(EVERYTHING)
     if everything is not None:
-        return [await too_much(cluster, account, grant_of(everything), [EVERYTHING])]
+        return [await _too_much(cluster, account, grant_of(everything), [EVERYTHING])]
     findings = await _lacking(cluster, account, await asking.refused(account.needed()))
     for namespace, refused in (await _refused_in_tenants(cluster, account, asking)).items():
         what, role = [f"{one.verb} {one.what}" for one in refused], account.role
@@ -50,7 +56,7 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
     for question, reason in granted.items():
         if not question.namespace or replace(question, namespace="") not in granted:
             grants.setdefault(grant_of(reason), []).append(question)
-    findings += [await too_much(cluster, account, given, questions) for given, questions in grants.items()]
+    findings += [await _too_much(cluster, account, given, questions) for given, questions in grants.items()]
     text = f"role {account.role} has the permissions that it needs, and none of the dangerous ones that were asked for"
     return findings or [ok(account.subject, text)]
 
@@ -78,7 +84,7 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
     linked: dict[str, Any] = {"because": topics} if len(verbs) > 1 else {"explains": topics}
     for one, of_it in verbs.items():
         bad, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
-        text = f"role {account.role} may not {', '.join(of_it)} {what} {where(one.namespace)}"
+        text = f"role {account.role} may not {', '.join(of_it)} {what} {_where(one.namespace)}"
         findings.append(bad("BERTH0802", account, text, account.without(one.resource), grants[one], **linked))
     if len(verbs) < 2:
         return findings
@@ -95,7 +101,7 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
 
 async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[str, str]:
     """That no binding there names the account, or that its role is missing, and the command; "" where it is neither."""
-    bindings, roles = (ROLE_BINDINGS, ROLES) if namespace else (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
+    bindings, roles = (ROLE_BINDINGS, _ROLES) if namespace else (_CLUSTER_ROLE_BINDINGS, _CLUSTER_ROLES)
     found = await or_default(cluster.listed(bindings, namespace=namespace or None), None)
     if found is None:
         return "", ""
@@ -103,11 +109,11 @@ async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[
     if not names:
         role = await or_default(cluster.get(roles, account.name, namespace=namespace or None), None)
         bind = _create(bindings.kind, account.name, roles.kind, account, namespace)
-        text = f"no {bindings.kind} {where(namespace)} names it" if namespace else f"no {bindings.kind} names it"
+        text = f"no {bindings.kind} {_where(namespace)} names it" if namespace else f"no {bindings.kind} names it"
         return text, bind if role is not None else ""
     for one in names:
         ref = one["roleRef"]
-        kind, place = (CLUSTER_ROLES, None) if ref.get("kind") == CLUSTER_ROLES.kind else (ROLES, namespace)
+        kind, place = (_CLUSTER_ROLES, None) if ref.get("kind") == _CLUSTER_ROLES.kind else (_ROLES, namespace)
         if await or_default(cluster.get(kind, ref["name"], namespace=place), {}) is None:
             return f"{bindings.kind} {one['metadata']['name']} names {ref['kind']} {ref['name']}, which is missing", ""
     return "", ""
@@ -130,6 +136,64 @@ def _create(binding: str, name: str, role: str, account: Account, namespace: str
     """The command that binds the account to the role of the same name."""
     to = [f"--{role.lower()}={name}", f"--serviceaccount={account.namespace}:{account.name}"]
     return commands.kubectl("create", binding.lower(), name, *to, namespace=namespace)
+
+
+def _where(namespace: str) -> str:
+    return f"in namespace {namespace}" if namespace else "in the whole cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The binding that gives a right, as RBAC says it in its reason; all "" where something else authorizes."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def grant_of(reason: str) -> Grant:
+    """Reads `RBAC: allowed by RoleBinding "name/namespace" of Role "role" to …`."""
+    found = _REASON.search(reason)
+    if found is None:
+        return Grant()
+    kind, place = found[1], found[2]
+    name, _, namespace = place.rpartition("/") if kind == "RoleBinding" else (place, "", "")
+    return Grant(kind, name, namespace)
+
+
+async def _too_much(cluster: Cluster, account: Account, given: Grant, questions: Sequence[Question]) -> Finding:
+    parts: dict[tuple[str, str], list[str]] = {}
+    for one in questions:
+        verb = "do anything (`*`) with" if one.verb == "*" else one.verb
+        parts.setdefault((one.what, one.namespace), []).append(verb)
+    what = listed([f"{', '.join(verbs)} {kind} {_where(place)}" for (kind, place), verbs in parts.items()], 6)
+    case, what = ("everything", "everything") if questions[0] == EVERYTHING else ("", what)
+    fix, by = await _revoke(cluster, given, account), f" by {given}" if given.kind else ""
+    return warning("BERTH0804", account, case=case, by=by, what=what, command=fix)
+
+
+async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
+    """The command that removes the account from the binding, or deletes a binding without other subjects."""
+    resource, place = ROLE_BINDINGS if given.namespace else _CLUSTER_ROLE_BINDINGS, given.namespace
+    found = None
+    if given.kind:
+        found = await or_default(cluster.get(resource, given.name, namespace=place or None), None)
+    if found is None:
+        return commands.kubectl("auth", "can-i", "--list", f"--as={account.user}", namespace=account.namespace)
+    if objects.labels(found).get(objects.PART_OF) == "berth":
+        return commands.helm_upgrade(cluster)
+    kind, subjects = objects.plural(resource), found.get("subjects") or []
+    own = [index for index, one in enumerate(subjects) if account.is_among([one])]
+    if not own:  # it is bound as a member of a group, with others
+        return commands.kubectl("describe", kind, given.name, namespace=place)
+    if len(subjects) == 1:
+        return commands.kubectl("delete", kind, given.name, namespace=place)
+    path = f"/subjects/{own[0]}"
+    test = {"op": "test", "path": f"{path}/name", "value": account.name}
+    return commands.json_patch(kind, given.name, [test, {"op": "remove", "path": path}], namespace=place)
 
 
 CHECK = Check("permissions", (_permissions,))

@@ -1,24 +1,38 @@
-"""RmdWorkloads that are refused, wait or hang, and reservations on one side alone; for the check `rmd`."""
+"""RmdWorkloads that are refused, wait or hang, and reservations on one side alone; for the check `rmd`.
+
+What daemons hold is what RmdNodeStates say.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+import shlex
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed, plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, of_each, warning
+from app.doctor.model import Finding, error, of_each, or_default, warning
 from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
-from app.doctor.rmd_records import Held, Row, differing, read_held
+from app.kube.resources import NODES
 from app.kube.store import Key
 from app.rmd.controller.daemons import NO_NODE
 from app.rmd.controller.states import readiness, succeeded
+from app.rmd.cores import parse_cores
 from app.rmd.daemon.reasons import CLASSES_USED_UP, CORES_TAKEN, OTHER, reason_of
-from app.rmd.model import READY, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
-from app.rmd.stored import Workload, stored_workload
+from app.rmd.model import (
+    CONNECTED,
+    DAEMON_NAMESPACE,
+    READY,
+    RMD_NODE_STATES,
+    RMD_WORKLOADS,
+    SERVER_NAME,
+    TLS_PORT,
+    node_state_name,
+)
+from app.rmd.stored import DaemonPod, Workload, stored_node_state, stored_workload
 from app.wire import JSON, encode_json
 
 _MOST = 100
@@ -27,6 +41,8 @@ _OF_DAEMON: Final = 3
 """Classes of service that a daemon takes for itself: default, infrastructure, shared pool."""
 _ASK_LESS = frozenset({"NoPool", "UnknownPolicy", "NoPlugin", "BandwidthUnit", "NotOnThisMachine"})
 """Refusals of what the RmdWorkload asks for: the daemon has no such thing."""
+_States = Mapping[Key, JSON]
+"""The states of RmdWorkloads on one node."""
 
 
 @dataclass(slots=True)
@@ -35,7 +51,7 @@ class _Judge:
 
     cluster: Cluster
     namespace: str
-    held: Mapping[str, Held]
+    held: Mapping[str, _Held]
     states: dict[str, dict[Key, JSON]] = field(default_factory=dict)
     late: list[str] = field(default_factory=list)
 
@@ -90,7 +106,7 @@ class _Judge:
             fix = commands.kubectl("describe", it.plural, it.name, namespace=it.namespace)
         return error("BERTH6019", it, text, command=fix)
 
-    def _taken(self, it: objects.Object, one: Workload, held: Held, text: str, fix: str) -> Finding:
+    def _taken(self, it: objects.Object, one: Workload, held: _Held, text: str, fix: str) -> Finding:
         rows = held.on(one.read.request.cores)
         old = next((row for row in rows if _may_be_of_operator(row, one.key)), None)
         if old is not None:
@@ -118,7 +134,7 @@ class _Judge:
 async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     """Each RmdWorkload is reserved, and each reservation has its RmdWorkload."""
     namespace = (await settings_of(cluster)).rmd_namespace
-    found = [read_held(one) for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
+    found = [_read_held(one) for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
     judge = _Judge(cluster, namespace, {one.node: one for one in sorted(found, key=lambda one: one.node)})
     async for finding in of_each(cluster.paged(RMD_WORKLOADS), judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
@@ -127,11 +143,11 @@ async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     there = await daemons_of(cluster, namespace)
     for held in judge.held.values():
         if held.connected:
-            async for finding in differing(cluster, held, judge.states.get(held.node, {}), there.get(held.node)):
+            async for finding in _differing(cluster, held, judge.states.get(held.node, {}), there.get(held.node)):
                 yield finding
 
 
-def _may_be_of_operator(row: Row, key: Key) -> bool:
+def _may_be_of_operator(row: _Row, key: Key) -> bool:
     return not row.qualified and row.name == key[1] and row.id.isdigit()
 
 
@@ -141,3 +157,147 @@ def _edit(one: Workload) -> str:
     if one.pod is not None:
         return commands.kubectl("edit", "pod", one.pod[0], namespace=namespace)
     return commands.edit(RMD_WORKLOADS, name, namespace=namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A reservation in an RmdNodeState. `shown` is the key of its entry: [NAMESPACE/]NAME [(id ID)], or id ID."""
+
+    shown: str
+    id: str
+    cores: frozenset[int]
+    cos: str
+
+    def __str__(self) -> str:
+        return plain(self.shown if f"id {self.id}" in self.shown else f"{self.shown} (id {self.id})")
+
+    @property
+    def name(self) -> str:
+        return self.shown.partition(" (id ")[0]
+
+    @property
+    def qualified(self) -> bool:
+        """Whether it says its namespace. The operator's reservations, and those of its namespace, do not."""
+        return "/" in self.name
+
+    @property
+    def key(self) -> Key:
+        namespace, slash, name = self.name.partition("/")
+        return (namespace, name) if slash else (DAEMON_NAMESPACE, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the daemon of a node holds. Without `connected` it is what it said last."""
+
+    key: Key
+    node: str
+    connected: bool
+    rows: tuple[_Row, ...]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(row.id for row in self.rows)
+
+    @property
+    def classes(self) -> int:
+        """The classes of service of its reservations."""
+        return len({row.cos for row in self.rows if row.cos})
+
+    def on(self, cores: frozenset[int]) -> list[_Row]:
+        """The reservations that have one of these cores."""
+        return [row for row in self.rows if row.cores & cores]
+
+
+def _read_held(obj: JSON) -> _Held:
+    """What an RmdNodeState says."""
+    state = stored_node_state(obj)
+    rows = tuple(
+        _Row(shown, str(one.get("ID") or ""), _cores(str(one.get("Core IDs") or "")), str(one.get("Cos Name") or ""))
+        for shown, one in sorted((state.status.get("workloads") or {}).items())
+    )
+    return _Held(state.key, state.node, objects.condition(obj, CONNECTED).get("status") == "True", rows)
+
+
+def _unknown(held: _Held, states: _States) -> Iterator[_Row]:
+    """Reservations of no RmdWorkload."""
+    names: dict[str, list[Key]] = {}
+    for key in states:
+        names.setdefault(key[1], []).append(key)
+    for row in held.rows:
+        owners = {row.key} & states.keys() if row.qualified else set(names.get(row.name, ()))
+        if not any(_is_of(row, key, held, states[key]) for key in owners):
+            yield row
+
+
+def _is_of(row: _Row, key: Key, held: _Held, state: JSON) -> bool:
+    """Whether an RmdWorkload of that name accounts for it: by the id, or because its next state will have the id.
+
+    Where it is refused for its cores, the finding about it names the reservation.
+    """
+    if state.get("id"):
+        return bool(state["id"] == row.id or (key == row.key and state["id"] not in held.ids))
+    return key == row.key or reason_of(str(state.get("response") or "")) == CORES_TAKEN
+
+
+def _lost(held: _Held, states: _States) -> Iterator[tuple[Key, str]]:
+    """RmdWorkloads, and the ids of reservations that these have and the daemon has not."""
+    # A daemon that was restarted gives the same ids to others.
+    there = {(row.name if not row.qualified else row.key, row.id) for row in held.rows}
+    for key, state in states.items():
+        mine = {(key[1], state.get("id")), (key, state.get("id"))}
+        if state.get("id") and succeeded(state) and not mine & there:
+            yield key, str(state["id"])
+
+
+def _cores(text: str) -> frozenset[int]:
+    try:
+        return parse_cores(text)
+    except ValueError:
+        return frozenset()
+
+
+async def _differing(
+    cluster: Cluster, held: _Held, states: _States, daemon: DaemonPod | None
+) -> AsyncIterator[Finding]:
+    """What the daemon of a node holds without an RmdWorkload, and what it should hold by a status and does not.
+
+    What may have changed while all was read is read again.
+    """
+    if not any(_unknown(held, states)) and not any(_lost(held, states)):
+        return
+    again = await cluster.get(RMD_NODE_STATES, held.key[1], namespace=held.key[0])
+    held = _read_held(again) if again is not None else held
+    it = objects.named(NODES, held.node)
+    foreign = [
+        row for row in _unknown(held, states) if row.key in states or await _state(cluster, row.key, held.node) is None
+    ]
+    if foreign:
+        yield warning("BERTH6013", it, rows=foreign, command=_release(foreign, daemon) if daemon else "")
+    gone = [
+        (key, number)
+        for key, number in _lost(held, states)
+        if ((await _state(cluster, key, held.node)) or {}).get("id") == number
+    ]
+    if gone:
+        names = [f"{namespace}/{name} (id {number})" for (namespace, name), number in gone]
+        (namespace, name), _ = gone[0]
+        yield error("BERTH6014", it, names=names, first=objects.named(RMD_WORKLOADS, name, namespace))
+
+
+async def _state(cluster: Cluster, key: Key, node: str) -> JSON | None:
+    """The state of an RmdWorkload on a node as it is now, None where there is none."""
+    now = await or_default(cluster.get(RMD_WORKLOADS, key[1], namespace=key[0]), None) if all(key) else None
+    return stored_workload(now).states.get(node) if now is not None else None
+
+
+def _release(rows: Sequence[_Row], daemon: DaemonPod) -> str:
+    """Releases reservations at their daemon; "" where their ids can be in no request."""
+    words = ["curl", "--fail", "--request", "DELETE", "--header", "Content-Type: application/json"]
+    base = daemon.url
+    if base.startswith("https:"):
+        base = f"https://{SERVER_NAME}:{TLS_PORT}"
+        words += ["--cert", "tls.crt", "--key", "tls.key", "--cacert", "ca.crt"]
+        words += ["--connect-to", f"{SERVER_NAME}:{TLS_PORT}:{daemon.url.removeprefix('https://')}"]
+    places = [f"{base}/v1/workloads/{row.id}" for row in rows if row.id.isdigit()]
+    return shlex.join([*words, *places]) if places else ""

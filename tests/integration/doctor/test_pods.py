@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 
 from app.doctor.model import Finding, Severity
-from app.doctor.planning import Nearest
-from app.doctor.pods import CHECK
+from app.doctor.pods import CHECK, Nearest
 from app.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -155,7 +154,7 @@ def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch)
         asked.append(name)
         return names[0]
 
-    monkeypatch.setattr("app.doctor.planning.closest", near)
+    monkeypatch.setattr("app.doctor.pods.closest", near)
     nearest = Nearest(lambda: [("a", "front")])
     assert {nearest.to("a", "frnt") for _ in range(5)} == {"a/front"}
     assert asked == ["frnt"]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.doctor.wanted import differences, uncovered, wanted_of
-from app.doctor.webhooks import Registered
+from app.doctor.webhooks import Registered, differences, uncovered, wanted_of
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import Installation, Terms, further_webhooks, pods_to
 from app.registry import webhooks_of
