@@ -11,30 +11,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
+from app.claims.model import RESOURCE_NAME
+from app.claims.publishing.refusals import missing_rule
 from app.claims.publishing.slices import Pools
 from app.claims.services.model import NETWORK
 from app.claims.services.stored import stored_service
-from app.claims.settings import AdmissionSettings, TemplateSettings
+from app.claims.settings import AdmissionSettings, PublishingSettings, TemplateSettings
 from app.claims.stored.claims import Claim, stored_claim
 from app.claims.stored.pods import ClaimPod, claim_pod
 from app.claims.stored.slices import stored_slice
 from app.claims.templates.planning import stored_template
 from app.doctor import acting, commands, objects
-from app.doctor.claims_publishers import (
-    CONTROLLER,
-    Publishers,
-    drivers,
-    is_installed,
-    multus,
-    publishers,
-    publishers_of,
-)
-from app.doctor.claims_roads import roads
+from app.doctor.access import Account, Asking, Question, accounts_of
+from app.doctor.claims_roads import roads, served_by_claims
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, of_each, sound, warning
+from app.doctor.installed import Installed, roles_in, settings_in_force
+from app.doctor.model import Check, Finding, error, of_each, or_default, sound, warning
+from app.doctor.permissions import grant
 from app.doctor.pods import LIVING
 from app.kube.resources import (
     CONFIG_MAPS,
+    DAEMON_SETS,
     DEVICE_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -53,6 +50,10 @@ _NAMES = 50
 _SHOWN = 3
 _MOST = 50
 _SERVICES, _TEMPLATES = "network-services", "claim-templates"
+_CONTROLLER, _NODE = "claims", "claims-node"
+_GROUP = RESOURCE_CLAIMS.group
+_MULTUS = (Question("get", _GROUP, RESOURCE_CLAIMS.plural), Question("list", _GROUP, RESOURCE_SLICES.plural))
+"""What Multus asks the API server for, where a Pod has a claim and an attachment with a resource (multus-cni#1492)."""
 
 
 async def _unserved(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -87,7 +88,7 @@ class _Pods:
 
 
 async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
-    publishers = await publishers_of(cluster)
+    publishers = await _publishers_of(cluster)
     selfish = frozenset(publishers.settings.claims_self_publishing)
     lacking, claims = await _lacking(cluster, selfish)
     unpublished, silent = _Pods(), dict[str, _Pods]()
@@ -101,8 +102,8 @@ async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
         if _runs(cluster, obj):
             for driver in drivers & selfish:
                 silent.setdefault(driver, _Pods()).add(pod)
-    if unpublished.count and not publishers and await is_installed(cluster):
-        fix = await acting.choose(cluster, CONTROLLER)
+    if unpublished.count and not publishers and await _is_installed(cluster):
+        fix = await acting.choose(cluster, _CONTROLLER)
         yield warning("BERTH5003", "", count=unpublished.count, names=unpublished.names, command=fix)
     for driver, pods in sorted(silent.items()):
         yield await _silent(cluster, driver, pods, publishers)
@@ -149,7 +150,7 @@ def _runs(cluster: Cluster, pod: JSON) -> bool:
     return (cluster.now() - began).total_seconds() > _PATIENCE
 
 
-async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publishers) -> Finding:
+async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: _Publishers) -> Finding:
     namespace, name = pods.first[0].key
     if not pods.attached:
         # There is no network status that says what the devices are: the driver writes at the next start of a sandbox.
@@ -160,7 +161,7 @@ async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publis
     elif publishers:
         fix = await commands.helm(cluster, _REPAIR)
     else:
-        fix = await acting.choose(cluster, CONTROLLER, values=(_REPAIR,))
+        fix = await acting.choose(cluster, _CONTROLLER, values=(_REPAIR,))
     values: dict[str, Any] = {"count": pods.count, "patience": _PATIENCE, "names": pods.names}
     return warning("BERTH5004", f"driver {driver}", command=fix, **values)
 
@@ -170,7 +171,7 @@ async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
     asking = (obj async for obj in cluster.paged(SERVICES) if stored_service(obj) is not None)
     if _SERVICES not in await cluster.controllers():
         names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" async for obj in asking]
-        if names and await is_installed(cluster):
+        if names and await _is_installed(cluster):
             values: dict[str, Any] = {"count": len(names), "names": names, "key": NETWORK, "controller": _SERVICES}
             yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
         return
@@ -199,7 +200,7 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
         yield error("BERTH5012", it, wrong=wrong)
     classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
     known = all_definitions(configured, classes)
-    if known and not runs and await is_installed(cluster):
+    if known and not runs and await _is_installed(cluster):
         source = it.subject if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
         values: dict[str, Any] = {"count": len(known), "source": source, "controller": _TEMPLATES}
         yield warning("BERTH5013", "", command=await acting.choose(cluster, _TEMPLATES), **values)
@@ -214,9 +215,94 @@ def _foreign(obj: JSON) -> Finding | None:
     return None if stored_template(obj) else warning("BERTH5014", objects.Object(RESOURCE_CLAIM_TEMPLATES, obj))
 
 
+@dataclass(frozen=True, slots=True)
+class _Publishers:
+    """The Deployments that run the controller `claims`, the DaemonSets of `claims-node`, and their settings."""
+
+    controllers: tuple[Installed, ...]
+    agents: tuple[Installed, ...]
+    settings: PublishingSettings
+
+    def __bool__(self) -> bool:
+        return bool(self.controllers or self.agents)
+
+
+async def _publishers_of(cluster: Cluster) -> _Publishers:
+    """Those in the namespace of Berth that are seen. Without any, the settings are the defaults."""
+    controllers = [one for one in await cluster.running("controller") if _CONTROLLER in one.setting("controllers")]
+    sets = await or_default(cluster.listed(DAEMON_SETS, namespace=cluster.namespace), [])
+    agents = [one for one in roles_in(sets, release=cluster.release) if one.role == _NODE]
+    settings = settings_in_force(controllers or agents, PublishingSettings, namespace=cluster.namespace)
+    return _Publishers(tuple(controllers), tuple(agents), settings)
+
+
+async def _is_installed(cluster: Cluster) -> bool:
+    """Whether Deployments of Berth are seen. Without any the roles may run elsewhere."""
+    return bool(await or_default(cluster.installed(), []))
+
+
+async def _publishers(cluster: Cluster) -> AsyncIterator[Finding]:
+    """One of the two has to run, with replicas."""
+    found = await _publishers_of(cluster)
+    for one in found.agents if found.controllers else ():
+        fix = commands.helm_upgrade(cluster, "claims-node.enabled=false") if one.by_chart else ""
+        yield warning("BERTH5001", objects.named(DAEMON_SETS, one.name, one.namespace), command=fix)
+    async for finding in acting.without_replica(cluster, _CONTROLLER, "BERTH5002"):
+        yield finding
+
+
+async def _drivers(cluster: Cluster) -> AsyncIterator[Finding]:
+    """What publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
+    publishers = await _publishers_of(cluster)
+    wanted = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
+    known = [one for one in await accounts_of(cluster) if one.role == "controller"] if publishers.controllers else []
+    accounts = [(one, "arbitrary-node:patch") for one in known]
+    for one in publishers.agents:
+        account = Account(_NODE, one.namespace, one.service_account, one.by_chart)
+        accounts.append((account, "associated-node:patch"))
+    for account, verb in accounts:
+        questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=one) for one in wanted]
+        for question in await Asking(cluster.client, account).refused(questions):
+            rule, fix = missing_rule(question.name, verb), grant(cluster, account, question)
+            yield error("BERTH5005", account, driver=question.name, rule=rule, command=fix)
+
+
+async def _network_drivers(cluster: Cluster) -> set[str]:
+    """The drivers with devices that serve attachments."""
+    return {
+        one["spec"]["driver"]
+        for one in await cluster.listed(RESOURCE_SLICES)
+        if any(RESOURCE_NAME in (device.get("attributes") or {}) for device in one["spec"].get("devices") or ())
+    }
+
+
+async def _multus(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Multus reads claims and slices, where devices of attachments come by these."""
+    resources = await served_by_claims(cluster)
+    if not resources:
+        return
+    accounts: dict[str, Account] = {}
+    for one in await cluster.listed(DAEMON_SETS):
+        if _is_multus(one):
+            name = objects.spec(one["spec"]["template"]).get("serviceAccountName") or "default"
+            account = Account("multus", one["metadata"]["namespace"], name)
+            accounts.setdefault(account.user, account)
+    for account in accounts.values():
+        if refused := await Asking(cluster.client, account).refused(_MULTUS):
+            what = " and ".join(f"{one.verb} {one.what}" for one in refused)
+            fix = " &&\n".join(grant(cluster, account, one) for one in refused)
+            yield error("BERTH5006", account, what=what, resources=sorted(resources), command=fix)
+
+
+def _is_multus(daemon_set: JSON) -> bool:
+    containers = objects.spec(daemon_set["spec"].get("template")).get("containers") or ()
+    images = (str(one.get("image") or "").rpartition("/")[2] for one in containers)
+    return any("multus" in text for text in (daemon_set["metadata"]["name"], *images))
+
+
 CHECK = Check(
     "claims",
-    (publishers, _network_data, drivers, multus, roads, _services, _definitions),
+    (_publishers, _network_data, _drivers, _multus, roads, _services, _definitions),
     about=RESOURCE_CLAIMS,
     otherwise=_unserved,
 )
