@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.explain import requested, rule_rendering, wrapped
+from app.explain import requested, rules, wrapped
 from app.explain.model import Finding
 from app.explain.rendering import Explained, Form, Line, asides, object_of, render
 from app.explain.rules import RuleExplained
@@ -80,7 +80,7 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
             yield from wrapped.text_of(wrapper)
         # Of what would be refused, a finding says it.
         for rule in (one for one in answer.rules if not one.refused):
-            yield from rule_rendering.text_of(rule)
+            yield from rules.text_of(rule)
         for request in (one for one in answer.requests if not one.refused):
             yield from requested.text_of(request)
         yield from _findings(answer)
@@ -92,7 +92,7 @@ def _document(answer: Answer) -> JSON:
         "objects": [
             *map(object_of, answer.pods),
             *map(wrapped.object_of, answer.wrappers),
-            *map(rule_rendering.object_of, answer.rules),
+            *map(rules.object_of, answer.rules),
             *map(requested.object_of, answer.requests),
         ],
         "findings": [one.members for one in answer.findings],

@@ -13,9 +13,9 @@ from app.appwrappers.options import KNOWN as OPTIONS
 from app.appwrappers.podsets.inference import inferred
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
 from app.claims.services.model import ASKING, NETWORK, SELECTOR
+from app.explain.fields import objects_in
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests, is_foreign
 from app.explain.model import Finding, Manifest
-from app.explain.spelling import objects_in
 from app.explain.templates import pod_templates
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES, SERVICES
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS

@@ -1,14 +1,20 @@
-"""What a rule would do: which workloads match, what keeps the others out, and the companion of each. Pure."""
+"""What a rule would do, and how that is written as text and for a JSON answer. Pure.
+
+Which workloads match, what keeps the others out, and the companion of each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from app.explain.model import Manifest
+from app.explain.rendering import Line
 from app.explain.workloads import Seen
 from app.placement.model import PlacementOptions
-from app.text import quoted, several
-from app.workloads.companions.plan import Outcome, Planner
+from app.text import cut, quoted, several
+from app.wire import JSON
+from app.workloads.companions.plan import Outcome, Planned, Planner
 from app.workloads.model import (
     SYSTEM_NAMESPACE,
     TENANT_RULES,
@@ -27,10 +33,12 @@ UNKNOWN_TENANT = "TENANT"
 _RUNNING = ("state.nodeName", "state.ready")
 _LISTED = 200
 """Workloads of a rule that are kept, of those that match and of the others; all are counted."""
+_SHOWN = 10
+"""Workloads of a rule in a text, of those that match and of the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class _Match:
     """A workload that matches by the term of this number, counted from 0, and its companion."""
 
     seen: Seen
@@ -40,7 +48,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class _Miss:
     """A workload that does not match; for each term the expressions that do not hold, and why."""
 
     seen: Seen
@@ -56,8 +64,8 @@ class RuleExplained:
 
     manifest: Manifest
     refused: str = ""
-    matches: list[Match] = field(default_factory=list)
-    misses: list[Miss] = field(default_factory=list)
+    matches: list[_Match] = field(default_factory=list)
+    misses: list[_Miss] = field(default_factory=list)
     matched: int = 0
     missed: int = 0
 
@@ -90,13 +98,13 @@ class Comparison:
             result.missed += 1
             if len(result.misses) < _LISTED:
                 terms = (tuple((one, _why(one, facts, seen)) for one in term) for term in failed)
-                result.misses.append(Miss(seen, tuple(terms)))
+                result.misses.append(_Miss(seen, tuple(terms)))
             return
         result.matched += 1
         if len(result.matches) < _LISTED:
             ((_, outcome, _),) = self._planner.plans(workload, [self.rule])
             absent = tuple(one.annotation for one in self.rule.injections if facts.text(one.key) is None)
-            result.matches.append(Match(seen, failed.index(()), outcome, absent))
+            result.matches.append(_Match(seen, failed.index(()), outcome, absent))
 
 
 def _stored(manifest: Manifest) -> Rule:
@@ -119,3 +127,69 @@ def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
         said = f"{said} before it runs"
     never = fixed(expression)
     return said if never is None or never.holds else f"{said}; {never.why}"
+
+
+def text_of(one: RuleExplained) -> Iterator[Line]:
+    """As `berth explain` prints a rule that would be admitted."""
+    yield Line(f"{one.manifest.subject}: {one.verdict}", "green" if one.matched else "yellow")
+    for match in one.matches[:_SHOWN]:
+        yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
+        yield from _companion(match)
+    yield from _more(one.matched, "match")
+    for miss in one.misses[:_SHOWN]:
+        yield Line(f"  {miss.seen.title}: does not match")
+        for number, term in enumerate(miss.terms):
+            for expression, why in term:
+                yield Line(f"    workloadTerms[{number}]: {_shown(expression)}: {why}", "yellow")
+    yield from _more(one.missed, "do not match")
+
+
+def object_of(one: RuleExplained) -> JSON:
+    """As its JSON answer has it."""
+    return {
+        **one.manifest.reference,
+        "allowed": not one.refused,
+        "message": one.verdict,
+        "matched": one.matched,
+        "missed": one.missed,
+        "matches": [
+            {**match.seen.reference, "term": match.term, "companion": _outcome(match.outcome)} for match in one.matches
+        ],
+        "misses": [{**miss.seen.reference, "terms": list(map(_failed, miss.terms))} for miss in one.misses],
+    }
+
+
+def _companion(match: _Match) -> Iterator[Line]:
+    outcome = match.outcome
+    if not isinstance(outcome, Planned):
+        yield Line(f"    no companion ({outcome.reason}): {outcome.message}", "yellow")
+        return
+    anywhere = "any node that its template allows" if outcome.namespace == SYSTEM_NAMESPACE else "any DPU of the tenant"
+    where = f"a DPU of host {outcome.host}" if outcome.host else anywhere
+    yield Line(f"    companion {outcome.namespace}/{outcome.name} on {where}", "cyan")
+    for name, text in outcome.injected.items():
+        yield Line(f"      annotation {name}: {cut(text)}")
+    for name in match.absent:
+        yield Line(f"      annotation {name}: left out, its key has no value")
+
+
+def _more(count: int, what: str) -> Iterator[Line]:
+    if count > _SHOWN:
+        yield Line(f"  … and {count - _SHOWN} more that {what}")
+
+
+def _outcome(outcome: Outcome) -> JSON:
+    if isinstance(outcome, Planned):
+        return {"namespace": outcome.namespace, "name": outcome.name, "host": outcome.host, "pod": outcome.manifest}
+    return {"reason": outcome.reason, "message": outcome.message}
+
+
+def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
+    return [
+        {"key": one.key, "operator": one.operator, "values": sorted(one.values), "because": why} for one, why in term
+    ]
+
+
+def _shown(expression: Expression) -> str:
+    values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
+    return f"{cut(expression.key)} {expression.operator}{cut(values)}"

@@ -14,7 +14,7 @@ import yaml
 
 from app.devtools.sandbox.server import Cluster
 from app.errors import UsageError
-from app.explain import kustomize
+from app.explain import reading
 from app.kube.resources import PODS
 from app.kube.transport import connect
 from tests.integration.cli.test_explain_program import write_kubeconfig
@@ -83,10 +83,10 @@ def test_time_and_output_of_kubectl_are_bounded(
     (manifests / "kubectl").write_text(f"#!/bin/sh\n{script}\n")
     (manifests / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(manifests), prepend=":")
-    monkeypatch.setattr(kustomize, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(reading, "MOST_BYTES", 1 << 20)
     ends_by_itself = "has not finished" not in message
     with pytest.raises(UsageError) as raised:
-        kustomize.build(".", seconds=600.0 if ends_by_itself else 0.5)
+        reading.build(".", seconds=600.0 if ends_by_itself else 0.5)
     assert message in str(raised.value)
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.explain.refusals import refusal_findings
-from app.explain.spelling import field_findings
+from app.explain.fields import field_findings, refusal_findings
 from tests.support.explaining import given
 from tests.support.object_cases import CASES, CONTAINER, NO_FIELD
 

@@ -1,7 +1,7 @@
-"""Fields that a kind does not have, and values of another type than they want. Pure.
+"""What an API server would refuse or drop of the fields of manifests, whatever webhooks say. Pure.
 
-Judged are fields that are known: of built-in kinds and Pod templates by the tables of `app.kinds`, of Berth's own kinds
-by their definitions.
+Fields that a kind does not have, and values of another type than they want, are judged where fields are known: of
+built-in kinds and Pod templates by the tables of `app.kinds`, of Berth's own kinds by their definitions.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from app.definitions import ALL, read_definitions
 from app.explain.manifests import meant_kind
 from app.explain.model import Finding, Manifest
 from app.explain.templates import components_of, pod_templates
-from app.kinds.objects import NAMESPACED
-from app.kinds.shapes import read_fields
-from app.kinds.tables import type_of
+from app.kinds.fielderrors import FieldError
+from app.kinds.name_syntax import check_metadata
+from app.kinds.objects import NAMESPACED, check_new, name_rule
+from app.kinds.shapes import ShapeError, decode_metadata, read_fields
+from app.kinds.tables import is_built_in, type_of
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.places import EITHER
 from app.text import closest, cut
-from app.wire import JSON
+from app.wire import JSON, mapping
 from app.workloads.templates.marks import at
 from app.workloads.validation import OBJECTS, RULES
 
@@ -207,3 +209,31 @@ def _unknown(given: Manifest, field: str, known: Collection[str]) -> Finding:
     meant = f"{home}{dot}metadata.{name}" if beside else closest(name, known)
     message = "unknown field: the API server refuses or drops it"
     return Finding("error", "UnknownField", message, given, cut(field, _LONGEST), meant)
+
+
+def refusal_findings(given: Manifest) -> Iterator[Finding]:
+    """Errors of built-in kinds that `app.kinds` checks, and of the metadata of all other kinds.
+
+    An object with a uid is left out: an API server has stored it, and it may have what none takes of a new one.
+    """
+    if given.within or mapping(given.obj.get("metadata")).get("uid"):
+        return
+    for error in islice(_errors(given), _MOST):
+        yield Finding("error", "Invalid", cut(error.body, _LONGEST), given, cut(error.field, _LONGEST))
+
+
+def _errors(given: Manifest) -> Iterator[FieldError]:
+    version = str(given.obj.get("apiVersion") or "")
+    group, _, own = version.rpartition("/")
+    metadata = mapping(given.obj.get("metadata"))
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata = {**metadata, "name": "given"}
+    try:
+        if (version, given.kind) in NAMESPACED:
+            yield from check_new(given.kind, own, {**given.obj, "metadata": metadata})[0]
+            return
+        metadata, _ = decode_metadata(given.kind, own, metadata)
+    except ShapeError:  # `field_findings` tells of wrong types
+        return
+    rule = name_rule(given.kind) if is_built_in(group) else "subdomain"
+    yield from check_metadata(metadata, namespaced=True, name_rule=rule, free_finalizers=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from app.explain.fields import field_findings
 from app.explain.keys import key_findings, near_key
 from app.explain.manifests import sort_objects
 from app.explain.model import Finding
 from app.explain.reading import read_all
-from app.explain.spelling import field_findings
 from tests.support.explaining import given
 from tests.support.paths import ROOT
 
