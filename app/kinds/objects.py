@@ -16,8 +16,8 @@ from app.kinds.autoscaling import check_autoscaler
 from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.ingresses import check_ingress
 from app.kinds.jobs import check_cron_job, check_job
-from app.kinds.limit_ranges import check_limit_range
-from app.kinds.name_syntax import check_metadata, key_faults
+from app.kinds.name_syntax import check_metadata, key_faults, qualified_faults
+from app.kinds.resources import check_container_name, check_resource_name, overcommits
 from app.kinds.validation import check_pod
 from app.kinds.volume_claims import check_claim
 from app.kinds.workloads import (
@@ -28,6 +28,7 @@ from app.kinds.workloads import (
     check_replication_controller,
     check_stateful_set,
 )
+from app.kube.quantity import parse
 from app.wire import JSON
 
 _DATA_LIMIT = 1024 * 1024
@@ -39,6 +40,24 @@ _ENDS = re.compile(r"[.\[]")
 """What follows the path of a field in those of the fields below it."""
 _LABEL_NAMES = frozenset({"Namespace", "Service", "StatefulSet"})
 _PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "PodDisruptionBudget"})
+_LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
+_ORDERED_BOUNDS = (
+    ("min", "max", "min"),
+    ("min", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "defaultRequest"),
+    ("defaultRequest", "default", "defaultRequest"),
+    ("min", "default", "default"),
+    ("default", "max", "default"),
+)
+"""What may not be more than what, and the field of the fault."""
+_BOUND_NAMES = {
+    "min": "min value",
+    "max": "max value",
+    "default": "default value",
+    "defaultRequest": "default request value",
+}
+_POD_BOUNDS = ("min", "max", "maxLimitRequestRatio")
+_ALL_BOUNDS = (*_POD_BOUNDS, "default", "defaultRequest")
 
 
 def check_written(
@@ -156,6 +175,53 @@ def _length(data: JSON) -> int:
     return sum(len(encoded) // 4 * 3 - encoded[-2:].count("=") for encoded in data.values())
 
 
+def _check_limit_range(whole: Field) -> None:
+    """The limits of each type once; no bound contradicts another. As `ValidateLimitRange` of Kubernetes 1.37."""
+    seen: set[str] = set()
+    for limit in whole.below("spec").each("limits"):
+        kind = limit.text("type")
+        faults = qualified_faults(kind)
+        if not faults and "/" not in kind and kind not in _LIMIT_TYPES:
+            faults = ["must be a standard limit type or fully qualified"]
+        limit.errors += invalid(limit.at("type"), kind, faults)
+        limit.unique("type", kind, seen)
+        for field in ("default", "defaultRequest") if kind == "Pod" else ():
+            if limit.value.get(field):
+                limit.fault(field, "Forbidden", "may not be specified when `type` is 'Pod'")
+        if kind == "PersistentVolumeClaim" and not any(
+            "storage" in (limit.value.get(end) or {}) for end in _POD_BOUNDS[:2]
+        ):
+            text = "either minimum or maximum storage value is required, but neither was provided"
+            limit.fault("limits", "Required", text)
+        _check_amounts(limit, _POD_BOUNDS if kind == "Pod" else _ALL_BOUNDS)
+
+
+def _check_amounts(limit: Field, fields: tuple[str, ...]) -> None:
+    check_name = check_container_name if limit.text("type") in ("Pod", "Container") else check_resource_name
+    amounts = {field: {name: parse(text) for name, text in (limit.value.get(field) or {}).items()} for field in fields}
+    for field, bounds in amounts.items():
+        for name in bounds:
+            check_name(limit, f"{field}[{name}]", name)
+    for name in sorted({name for bounds in amounts.values() for name in bounds}):
+        found = {field: bounds[name] for field, bounds in amounts.items() if name in bounds}
+        shown = {field: limit.value[field][name] for field in found}
+        for lower, upper, at in _ORDERED_BOUNDS:
+            if lower in found and upper in found and found[lower] > found[upper]:
+                text = f"{_BOUND_NAMES[lower]} {shown[lower]} is greater than {_BOUND_NAMES[upper]} {shown[upper]}"
+                limit.fault(f"{at}[{name}]", "Invalid", text, shown[at])
+        ratio = found.get("maxLimitRequestRatio")
+        at = f"maxLimitRequestRatio[{name}]"
+        if ratio is not None and ratio < 1:
+            limit.fault(at, "Invalid", f"ratio {shown['maxLimitRequestRatio']} is less than 1", str(ratio))
+        if ratio is not None and found.get("min") and "max" in found and ratio > found["max"] / found["min"]:
+            text = f"ratio {shown['maxLimitRequestRatio']} is greater than max/min = {found['max'] / found['min']:f}"
+            limit.fault(at, "Invalid", text, shown["maxLimitRequestRatio"])
+        same = found.get("default") == found.get("defaultRequest") or not {"default", "defaultRequest"} <= found.keys()
+        if not overcommits(name) and not same:
+            text = f"default value must equal to defaultRequest value in {name}"
+            limit.fault(f"defaultRequest[{name}]", "Invalid", text, shown["defaultRequest"])
+
+
 CHECKS: Mapping[str, Callable[[Field], None]] = {
     "Pod": _check_pod,
     "Deployment": check_deployment,
@@ -170,7 +236,7 @@ CHECKS: Mapping[str, Callable[[Field], None]] = {
     "ReplicationController": check_replication_controller,
     "PodTemplate": check_pod_template,
     "ControllerRevision": _check_revision,
-    "LimitRange": check_limit_range,
+    "LimitRange": _check_limit_range,
     "Ingress": check_ingress,
     "HorizontalPodAutoscaler": check_autoscaler,
     "autoscaling.v1.HorizontalPodAutoscaler": check_autoscaler,
