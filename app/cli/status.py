@@ -81,7 +81,7 @@ async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) ->
     """Runs until it is interrupted."""
     from rich.console import Console  # noqa: PLC0415
 
-    from app.status.watching import Watch  # noqa: PLC0415
+    from app.status.gathering import Watch  # noqa: PLC0415
 
     watching, console = Watch(fresh, interval), Console(highlight=False)
     if output == "text" and console.is_terminal and not console.is_dumb_terminal:

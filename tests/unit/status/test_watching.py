@@ -12,8 +12,8 @@ import pytest
 from app.doctor.cluster import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.status.gathering import Watch
 from app.status.model import Away
-from app.status.watching import Watch
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.simulated]
 
