@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -16,7 +16,6 @@ import typer
 import typer.main
 from typer.exceptions import Abort, TyperException
 
-from app.cli.goflags import normalize
 from app.cli.options import App, LazyGroup, show_help, switches_of
 from app.cli.plain_help import HELP_NAMES
 from app.errors import BerthError, UsageError
@@ -58,6 +57,10 @@ _COMMANDS = {
     ),
 }
 """The commands that are not roles: where they are, and their summaries, as the help of each begins."""
+_GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+_GO_COMMANDS = ("webhook", "certs", "certificates")
+"""The commands that stand in for another program."""
 
 
 def _role_app(role: Role) -> typer.Typer:
@@ -135,3 +138,40 @@ def _fail(message: str, *, status: int) -> int:
     # It may quote what others wrote: of that, a terminal must obey nothing.
     print("Error:", "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     return status
+
+
+def normalize(arguments: Sequence[str], *, switches: Iterable[str]) -> list[str]:
+    """The arguments with two dashes and without `=true`; `switches` are the names that take no value.
+
+    Flags are accepted as Go's `flag` package does, so that an existing Deployment keeps its arguments. `-port=8443`,
+    `--port=8443` and `--port 8443` are one; `-insecure=false` turns a switch off. That holds for the commands that
+    stand in for another program; elsewhere one dash begins short options, as kubectl has them (`-ojson`). Nothing is
+    decided here: the result is what Typer parses.
+
+    Raises UsageError for a switch with a value that Go would not read as a boolean.
+    """
+    names = frozenset(switches)
+    one_dash = next((argument for argument in arguments if not argument.startswith("-")), "") in _GO_COMMANDS
+    out: list[str] = []
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return out + list(arguments[position:])
+        name, equals, value = argument.lstrip("-").partition("=")
+        dashes = len(argument) - len(argument.lstrip("-"))
+        if dashes not in (1, 2) or not name or (dashes == 1 and not one_dash and len(name) > 1):
+            out.append(argument)
+        elif dashes == 1 and len(name) == 1:
+            out += [f"-{name}", value] if equals else [argument]
+        else:
+            out.append(_long(name, equals, value, switch=name in names))
+    return out
+
+
+def _long(name: str, equals: str, value: str, *, switch: bool) -> str:
+    if not switch or not equals:
+        return f"--{name}{equals}{value}"
+    if value in _GO_TRUE:
+        return f"--{name}"
+    if value in _GO_FALSE:
+        return f"--no-{name}"
+    raise UsageError(f"--{name}: want true or false, got {value!r}")

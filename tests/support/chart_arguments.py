@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 import typer.main
 
-from app.cli.goflags import normalize
-from app.cli.main import cli
+from app.cli.main import cli, normalize
 from app.cli.options import switches_of
 from app.cli.roles import given
 from app.registry import ROLES

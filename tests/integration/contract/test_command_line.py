@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.cli.goflags import normalize
+from app.cli.main import normalize
 from app.errors import UsageError
 from tests.support.command_line import berth
 
