@@ -52,7 +52,7 @@ def plain(line: bytes) -> bytes:
     """The same JSON, with what a terminal would obey or hide as escapes: names are what a client sends."""
     if line.isascii() and b"\x7f" not in line:
         return line
-    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), line.decode()).encode()
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f"), line.decode()).encode()
 
 
 class LogDedup:

@@ -26,8 +26,8 @@ def declared(role: str) -> tuple[Permission, ...]:
         found += permissions.get(role, ())
         for controller in wing.controllers if role == CONTROLLER.name else ():
             chosen = f"controllers={controller.name}"
-            for one in permissions.get(controller.name, ()):
-                found.append(replace(one, when=f"{chosen},{one.when}" if one.when else chosen))
+            for permission in permissions.get(controller.name, ()):
+                found.append(replace(permission, when=f"{chosen},{permission.when}" if permission.when else chosen))
     return (*found, *SHARED.get(role, ()))
 
 
@@ -35,10 +35,10 @@ def permissions_of(role: str, **settings: Any) -> tuple[Permission, ...]:
     """What the role needs with these settings, by field; those that are not given have their defaults."""
     values = defaults(role) | settings
     return tuple(
-        replace(one, group=group, resources=resources, names=expanded(one.names, values), when="")
-        for one in declared(role)
-        if all(_is_on(when, values) for when in one.when.split(",") if when)
-        for group, resources in _resources(one, values).items()
+        replace(permission, group=group, resources=resources, names=expanded(permission.names, values), when="")
+        for permission in declared(role)
+        if all(_is_on(when, values) for when in permission.when.split(",") if when)
+        for group, resources in _resources(permission, values).items()
     )
 
 

@@ -159,7 +159,7 @@ CONTROLLER = Role(
     },
 )
 
-CONTROLLERS = {one.name: one for wing in WINGS for one in wing.controllers}
+CONTROLLERS = {controller.name: controller for wing in WINGS for controller in wing.controllers}
 ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles))
 BY_NAME = {role.name: role for role in ROLES}
 
@@ -181,11 +181,11 @@ def __getattr__(name: str) -> type[RoleSettings]:
 
 
 def arguments_of(role: Role) -> tuple[Argument, ...]:
-    return (*role.chart.arguments, *(one for wing in WINGS for one in wing.arguments.get(role.name, ())))
+    return (*role.chart.arguments, *(argument for wing in WINGS for argument in wing.arguments.get(role.name, ())))
 
 
 def egress_of(role: Role) -> tuple[str, ...]:
-    return (*role.chart.egress, *(one for wing in WINGS for one in wing.egress.get(role.name, ())))
+    return (*role.chart.egress, *(destination for wing in WINGS for destination in wing.egress.get(role.name, ())))
 
 
 def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:
@@ -193,13 +193,13 @@ def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:
     if role is not CONTROLLER:
         return {role.needs: ()} if role.needs else {}
     found: dict[Cluster, tuple[str, ...]] = {}
-    for one in CONTROLLERS.values():
-        found[one.needs] = (*found.get(one.needs, ()), one.name)
+    for controller in CONTROLLERS.values():
+        found[controller.needs] = (*found.get(controller.needs, ()), controller.name)
     return found
 
 
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
-    return tuple(one for wing in WINGS if cluster in wing.kinds for one in resolve(wing.kinds[cluster]))
+    return tuple(resource for wing in WINGS if cluster in wing.kinds for resource in resolve(wing.kinds[cluster]))
 
 
 def parts_of(context: Context) -> list[Parts]:
@@ -220,7 +220,7 @@ def webhooks_of(*kinds: ReviewKind) -> tuple[Webhook, ...]:
 
 def asked_of_pods() -> tuple[str | Term, ...]:
     """The annotations and terms by which Pods ask for something of a wing."""
-    return tuple(one for wing in WINGS if wing.asks for one in resolve(wing.asks))
+    return tuple(key for wing in WINGS if wing.asks for key in resolve(wing.asks))
 
 
 _EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))

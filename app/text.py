@@ -58,7 +58,11 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 def printable(text: str) -> str:
     """The text with all that cannot be printed, or commands a terminal, escaped as JSON does it; line breaks too."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if character.isprintable() else _escaped(character) for character in text)
+    )
 
 
 def _escaped(character: str) -> str:
@@ -70,7 +74,7 @@ def closest(word: str, known: Iterable[str]) -> str:
 
     Upper and lower case make no difference.
     """
-    by_form = {one.lower(): one for one in known}
+    by_form = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(cut(word.lower()), by_form, n=1, cutoff=_NEAR)
     return by_form[near[0]] if near else ""
 

@@ -38,15 +38,15 @@ def decode_list(body: bytes) -> Any:
 def _without_deep_items(body: bytes) -> bytes:
     """The same with null in the place of each item of more than `_ITEM_NESTING` levels."""
     parts, level, start, end, deep = list[bytes](), 0, 0, 0, False
-    for found in _BRACKET.finditer(body):
-        if found[1]:
+    for bracket in _BRACKET.finditer(body):
+        if bracket[1]:
             level += 1
-            start = found.start() if level == _ITEM else start
+            start = bracket.start() if level == _ITEM else start
             deep = deep or level > _ITEM + _ITEM_NESTING
-        elif found[0] in b"]}":
+        elif bracket[0] in b"]}":
             if deep and level == _ITEM:
                 parts += [body[end:start], b"null"]
-                end, deep = found.end(), False
+                end, deep = bracket.end(), False
             level -= 1
     return b"".join([*parts, body[end:]])
 
@@ -60,7 +60,7 @@ def encode_as_go(value: Any) -> bytes:
     API servers keep opaque members (`runtime.RawExtension`) byte for byte, and compare them with what they have read
     and written again: an object with such a member in another form cannot be patched any more.
     """
-    return _ESCAPED.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), encode_sorted(value))
+    return _ESCAPED.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), encode_sorted(value))
 
 
 def size_as_go(encoded: bytes) -> int:

@@ -79,7 +79,9 @@ class Function:
     def call(self, arguments: list[Any]) -> Any:
         """The value for these arguments (of a method: the receiver first); raises `NoValue`."""
         kinds = [type_of(argument) for argument in arguments]
-        if not any(len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds)) for wanted, _ in self.overloads):
+        if not any(
+            len(signature) == len(kinds) and all(map(_accepts, signature, kinds)) for signature, _ in self.overloads
+        ):
             raise NoValue(f"no such overload: {_applied(self.name, kinds)}")
         try:
             return self.compute(*arguments)
@@ -274,17 +276,17 @@ _ORDER = (
 OPERATORS = _table(
     ("!_", lambda value: not value, "bool: bool"),
     ("-_", lambda value: _bounded(-value), "int: int | double: double"),
-    ("_+_", lambda one, other: _bounded(one + other), f"{_SPANS} | string string: string | list(A) list(A): list(A)"),
-    ("_-_", lambda one, other: _bounded(one - other), _SPANS),
-    ("_*_", lambda one, other: _bounded(one * other), _NUMBERS),
+    ("_+_", lambda left, right: _bounded(left + right), f"{_SPANS} | string string: string | list(A) list(A): list(A)"),
+    ("_-_", lambda left, right: _bounded(left - right), _SPANS),
+    ("_*_", lambda left, right: _bounded(left * right), _NUMBERS),
     ("_/_", _divide, _NUMBERS),
     ("_%_", _remainder, "int int: int | uint uint: uint"),  # with two signatures, dyn % dyn is dyn
     ("_==_", equal, _SAME),
-    ("_!=_", lambda one, other: not equal(one, other), _SAME),
-    ("_<_", lambda one, other: one < other, _ORDER),
-    ("_<=_", lambda one, other: one <= other, _ORDER),
-    ("_>_", lambda one, other: one > other, _ORDER),
-    ("_>=_", lambda one, other: one >= other, _ORDER),
+    ("_!=_", lambda left, right: not equal(left, right), _SAME),
+    ("_<_", lambda left, right: left < right, _ORDER),
+    ("_<=_", lambda left, right: left <= right, _ORDER),
+    ("_>_", lambda left, right: left > right, _ORDER),
+    ("_>=_", lambda left, right: left >= right, _ORDER),
     ("@in", _contained, "A list(A): bool | A map(A,B): bool"),
     ("_[_]", _item, "list(A) int: A | map(A,B) A: B"),
 )

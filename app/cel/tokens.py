@@ -54,7 +54,7 @@ class Token:
 def located(source: str, faults: list[Fault]) -> str:
     """All faults as the API server prints them: line and column, the line itself, and a pointer below it."""
     parts: list[str] = []
-    for fault in sorted(faults, key=lambda one: one.at):
+    for fault in sorted(faults, key=lambda fault: fault.at):
         before = source[: fault.at]
         line, column = before.count("\n"), fault.at - (before.rfind("\n") + 1)
         text = (source.split("\n") or [""])[line]
@@ -124,7 +124,7 @@ def escaped(name: str) -> str | None:
     """The field name as a rule has to write it, None where no rule can."""
     if name in _KEYWORDS:
         return f"__{name}__"
-    text = re.sub(r"__|[./-]", lambda found: _ESCAPES[found[0]], name)
+    text = re.sub(r"__|[./-]", lambda match: _ESCAPES[match[0]], name)
     return text if _IDENTIFIER.fullmatch(text) else None
 
 
@@ -132,4 +132,4 @@ def unescaped(name: str) -> str:
     """The field name that a rule means."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _KEYWORDS:
         return name[2:-2]
-    return re.sub("|".join(_ESCAPED), lambda found: _ESCAPED[found[0]], name)
+    return re.sub("|".join(_ESCAPED), lambda match: _ESCAPED[match[0]], name)

@@ -87,11 +87,11 @@ async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) ->
     if output == "text" and console.is_terminal and not console.is_dumb_terminal:
         await _draw(watching.screens(), console)
     async with aclosing(watching.changes()) as changes:
-        async for one in changes:
+        async for screen in changes:
             if output == "json":
-                show([compact(one)])
+                show([compact(screen)])
             else:
-                show([*(render(one, "text") if isinstance(one, Status) else [unreachable(one)]), Line("")])
+                show([*(render(screen, "text") if isinstance(screen, Status) else [unreachable(screen)]), Line("")])
 
 
 async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> None:
@@ -103,11 +103,11 @@ async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> Non
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             async with aclosing(screens):
-                async for one in screens:
-                    if isinstance(one, Status):
-                        top, lines = [], list(render(one, "text"))
+                async for screen in screens:
+                    if isinstance(screen, Status):
+                        top, lines = [], list(render(screen, "text"))
                     else:
-                        top = [unreachable(one), Line("")]
+                        top = [unreachable(screen), Line("")]
                     visible = fitted([*top, *lines], console.height)
                     live.update(Text("\n").join(Text(*line) for line in visible), refresh=True)
     finally:

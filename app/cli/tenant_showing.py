@@ -59,7 +59,7 @@ def render_summary(summary: Summary, form: SummaryForm) -> str:
     conditions = status.get("conditions") or ()
     table = [
         ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
-        *(tuple(cut(str(one.get(key) or ""), MESSAGE) for key in _CONDITION) for one in conditions),
+        *(tuple(cut(str(condition.get(key) or ""), MESSAGE) for key in _CONDITION) for condition in conditions),
     ]
     below = _table([("", *row) for row in table]) if conditions else "   <none yet>"
     return "\n".join((_table(rows), "Conditions:", below))

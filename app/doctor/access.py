@@ -105,7 +105,7 @@ class Account:
     def is_among(self, subjects: Iterable[JSON]) -> bool:
         """Whether the subjects of a binding name it."""
         own = ("ServiceAccount", self.name, self.namespace)
-        return any((one.get("kind"), one.get("name"), one.get("namespace")) == own for one in subjects)
+        return any((subject.get("kind"), subject.get("name"), subject.get("namespace")) == own for subject in subjects)
 
     @property
     def subject(self) -> str:
@@ -113,33 +113,41 @@ class Account:
 
     @property
     def acts_for_tenants(self) -> bool:
-        return any(one.scope == "tenants" for one in self.permissions)
+        return any(permission.scope == "tenants" for permission in self.permissions)
 
     def needed(self, *, tenant: str = "") -> Iterator[Question]:
         """What it has to be allowed: in a namespace of a tenant, or everywhere else."""
         where: Mapping[Scope, str] = {"tenants": tenant} if tenant else self.places
-        for one in self.permissions:
-            for resource in one.resources if one.scope in where else ():
-                for verb in one.verbs:
-                    for name in one.names or ("",):
-                        yield Question(verb, one.group, resource, where[one.scope], name)
+        for permission in self.permissions:
+            for resource in permission.resources if permission.scope in where else ():
+                for verb in permission.verbs:
+                    for name in permission.names or ("",):
+                        yield Question(verb, permission.group, resource, where[permission.scope], name)
 
     def excessive(self) -> list[Question]:
         own = [Question(verb, "", "secrets", self.namespace) for verb in ("get", "list") if self.role != "certificates"]
-        held = [(("*",), one.group, resource, ()) for one in self.permissions for resource in one.resources]
+        held = [
+            (("*",), permission.group, resource, ())
+            for permission in self.permissions
+            for resource in permission.resources
+        ]
         asked = [
             Question(verb, group, resource)
             for verbs, group, resource, roles in (*_DANGEROUS, *held, *_DANGEROUS_TO_SOME)
             for verb in (verbs if not roles or self.role in roles else ())
         ]
         wanted = {
-            (verb, one.group, resource)
-            for one in self.permissions
-            if one.scope == "cluster" and not one.names
-            for verb in one.verbs
-            for resource in one.resources
+            (verb, permission.group, resource)
+            for permission in self.permissions
+            if permission.scope == "cluster" and not permission.names
+            for verb in permission.verbs
+            for resource in permission.resources
         }
-        return [one for one in dict.fromkeys(own + asked) if (one.verb, one.group, one.resource) not in wanted]
+        return [
+            question
+            for question in dict.fromkeys(own + asked)
+            if (question.verb, question.group, question.resource) not in wanted
+        ]
 
     def without(self, resource: str) -> str:
         """What breaks where it may not do what it needs with the resource."""
@@ -151,18 +159,18 @@ class Account:
 
 async def accounts_of(cluster: Cluster) -> list[Account]:
     """One for each role that is installed: of its Deployment, else by the chart's labels, else by name."""
-    running = {one.role: one for one in await cluster.installed()}
-    places = {role: (one.namespace, one.service_account) for role, one in running.items()}
-    charted = {role for role, one in running.items() if one.by_chart}
+    running = {deployment.role: deployment for deployment in await cluster.installed()}
+    places = {role: (deployment.namespace, deployment.service_account) for role, deployment in running.items()}
+    charted = {role for role, deployment in running.items() if deployment.by_chart}
     async for account, roles in _found(cluster):
         name, own, home = account["metadata"]["name"], labels(account), account["metadata"]["namespace"]
-        for role in (known for known in roles if known not in places):
+        for role in (role for role in roles if role not in places):
             labeled = own.get(PART_OF) == "berth" and own.get(COMPONENT) == role
             if labeled or name in (f"berth-{role}", f"{cluster.release}-{role}"):
                 places[role] = (home, name)
                 charted |= {role} if BY_CHART in own else set()
     accounts = []
-    for role in (known for known in BY_NAME if known in places):
+    for role in (role for role in BY_NAME if role in places):
         by_chart, deployed = role in charted, running[role].deployed if role in running else {}
         permissions = needed_by(role, deployed, release=cluster.release, gateway_here="gateway" in places)
         scopes = scope_places(release=places[role][0], settings=deployed)
@@ -209,4 +217,4 @@ class Asking:
         return dict(zip(asked, await asyncio.gather(*map(self.reason, asked)), strict=True))
 
     async def refused(self, questions: Iterable[Question]) -> list[Question]:
-        return [one for one, reason in (await self.reasons(questions)).items() if reason is None]
+        return [question for question, reason in (await self.reasons(questions)).items() if reason is None]

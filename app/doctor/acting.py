@@ -35,9 +35,9 @@ def together(subjects: Sequence[str]) -> str:
 
 async def without_replica(cluster: Cluster, name: str, code: str) -> AsyncIterator[Finding]:
     """The Deployments that choose a controller, and have no ready replica."""
-    for one in await cluster.running("controller"):
-        if name in one.setting("controllers") and not objects.status(one.object).get("readyReplicas"):
-            yield error(code, one, command=commands.look_at(one), because=depends_on(one.role))
+    for deployment in await cluster.running("controller"):
+        if name in deployment.setting("controllers") and not objects.status(deployment.object).get("readyReplicas"):
+            yield error(code, deployment, command=commands.look_at(deployment), because=depends_on(deployment.role))
 
 
 async def beside(cluster: Cluster, name: str, code: str, peer: tuple[str, str]) -> AsyncIterator[Finding]:

@@ -29,13 +29,17 @@ _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
 
 async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
-    for one in await cluster.running("agent"):
-        said = await said_by(cluster, one)
+    for agent in await cluster.running("agent"):
+        said = await said_by(cluster, agent)
         for text in said_of_gateway(said.reasons):
-            yield await _judged(cluster, one, text)
+            yield await _judged(cluster, agent, text)
         # A replica that stands by is ready whatever the gateway says to the one that leads.
-        if 0 < objects.spec(one.object).get("replicas", 1) <= (objects.status(one.object).get("readyReplicas") or 0):
-            yield ok(one.subject, "the gateway accepts the agent")
+        if (
+            0
+            < objects.spec(agent.object).get("replicas", 1)
+            <= (objects.status(agent.object).get("readyReplicas") or 0)
+        ):
+            yield ok(agent.subject, "the gateway accepts the agent")
 
 
 def said_of_gateway(reasons: Iterable[str]) -> list[str]:

@@ -70,8 +70,8 @@ async def _is_checked(cluster: Cluster) -> bool:
     found = await or_default(cluster.listed(VALIDATING_WEBHOOKS), None)
     if found is None:
         return True  # the check of registrations says what may not be read
-    names = {str(hook.get("name")) for one in found for hook in one.get("webhooks") or ()}
-    configurations = {one["metadata"]["name"] for one in found}
+    names = {str(hook.get("name")) for configuration in found for hook in configuration.get("webhooks") or ()}
+    configurations = {configuration["metadata"]["name"] for configuration in found}
     return _WEBHOOK in names or _PEERS_WEBHOOK in configurations
 
 
@@ -83,7 +83,9 @@ async def _trusts_records(cluster: Cluster) -> bool:
 async def _writes_records(cluster: Cluster) -> bool:
     """Whether Berth's webhook is called, and records who creates an AppWrapper."""
     found = await or_default(cluster.listed(VALIDATING_WEBHOOKS), [])
-    called = any(hook.get("name") == _WEBHOOK for one in found for hook in one.get("webhooks") or ())
+    called = any(
+        hook.get("name") == _WEBHOOK for configuration in found for hook in configuration.get("webhooks") or ()
+    )
     return called and (await cluster.settings(AdmissionSettings)).appwrapper_strict
 
 
@@ -135,8 +137,8 @@ async def _owners(cluster: Cluster) -> frozenset[str]:
     """The UIDs of what Workloads belong to."""
     found: set[str] = set()
     for resource in (WORKLOADS, WORKLOADS_V1BETA1):
-        async for one in cluster.paged(resource):
-            found.update(str(owner.get("uid")) for owner in one["metadata"].get("ownerReferences") or ())
+        async for workload in cluster.paged(resource):
+            found.update(str(owner.get("uid")) for owner in workload["metadata"].get("ownerReferences") or ())
     return frozenset(found)
 
 
@@ -147,9 +149,9 @@ def _judged(
     deleting = objects.condition(it.json, DELETING_RESOURCES)
     if deleting.get("status") == "True" and (took := objects.lasts(deleting, now)) > PATIENCE:
         left = [
-            f"{one.get('kind')} {one.get('name')}"
-            for one in status.get("componentStatus") or ()
-            if objects.condition({"status": one}, "ResourcesDeployed").get("status") == "True"
+            f"{component.get('kind')} {component.get('name')}"
+            for component in status.get("componentStatus") or ()
+            if objects.condition({"status": component}, "ResourcesDeployed").get("status") == "True"
         ]
         yield error("BERTH4005", it, took=took, left=f"left: {listed(left)}" if left else "Pods are left")
     queue, waits = queue_of(it.json), objects.age(it.json, now)

@@ -70,7 +70,7 @@ class _Texts(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, list | tuple):
-            return listed([str(one) for one in value], int(format_spec or 3))
+            return listed([str(item) for item in value], int(format_spec or 3))
         if format_spec == "min":
             return f"{value / 60:.0f}"
         if isinstance(value, int) and format_spec:

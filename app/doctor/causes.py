@@ -29,14 +29,14 @@ def with_causes(findings: Sequence[Finding]) -> list[Finding]:
             resolved[one] = one if cause is None else replace(one, cause=resolve(cause, (one, *below)))
         return resolved[one]
 
-    return [resolve(one) for one in findings]
+    return [resolve(finding) for finding in findings]
 
 
 def roots(findings: Sequence[Finding]) -> list[Finding]:
     """The findings that stand for themselves. They are what is counted."""
-    return [one for one in findings if one.cause is None]
+    return [finding for finding in findings if finding.cause is None]
 
 
 def follow_from(cause: Finding, findings: Sequence[Finding]) -> list[Finding]:
     """What follows from a finding, at once."""
-    return [one for one in findings if one.cause == cause]
+    return [finding for finding in findings if finding.cause == cause]

@@ -49,10 +49,10 @@ _CERT_MANAGER = "cert-manager.io/certificate-name"
 
 async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
     """Secrets of roles that are missing or cannot be used, or whose certificate was not renewed in time."""
-    for role in (known for known in ROLES if known.when_expired):
-        for one in await cluster.running(role.name):
-            if one.tls_secret:
-                async for finding in guarded(_of_secret(cluster, one)):
+    for role in (role for role in ROLES if role.when_expired):
+        for deployment in await cluster.running(role.name):
+            if deployment.tls_secret:
+                async for finding in guarded(_of_secret(cluster, deployment)):
                     yield finding
 
 
@@ -82,7 +82,7 @@ def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
     except ValueError as error:
         yield Severity.error, "BERTH0603", f"its files cannot be used: {error}"
         return
-    if all(has_ended(one, now) for one in roots):
+    if all(has_ended(root, now) for root in roots):
         yield Severity.error, "BERTH0606", f"its ca.crt expired on {end(roots[-1])}"
     if has_ended(leaf, now):
         yield Severity.error, "BERTH0606", f"its certificate {expiry(leaf, now)}"
@@ -185,28 +185,28 @@ async def _of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
     findings: list[Finding] = []
     sound: list[str] = []
     judged: set[str] = set()
-    for one in await cluster.registered():
+    for webhook in await cluster.registered():
         served = None
         try:
-            served = await by_tls(cluster, one) or await in_secret(cluster, one)
+            served = await by_tls(cluster, webhook) or await in_secret(cluster, webhook)
         except ApiError as refusal:
             findings.append(unchecked(refusal))
         except UsageError as broken:
-            fix, text = await kept.reissue(cluster, one, None), f"{broken}{kept.words}"
-            findings.append(error("BERTH0603", one, text, command=fix))
+            fix, text = await kept.reissue(cluster, webhook, None), f"{broken}{kept.words}"
+            findings.append(error("BERTH0603", webhook, text, command=fix))
             continue
-        new = await _trust(cluster, one, served, kept)
-        if served is None and not findings and one.url:
-            new.append(info("BERTH0604", one))
-        elif served is None and not findings and one.service:
-            fix, because = await kept.reissue(cluster, one, None), depends_on("certificates")
-            namespace, service, _ = one.service
-            new.append(error("BERTH0605", one, namespace=namespace, service=service, command=fix, because=because))
+        new = await _trust(cluster, webhook, served, kept)
+        if served is None and not findings and webhook.url:
+            new.append(info("BERTH0604", webhook))
+        elif served is None and not findings and webhook.service:
+            fix, because = await kept.reissue(cluster, webhook, None), depends_on("certificates")
+            namespace, service, _ = webhook.service
+            new.append(error("BERTH0605", webhook, namespace=namespace, service=service, command=fix, because=because))
         elif served is not None and served.source not in judged:
             judged.add(served.source)
-            new += [finding async for finding in _leaf(cluster, one, served, kept)]
+            new += [finding async for finding in _leaf(cluster, webhook, served, kept)]
         if served is not None and not new:
-            sound.append(f"{one.name}/{one.webhook.get('name')}")
+            sound.append(f"{webhook.name}/{webhook.webhook.get('name')}")
             last = served
         findings += new
     if sound:
@@ -257,7 +257,7 @@ async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping
 
 
 def _last(certificates: Sequence[x509.Certificate]) -> x509.Certificate:
-    return max(certificates, key=lambda one: one.not_valid_after_utc)
+    return max(certificates, key=lambda certificate: certificate.not_valid_after_utc)
 
 
 CHECK = Check("certificate", (_of_webhooks, _of_roles))

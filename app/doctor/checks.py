@@ -47,19 +47,23 @@ async def examine(
             once.setdefault((finding.subject, finding.message, ""), finding)
         if not findings:
             once["", "", check.name] = Finding(check.name, Severity.skipped, "", _SKIPPED)
-    kept = _together([one for one in once.values() if shown(one)])
+    kept = _together([finding for finding in once.values() if shown(finding)])
     return sorted(with_causes(kept), key=lambda finding: -finding.severity)
 
 
 def _together(findings: list[Finding]) -> list[Finding]:
     """The rights that the doctor lacks as one finding, in the place of the first."""
-    lacking = [one for one in findings if one.code == NO_RIGHT]
+    lacking = [finding for finding in findings if finding.code == NO_RIGHT]
     if len(lacking) < 2:
         return findings
-    rights = "; ".join(one.message.removeprefix(NOT_ALLOWED) for one in lacking)
-    command = "\n".join(dict.fromkeys(one.command for one in lacking))
+    rights = "; ".join(finding.message.removeprefix(NOT_ALLOWED) for finding in lacking)
+    command = "\n".join(dict.fromkeys(finding.command for finding in lacking))
     whole = replace(lacking[0], subject="", message=f"{NOT_ALLOWED}{rights}", command=command)
-    return [whole if one is lacking[0] else one for one in findings if one is lacking[0] or one.code != NO_RIGHT]
+    return [
+        whole if finding is lacking[0] else finding
+        for finding in findings
+        if finding is lacking[0] or finding.code != NO_RIGHT
+    ]
 
 
 async def run(cluster: Cluster, check: Check) -> list[Finding]:
@@ -77,9 +81,9 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
             found.append(unchecked(error))
         except Exception as error:  # noqa: BLE001  the wall of a check: one object that it cannot read must not hide the rest
             found.append(warning("BERTH0003", "", f"not checked: {internal(error)}"))
-    highest = worst(one for one in found if one.unless is None)
-    kept = (one for one in found if one.unless is None or highest < one.unless)
-    return list(dict.fromkeys(replace(one, check=check.name, unless=None) for one in kept))
+    highest = worst(finding for finding in found if finding.unless is None)
+    kept = (finding for finding in found if finding.unless is None or highest < finding.unless)
+    return list(dict.fromkeys(replace(finding, check=check.name, unless=None) for finding in kept))
 
 
 def pick(checks: Sequence[Check], only: Collection[str], ignore: Collection[str] = ()) -> list[Check]:

@@ -113,12 +113,12 @@ async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str, frozenset[str]], int]:
     """By the UID of a Pod the drivers whose devices lack network data; and how many claims have devices for one Pod."""
-    pools = Pools([stored_slice(one) for one in await cluster.listed(RESOURCE_SLICES)])
+    pools = Pools([stored_slice(obj) for obj in await cluster.listed(RESOURCE_SLICES)])
     found: dict[str, frozenset[str]] = {}
     count = 0
     async for obj in cluster.paged(RESOURCE_CLAIMS):
         claim = stored_claim(obj)
-        if [one.resource for one in claim.consumers] != ["pods"] or not claim.results:
+        if [consumer.resource for consumer in claim.consumers] != ["pods"] or not claim.results:
             continue
         count += 1
         uid = claim.consumers[0].uid
@@ -198,7 +198,7 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
         configured = parse_definitions(config_map or {})
     except ValueError as wrong:
         yield error("BERTH5012", it, wrong=wrong)
-    classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
+    classes = [stored_class(device_class) for device_class in await cluster.listed(DEVICE_CLASSES)]
     known = all_definitions(configured, classes)
     if known and not runs and await _is_installed(cluster):
         source = it.subject if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
@@ -229,9 +229,13 @@ class _Publishers:
 
 async def _publishers_of(cluster: Cluster) -> _Publishers:
     """Those in the namespace of Berth that are seen. Without any, the settings are the defaults."""
-    controllers = [one for one in await cluster.running("controller") if _CONTROLLER in one.setting("controllers")]
+    controllers = [
+        deployment
+        for deployment in await cluster.running("controller")
+        if _CONTROLLER in deployment.setting("controllers")
+    ]
     sets = await or_default(cluster.listed(DAEMON_SETS, namespace=cluster.namespace), [])
-    agents = [one for one in roles_in(sets, release=cluster.release) if one.role == _NODE]
+    agents = [agent for agent in roles_in(sets, release=cluster.release) if agent.role == _NODE]
     settings = settings_in_force(controllers or agents, PublishingSettings, namespace=cluster.namespace)
     return _Publishers(tuple(controllers), tuple(agents), settings)
 
@@ -244,9 +248,9 @@ async def _is_installed(cluster: Cluster) -> bool:
 async def _publishers(cluster: Cluster) -> AsyncIterator[Finding]:
     """One of the two has to run, with replicas."""
     found = await _publishers_of(cluster)
-    for one in found.agents if found.controllers else ():
-        fix = commands.helm_upgrade(cluster, "claims-node.enabled=false") if one.by_chart else ""
-        yield warning("BERTH5001", objects.named(DAEMON_SETS, one.name, one.namespace), command=fix)
+    for agent in found.agents if found.controllers else ():
+        fix = commands.helm_upgrade(cluster, "claims-node.enabled=false") if agent.by_chart else ""
+        yield warning("BERTH5001", objects.named(DAEMON_SETS, agent.name, agent.namespace), command=fix)
     async for finding in acting.without_replica(cluster, _CONTROLLER, "BERTH5002"):
         yield finding
 
@@ -255,13 +259,17 @@ async def _drivers(cluster: Cluster) -> AsyncIterator[Finding]:
     """What publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
     publishers = await _publishers_of(cluster)
     wanted = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
-    known = [one for one in await accounts_of(cluster) if one.role == "controller"] if publishers.controllers else []
-    accounts = [(one, "arbitrary-node:patch") for one in known]
-    for one in publishers.agents:
-        account = Account(_NODE, one.namespace, one.service_account, one.by_chart)
+    known = (
+        [account for account in await accounts_of(cluster) if account.role == "controller"]
+        if publishers.controllers
+        else []
+    )
+    accounts = [(account, "arbitrary-node:patch") for account in known]
+    for agent in publishers.agents:
+        account = Account(_NODE, agent.namespace, agent.service_account, agent.by_chart)
         accounts.append((account, "associated-node:patch"))
     for account, verb in accounts:
-        questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=one) for one in wanted]
+        questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=driver) for driver in wanted]
         for question in await Asking(cluster.client, account).refused(questions):
             rule, fix = missing_rule(question.name, verb), grant(cluster, account, question)
             yield error("BERTH5005", account, driver=question.name, rule=rule, command=fix)
@@ -270,9 +278,9 @@ async def _drivers(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _network_drivers(cluster: Cluster) -> set[str]:
     """The drivers with devices that serve attachments."""
     return {
-        one["spec"]["driver"]
-        for one in await cluster.listed(RESOURCE_SLICES)
-        if any(RESOURCE_NAME in (device.get("attributes") or {}) for device in one["spec"].get("devices") or ())
+        obj["spec"]["driver"]
+        for obj in await cluster.listed(RESOURCE_SLICES)
+        if any(RESOURCE_NAME in (device.get("attributes") or {}) for device in obj["spec"].get("devices") or ())
     }
 
 
@@ -282,21 +290,21 @@ async def _multus(cluster: Cluster) -> AsyncIterator[Finding]:
     if not resources:
         return
     accounts: dict[str, Account] = {}
-    for one in await cluster.listed(DAEMON_SETS):
-        if _is_multus(one):
-            name = objects.spec(one["spec"]["template"]).get("serviceAccountName") or "default"
-            account = Account("multus", one["metadata"]["namespace"], name)
+    for daemon_set in await cluster.listed(DAEMON_SETS):
+        if _is_multus(daemon_set):
+            name = objects.spec(daemon_set["spec"]["template"]).get("serviceAccountName") or "default"
+            account = Account("multus", daemon_set["metadata"]["namespace"], name)
             accounts.setdefault(account.user, account)
     for account in accounts.values():
         if refused := await Asking(cluster.client, account).refused(_MULTUS):
-            what = " and ".join(f"{one.verb} {one.what}" for one in refused)
-            fix = " &&\n".join(grant(cluster, account, one) for one in refused)
+            what = " and ".join(f"{question.verb} {question.what}" for question in refused)
+            fix = " &&\n".join(grant(cluster, account, question) for question in refused)
             yield error("BERTH5006", account, what=what, resources=sorted(resources), command=fix)
 
 
 def _is_multus(daemon_set: JSON) -> bool:
     containers = objects.spec(daemon_set["spec"].get("template")).get("containers") or ()
-    images = (str(one.get("image") or "").rpartition("/")[2] for one in containers)
+    images = (str(container.get("image") or "").rpartition("/")[2] for container in containers)
     return any("multus" in text for text in (daemon_set["metadata"]["name"], *images))
 
 

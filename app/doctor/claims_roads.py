@@ -46,13 +46,13 @@ class Asked:
 async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
     asked, offer = await _asked(cluster), await offer_of(cluster)
     served, count = [], 0
-    for one in asked:
-        road = one.road(offer)
+    for request in asked:
+        road = request.road(offer)
         if road.ways != ("nothing",):
-            served.append(f"{plain(one.name)} by {' and '.join(road.ways)}")
+            served.append(f"{plain(request.name)} by {' and '.join(road.ways)}")
         if count >= _MOST:
             continue
-        findings = [_nothing(one, road, offer)] if road.ways == ("nothing",) else list(_hidden(one, offer))
+        findings = [_nothing(request, road, offer)] if road.ways == ("nothing",) else list(_hidden(request, offer))
         count += len(findings)
         for finding in findings:
             yield finding
@@ -65,7 +65,11 @@ async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
 async def served_by_claims(cluster: Cluster) -> list[str]:
     """The resources of attachments whose devices come by claims, that of the scheduler or one of the Pod."""
     offer = await offer_of(cluster)
-    return [one.name for one in await _asked(cluster) if any(way.startswith("DRA") for way in one.road(offer).ways)]
+    return [
+        request.name
+        for request in await _asked(cluster)
+        if any(way.startswith("DRA") for way in request.road(offer).ways)
+    ]
 
 
 async def _asked(cluster: Cluster) -> list[Asked]:
@@ -79,17 +83,17 @@ async def _asked(cluster: Cluster) -> list[Asked]:
             wanted = [(one.claim.device_class, True)] if one.claim.device_class else []
         for name in wanted:
             found.setdefault(name, []).append(f"{one.namespace}/{one.name}")
-    return [Asked(*wanted, min(names), len(names)) for wanted, names in sorted(found.items()) if wanted[0]]
+    return [Asked(*key, min(names), len(names)) for key, names in sorted(found.items()) if key[0]]
 
 
 async def offer_of(cluster: Cluster) -> Offer:
-    nodes, classes, slices = [await cluster.listed(one) for one in (NODES, DEVICE_CLASSES, RESOURCE_SLICES)]
+    nodes, classes, slices = [await cluster.listed(resource) for resource in (NODES, DEVICE_CLASSES, RESOURCE_SLICES)]
     return Offer(allocatable_of(nodes), classes, slices)
 
 
 def _nothing(one: Asked, road: Road, offer: Offer) -> Finding:
     # An attachment may be there before the device plugin that announces its resource.
-    early = not one.by_class and not any(serves(known, one.name) for known in offer.classes)
+    early = not one.by_class and not any(serves(device_class, one.name) for device_class in offer.classes)
     bad, case = (info, "early") if early else (warning, "")
     return bad("BERTH5008", one, case=case, what=one.what, road=road.text)
 

@@ -55,9 +55,9 @@ async def _nodes_of_berth(cluster: Cluster) -> list[str]:
 
 async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
     there = cluster.now() + (await cluster.skew() or timedelta())
-    for one in await cluster.installed():
-        if one.descriptor.lease and one.deployed.get("leader_elect", True):
-            yield await _judged(cluster, one, there)
+    for deployment in await cluster.installed():
+        if deployment.descriptor.lease and deployment.deployed.get("leader_elect", True):
+            yield await _judged(cluster, deployment, there)
 
 
 async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:

@@ -63,7 +63,7 @@ class Cluster:
         """
 
         async def read() -> list[JSON]:
-            return [one async for one in self.paged(resource, namespace=namespace, label_selector=label_selector)]
+            return [obj async for obj in self.paged(resource, namespace=namespace, label_selector=label_selector)]
 
         return await self._once(("list", resource, namespace, label_selector), read)
 
@@ -117,11 +117,13 @@ class Cluster:
 
     async def running(self, role: str) -> list[Installed]:
         """The Deployments of a role; none where Deployments may not be listed."""
-        return [one for one in await self._listable() or () if one.role == role]
+        return [deployment for deployment in await self._listable() or () if deployment.role == role]
 
     async def controllers(self) -> frozenset[str]:
         """The controllers that Deployments of the role `controller` choose."""
-        return frozenset(name for one in await self.running("controller") for name in one.setting("controllers"))
+        return frozenset(
+            name for deployment in await self.running("controller") for name in deployment.setting("controllers")
+        )
 
     async def peer(self, namespace: str, name: str) -> JSON | None:
         """The Deployment of another controller; None where it is not there, is scaled to 0, or may not be read."""
@@ -130,12 +132,12 @@ class Cluster:
 
     async def expected_roles(self) -> frozenset[str]:
         """The roles that the user named, else those that are installed; none where these may not be listed."""
-        return self.roles or frozenset(one.role for one in await self._listable() or ())
+        return self.roles or frozenset(deployment.role for deployment in await self._listable() or ())
 
     async def by_chart(self, *, unknown: bool) -> bool:
         """Whether the chart installed what is here; `unknown` where Deployments may not be listed."""
         found = await self._listable()
-        return unknown if found is None else any(one.by_chart for one in found)
+        return unknown if found is None else any(deployment.by_chart for deployment in found)
 
     async def _listable(self) -> list[Installed] | None:
         """As `installed`; None where Deployments may not be listed, which the check `deployments` reports."""
@@ -151,18 +153,18 @@ class Cluster:
     async def registered(self) -> list[Registered]:
         """The webhooks that call this release. Raises ApiError where configurations may not be listed."""
         return [
-            one
-            for one in await self.of_all_releases()
-            if one.release in ("", self.release) and one.home in ("", self.namespace)
+            webhook
+            for webhook in await self.of_all_releases()
+            if webhook.release in ("", self.release) and webhook.home in ("", self.namespace)
         ]
 
     async def of_all_releases(self) -> list[Registered]:
         """The webhooks that call Berth, whichever release. Raises ApiError where configurations may not be listed."""
         return [
-            one
+            webhook
             for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
             for configuration in await self.listed(resource)
-            for one in calling_us(resource, configuration, release=self.release, namespace=self.namespace)
+            for webhook in calling_us(resource, configuration, release=self.release, namespace=self.namespace)
         ]
 
     async def skew(self) -> timedelta | None:

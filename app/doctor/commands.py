@@ -64,7 +64,7 @@ def describe_pods(namespace: str, selector: dict[str, str]) -> str:
 
 def write_secret(name: str, *, namespace: str, folder: str = "", kind: str = "Opaque") -> str:
     """Writes the files of a certificate in `folder` into a Secret. The type of one that is there cannot be changed."""
-    words = [*(f"--from-file={folder}{one}" for one in FILES), f"--type={kind}"]
+    words = [*(f"--from-file={folder}{file}" for file in FILES), f"--type={kind}"]
     made = kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
     return f"{made} | {kubectl('apply', '--filename=-', namespace=namespace)}"
 

@@ -49,7 +49,12 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> dict[Resource, 
     running = await or_default(cluster.installed(), [])
     wanted: dict[Resource, set[str]] = {}
     for role in ROLES:
-        chosen = {name for one in running if one.role == role.name for name in one.deployed.get("controllers", ())}
+        chosen = {
+            name
+            for deployment in running
+            if deployment.role == role.name
+            for name in deployment.deployed.get("controllers", ())
+        }
         for group, controllers in needs_of(role).items() if role.name in roles else ():
             usual = [name for name in controllers if CONTROLLERS[name].usual]
             if not controllers or chosen.intersection(controllers) or (usual and not chosen):
@@ -80,7 +85,7 @@ def _judged(cluster: Cluster, resource: Resource, it: objects.Object) -> Iterato
         why = names.get("message") if names.get("status") == "False" else established.get("message")
         why = why or "the API server has not accepted it"
         yield error("BERTH0202", it, why=why, kind=resource)
-    versions = {one.get("name"): one for one in spec.get("versions") or []}
+    versions = {version.get("name"): version for version in spec.get("versions") or []}
     if not (versions.get(resource.version) or {}).get("served"):
         yield error("BERTH0203", it, kind=resource, command=fix)
     elif ours:
@@ -97,7 +102,7 @@ _KINDS = ("missing", "changed", "unknown")
 
 def _differences(it: objects.Object, shipped: JSON, fix: str) -> Iterator[Finding]:
     found = list(_compared(shipped["spec"], objects.spec(it.json)))
-    missing, changed, unknown = ([path for said, path in found if said == kind] for kind in _KINDS)
+    missing, changed, unknown = ([path for difference, path in found if difference == kind] for kind in _KINDS)
     if missing or changed:
         case = "both" if missing and changed else "missing" if missing else ""
         yield warning("BERTH0205", it, case=case, missing=missing, changed=changed, command=fix)
@@ -118,7 +123,9 @@ def _compared(shipped: JSON, present: JSON) -> Iterator[tuple[str, str]]:
         for key in ("subresources", "additionalPrinterColumns", "selectableFields"):
             if (version.get(key) or None) != (other.get(key) or None):
                 yield ("changed", key)
-        ours, theirs = ((one.get("schema") or {}).get("openAPIV3Schema") or {} for one in (version, other))
+        ours, theirs = (
+            (definition.get("schema") or {}).get("openAPIV3Schema") or {} for definition in (version, other)
+        )
         yield from _walk(ours, theirs, path="")
 
 

@@ -28,7 +28,7 @@ _BEFORE_START = re.compile(r"its Pods cannot be created|not scheduled|container 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     found, home = await cluster.installed(), cluster.namespace
-    for role in sorted(cluster.roles - {one.role for one in found}):
+    for role in sorted(cluster.roles - {deployment.role for deployment in found}):
         value = "certificates.mode=self-managed" if role == "certificates" else f"{role}.enabled=true"
         fix, down = await commands.helm(cluster, value), BY_NAME[role].when_down
         yield error(
@@ -39,14 +39,16 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     ours = await or_default(cluster.registered(), [])
     # A URL counts as served, because it is not checked.
     unserved = [
-        one
-        for one in ours
-        if one.fails_closed and one.service
-        if await or_default(cluster.get(SERVICES, one.service[1], namespace=one.service[0]), {}) is None
+        webhook
+        for webhook in ours
+        if webhook.fails_closed and webhook.service
+        if await or_default(cluster.get(SERVICES, webhook.service[1], namespace=webhook.service[0]), {}) is None
     ]
     calling = ours or await or_default(cluster.of_all_releases(), [])
     if unserved:
-        yield error("BERTH0302", "Berth", home=home, command=commands.unregister(*(one.name for one in unserved)))
+        yield error(
+            "BERTH0302", "Berth", home=home, command=commands.unregister(*(webhook.name for webhook in unserved))
+        )
     elif calling and not cluster.roles:
         yield info("BERTH0303", "Berth", home=home)
     elif not cluster.roles:
@@ -55,34 +57,36 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.installed()
-    for one in found:
-        status, wanted = objects.status(one.object), objects.spec(one.object).get("replicas", 1)
-        down, explains = one.descriptor.when_down, (topic("role", one.role),)
+    for deployment in found:
+        status, wanted = objects.status(deployment.object), objects.spec(deployment.object).get("replicas", 1)
+        down, explains = deployment.descriptor.when_down, (topic("role", deployment.role),)
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
-            yield error("BERTH0305", one, consequence=down, command=commands.scale_up(one), explains=explains)
+            yield error(
+                "BERTH0305", deployment, consequence=down, command=commands.scale_up(deployment), explains=explains
+            )
         elif ready < wanted or updated < wanted:
-            said = await or_default(said_by(cluster, one), Said())
-            pods = await or_default(_reasons(cluster, one), [])
+            said = await or_default(said_by(cluster, deployment), Said())
+            pods = await or_default(_reasons(cluster, deployment), [])
             because: tuple[str, ...] = ()
             if not any(_BEFORE_START.match(reason) for reason in pods):
-                because = tuple(topic(what, one.role) for what in ("link", "files", "rights", "kinds"))
+                because = tuple(topic(what, deployment.role) for what in ("link", "files", "rights", "kinds"))
             why = "; ".join([*map(plain, pods), *_merged(said.reasons)][:_REASONS])
             counts = {"ready": ready, "wanted": wanted, "updated": updated, "why": f": {why}" if why else ""}
-            fix = commands.describe_pods(one.namespace, one.pod_labels)
+            fix = commands.describe_pods(deployment.namespace, deployment.pod_labels)
             if ready:
-                yield warning("BERTH0306", one, command=fix, because=because, **counts)
+                yield warning("BERTH0306", deployment, command=fix, because=because, **counts)
             else:
                 yield error(
-                    "BERTH0306", one, consequence=down, command=fix, explains=explains, because=because, **counts
+                    "BERTH0306", deployment, consequence=down, command=fix, explains=explains, because=because, **counts
                 )
             if said.refused:
-                yield info("BERTH0311", one)
+                yield info("BERTH0311", deployment)
         elif wanted == 1:
-            alone = warning if one.role == "webhook" else info
-            yield alone("BERTH0307", one, down=down, command=commands.scale_up(one))
+            alone = warning if deployment.role == "webhook" else info
+            yield alone("BERTH0307", deployment, down=down, command=commands.scale_up(deployment))
     if found:
-        yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
+        yield all_well(", ".join(deployment.role for deployment in found), "all replicas are ready, of one version")
 
 
 def _merged(reasons: Iterable[str]) -> list[str]:
@@ -111,18 +115,18 @@ async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
 async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:
     """What the roles of a release have to have in common, and have not."""
     found = await cluster.installed()
-    if parts := _compared(found, lambda one: one.image):
+    if parts := _compared(found, lambda deployment: deployment.image):
         yield warning("BERTH0308", "roles", parts=parts, command=commands.helm_upgrade(cluster))
-    allowing = [one for one in found if one.role in _ALLOWING]
-    if parts := _compared(allowing, lambda one: _allowed(one) or "nothing"):
+    allowing = [deployment for deployment in found if deployment.role in _ALLOWING]
+    if parts := _compared(allowing, lambda deployment: _allowed(deployment) or "nothing"):
         yield warning("BERTH0309", "roles", parts=parts, command=_align(cluster, allowing))
 
 
 def _compared(found: Sequence[Installed], value: Callable[[Installed], str]) -> str:
     """The roles by their values, "" where all have the same."""
     roles: dict[str, list[str]] = {}
-    for one in found:
-        roles.setdefault(value(one), []).append(one.role)
+    for deployment in found:
+        roles.setdefault(value(deployment), []).append(deployment.role)
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in roles.items()) if len(roles) > 1 else ""
 
 
@@ -134,11 +138,11 @@ def _allowed(one: Installed) -> str:
 
 def _align(cluster: Cluster, roles: Sequence[Installed]) -> str:
     """The chart has one list for all. Elsewhere that of the webhook counts, which every other role's Pods must pass."""
-    charted = next((one for one in roles if one.by_chart), None)
+    charted = next((deployment for deployment in roles if deployment.by_chart), None)
     if charted is not None:
         return commands.retake(cluster, charted.object, *_ALLOWING)
-    wanted = _allowed(next((one for one in roles if one.role == "webhook"), roles[0]))
-    return " && ".join(_allow(one, wanted) for one in roles if _allowed(one) != wanted)
+    wanted = _allowed(next((deployment for deployment in roles if deployment.role == "webhook"), roles[0]))
+    return " && ".join(_allow(deployment, wanted) for deployment in roles if _allowed(deployment) != wanted)
 
 
 def _allow(one: Installed, wanted: str) -> str:
@@ -149,17 +153,19 @@ def _allow(one: Installed, wanted: str) -> str:
 
 async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
     """The PriorityClass that the API server gives to every Pod without one, where tenants' Pods may not have it."""
-    roles = [one for one in await cluster.installed() if one.role in _ALLOWING]
+    roles = [deployment for deployment in await cluster.installed() if deployment.role in _ALLOWING]
     settings = await cluster.settings(ConfinementSettings)
-    if not settings.confine_tenants or not any(one.role == "webhook" for one in roles):
+    if not settings.confine_tenants or not any(deployment.role == "webhook" for deployment in roles):
         return
     classes = await cluster.listed(PRIORITY_CLASSES)
-    name = next((one["metadata"]["name"] for one in classes if one.get("globalDefault")), None)
+    name = next(
+        (priority_class["metadata"]["name"] for priority_class in classes if priority_class.get("globalDefault")), None
+    )
     if name is None or settings.placement.policy.allows("priorityClass", name):
         return
     wanted = sorted({*settings.tenant_allow, f"priorityClass={name}"})
-    command = " && ".join(_allow(one, ",".join(wanted)) for one in roles)
-    if any(one.by_chart for one in roles):
+    command = " && ".join(_allow(deployment, ",".join(wanted)) for deployment in roles)
+    if any(deployment.by_chart for deployment in roles):
         allowed = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
         command = commands.helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{allowed}}}")
     yield error("BERTH0310", objects.named(PRIORITY_CLASSES, name), command=command)

@@ -68,8 +68,12 @@ def _required(pod: JSON) -> dict[str, str]:
     except ValueError:
         return {}
     return {
-        one.key: one.values[0]
+        expression.key: expression.values[0]
         for term in terms
-        for one in term.match_expressions or ()
-        if one.key and one.operator == "In" and one.values and len(one.values) == 1 and one.values[0] is not None
+        for expression in term.match_expressions or ()
+        if expression.key
+        and expression.operator == "In"
+        and expression.values
+        and len(expression.values) == 1
+        and expression.values[0] is not None
     }

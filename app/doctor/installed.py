@@ -87,9 +87,9 @@ class Installed:
         """The Secret with the certificate of the role, by where its flag says that it is mounted; "" without one."""
         path = PurePosixPath(str(self.deployed.get("tls_cert_file") or ""))
         mounts = self.container.get("volumeMounts") or ()
-        volumes = {one["name"]: one for one in _pod_spec(self.object).get("volumes") or ()}
-        mounted = [volumes.get(one["name"]) or {} for one in mounts if path.is_relative_to(one["mountPath"])]
-        names = [(one.get("secret") or {}).get("secretName") for one in mounted]
+        volumes = {volume["name"]: volume for volume in _pod_spec(self.object).get("volumes") or ()}
+        mounted = [volumes.get(mount["name"]) or {} for mount in mounts if path.is_relative_to(mount["mountPath"])]
+        names = [(volume.get("secret") or {}).get("secretName") for volume in mounted]
         return next((name for name in (*names, *self.secrets) if name), "")
 
     @property
@@ -106,10 +106,10 @@ class Installed:
             for entry in container.get("env") or []
             if entry.get("value")
         }
-        for field, known in flags_of(settings).items():
+        for field, option in flags_of(settings).items():
             info = settings.model_fields[field]
-            kind = parsed_type(info, known)
-            value = flag(words, flag_names(field, known)[0], switch=kind is bool)
+            kind = parsed_type(info, option)
+            value = flag(words, flag_names(field, option)[0], switch=kind is bool)
             value = variables.get(f"BERTH_{field.upper()}") if value is None else value
             if value is not None:
                 listed = get_origin(info.annotation) is tuple
@@ -123,7 +123,7 @@ class Installed:
 
 def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:
     """The roles that these Deployments run, but for those of another release."""
-    ours = (one for one in deployments if labels(one).get(INSTANCE, release) == release)
+    ours = (deployment for deployment in deployments if labels(deployment).get(INSTANCE, release) == release)
     return [one for deployment in ours if (one := read_deployment(deployment)) is not None]
 
 
@@ -131,7 +131,7 @@ def read_deployment(deployment: JSON) -> Installed | None:
     """The role that a Deployment runs, None where it runs none of Berth's, or is listed without a namespace."""
     own, pod, metadata = labels(deployment), _pod_spec(deployment), deployment["metadata"]
     containers = pod.get("containers") or [{}]
-    container = next((one for one in containers if _role_of(_words(one))), containers[0])
+    container = next((container for container in containers if _role_of(_words(container))), containers[0])
     role = _role_of(_words(container))
     if own.get(PART_OF) == "berth" and own.get(COMPONENT) in BY_NAME:
         role = own[COMPONENT]
@@ -148,7 +148,10 @@ def settings_in_force(running: Sequence[Installed], kind: type[S], *, namespace:
     """
     known, home = kind.model_fields, {"namespace": namespace} if "namespace" in kind.model_fields else {}
     given = {
-        name: value for one in running[:1] for name, value in one.deployed.items() if name in known and value != ""
+        name: value
+        for deployment in running[:1]
+        for name, value in deployment.deployed.items()
+        if name in known and value != ""
     }
     try:
         return kind.load(given | home, environment=False)

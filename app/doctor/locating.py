@@ -27,16 +27,23 @@ async def locate(cluster: Cluster) -> None:
         deployments = await cluster.listed(DEPLOYMENTS, namespace=namespace, label_selector=_OURS)
         if not deployments:
             deployments = list(filter(read_deployment, await cluster.listed(DEPLOYMENTS, namespace=namespace)))
-        homes = [(one["metadata"].get("namespace"), labels(one).get(INSTANCE)) for one in deployments]
+        homes = [
+            (deployment["metadata"].get("namespace"), labels(deployment).get(INSTANCE)) for deployment in deployments
+        ]
         found = [(home, release or cluster.release) for home, release in homes if home]
         if not found:
             left = await cluster.listed(MUTATING_WEBHOOKS, label_selector=_OURS)
-            calling = [Registered(MUTATING_WEBHOOKS, one, 0, (one.get("webhooks") or [{}])[0]) for one in left]
-            found = [(one.home, one.release) for one in calling if one.home and one.release]
+            calling = [
+                Registered(MUTATING_WEBHOOKS, configuration, 0, (configuration.get("webhooks") or [{}])[0])
+                for configuration in left
+            ]
+            found = [(webhook.home, webhook.release) for webhook in calling if webhook.home and webhook.release]
     except ApiError as error:
         if not error.status:
             raise
         # The checks meet the same refusal, and report it.
-    found = [one for one in found if namespace in (None, one[0])]
+    found = [candidate for candidate in found if namespace in (None, candidate[0])]
     first = next(iter(found), (namespace or _FALLBACK, cluster.release))
-    cluster.namespace, cluster.release = next((one for one in found if one[1] == cluster.release), first)
+    cluster.namespace, cluster.release = next(
+        (candidate for candidate in found if candidate[1] == cluster.release), first
+    )

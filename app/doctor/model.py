@@ -147,7 +147,7 @@ class Check:
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    return max((one.severity for one in findings), default=Severity.ok)
+    return max((finding.severity for finding in findings), default=Severity.ok)
 
 
 def sound(count: int, noun: str, *, subject: str = "", unless: Severity = Severity.info) -> Finding:

@@ -21,13 +21,13 @@ SYSTEM = "kube-system"
 
 async def exempt(cluster: Cluster) -> AsyncIterator[Finding]:
     """Webhooks called for the namespace in which Berth's own Pods are, where its Service is, or for the system's."""
-    pods = [one for one in await cluster.registered() if one.injects]
-    for one in pods:
-        if missing := [name for name in _exempt(one) if one.selects_namespace({objects.NAME_LABEL: name})]:
-            selector = _exempting(one, one.webhook.get("namespaceSelector") or _whole(one, pods))
-            bad, case = (error, "closed") if one.fails_closed else (warning, "")
-            fix = commands.fix(cluster, one, "namespaceSelector", selector)
-            yield bad("BERTH0505", one, case=case, missing=" and ".join(missing), command=fix)
+    pods = [webhook for webhook in await cluster.registered() if webhook.injects]
+    for webhook in pods:
+        if missing := [name for name in _exempt(webhook) if webhook.selects_namespace({objects.NAME_LABEL: name})]:
+            selector = _exempting(webhook, webhook.webhook.get("namespaceSelector") or _whole(webhook, pods))
+            bad, case = (error, "closed") if webhook.fails_closed else (warning, "")
+            fix = commands.fix(cluster, webhook, "namespaceSelector", selector)
+            yield bad("BERTH0505", webhook, case=case, missing=" and ".join(missing), command=fix)
 
 
 def _exempt(one: Registered) -> list[str]:
@@ -93,10 +93,10 @@ def _admitting(selector: JSON, namespace: JSON) -> JSON:
 
 async def who_opted_out(cluster: Cluster) -> AsyncIterator[Finding]:
     """Namespaces with the label that opts out. A webhook for tenants' namespaces may be called there all the same."""
-    pods = [one for one in await cluster.registered() if one.injects]
+    pods = [webhook for webhook in await cluster.registered() if webhook.injects]
     namespaces = await cluster.namespaces() if pods else []
     out = [namespace for namespace in namespaces if (objects.labels(namespace).get(INJECT) or "").lower() == "false"]
     for case in ("", "called"):
-        some = [one for one in out if bool(selecting(pods, one)) == bool(case)]
+        some = [namespace for namespace in out if bool(selecting(pods, namespace)) == bool(case)]
         if names := sorted(namespace["metadata"]["name"] for namespace in some):
             yield info("BERTH0508", f"Namespace {listed(names, 5)}", case=case, label=INJECT, first=names[0])

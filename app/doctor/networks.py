@@ -66,9 +66,9 @@ def _networks(known: switches.Switches) -> dict[tuple[str, str], str]:
     for entry in known.injections:
         for annotation in (NETWORKS, DEFAULT_NETWORK):
             value = entry.annotations.get(annotation) or ""
-            for one in selection.parse(value, annotation=annotation, default_namespace=""):
-                if one.namespace:
-                    found.setdefault((one.namespace, one.name), entry.label)
+            for network in selection.parse(value, annotation=annotation, default_namespace=""):
+                if network.namespace:
+                    found.setdefault((network.namespace, network.name), entry.label)
     return found
 
 
@@ -100,7 +100,7 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
     keys = (await cluster.settings(settings.NetworksSettings)).resource_name_keys
 
     slices = await or_default(cluster.listed(RESOURCE_SLICES), [])
-    devices = [device for one in slices for device in one["spec"].get("devices") or ()]
+    devices = [device for resource_slice in slices for device in resource_slice["spec"].get("devices") or ()]
 
     def judge(attachment: JSON) -> Finding | None:
         problems, it = attachment_problems(attachment, keys), objects.Object(NETWORK_ATTACHMENTS, attachment)

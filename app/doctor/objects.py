@@ -113,10 +113,10 @@ def lasts(found: dict[str, Any], now: datetime) -> float:
 def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:
     """Name, reason and message ("" where there is none) of each container that waits for something."""
     said = status(pod)
-    for one in [*(said.get("initContainerStatuses") or ()), *(said.get("containerStatuses") or ())]:
-        waiting = (one.get("state") or {}).get("waiting") or {}
+    for container in [*(said.get("initContainerStatuses") or ()), *(said.get("containerStatuses") or ())]:
+        waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason"):
-            yield str(one.get("name")), str(waiting["reason"]), str(waiting.get("message") or "")
+            yield str(container.get("name")), str(waiting["reason"]), str(waiting.get("message") or "")
 
 
 def labels(obj: JSON | None) -> dict[str, str]:

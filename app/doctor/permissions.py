@@ -32,7 +32,7 @@ _REASON = re.compile(r'(ClusterRoleBinding|RoleBinding) "([^"]+)" of (ClusterRol
 
 async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
     accounts = await accounts_of(cluster)
-    for role in sorted(cluster.roles - {one.role for one in accounts}):
+    for role in sorted(cluster.roles - {account.role for account in accounts}):
         yield warning("BERTH0805", "", role=role, home=cluster.namespace)
     for account in accounts:
         for finding in await _judged(cluster, account):
@@ -47,7 +47,7 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
         return [await _too_much(cluster, account, grant_of(everything), [EVERYTHING])]
     findings = await _lacking(cluster, account, await asking.refused(account.needed()))
     for namespace, refused in (await _refused_in_tenants(cluster, account, asking)).items():
-        what, role = [f"{one.verb} {one.what}" for one in refused], account.role
+        what, role = [f"{question.verb} {question.what}" for question in refused], account.role
         values: dict[str, Any] = {"namespace": namespace, "name": tenants_role(role), "label": _KEPT, "what": what}
         findings.append(error("BERTH0803", account, case=role, because=depends_on(role), **values))
     reasons = await asking.reasons(account.excessive())
@@ -64,7 +64,7 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
 async def _refused_in_tenants(cluster: Cluster, account: Account, asking: Asking) -> dict[str, list[Question]]:
     """By namespace. All is asked in one, and one question in the others: a binding gives all or nothing."""
     found = await tenant_namespaces(cluster) if account.acts_for_tenants else []
-    names = [one.name for one in found if not one.object["metadata"].get("deletionTimestamp")]
+    names = [namespace.name for namespace in found if not namespace.object["metadata"].get("deletionTimestamp")]
     questions = [question for name in names[:1] for question in account.needed(tenant=name)]
     questions += [next(account.needed(tenant=name)) for name in names[1:]]
     refused: dict[str, list[Question]] = {}
@@ -76,23 +76,25 @@ async def _refused_in_tenants(cluster: Cluster, account: Account, asking: Asking
 async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Question]) -> list[Finding]:
     """A finding for each resource; where they are several, one more, from which they follow."""
     verbs: dict[Question, list[str]] = {}
-    for one in lacking:
-        verbs.setdefault(replace(one, verb=""), []).append(one.verb)
-    grants = {one: grant(cluster, account, replace(one, verb=",".join(of_it))) for one, of_it in verbs.items()}
+    for question in lacking:
+        verbs.setdefault(replace(question, verb=""), []).append(question.verb)
+    grants = {
+        question: grant(cluster, account, replace(question, verb=",".join(of_it))) for question, of_it in verbs.items()
+    }
     findings = []
     topics = (topic("rights", account.role), topic("role", account.role))
     linked: dict[str, Any] = {"because": topics} if len(verbs) > 1 else {"explains": topics}
-    for one, of_it in verbs.items():
-        bad, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
-        text = f"role {account.role} may not {', '.join(of_it)} {what} {_where(one.namespace)}"
-        findings.append(bad("BERTH0802", account, text, account.without(one.resource), grants[one], **linked))
+    for question, of_it in verbs.items():
+        bad, what = warning if question.resource == "events" else error, f"{question.what}/{question.name}".rstrip("/")
+        text = f"role {account.role} may not {', '.join(of_it)} {what} {_where(question.namespace)}"
+        findings.append(bad("BERTH0802", account, text, account.without(question.resource), grants[question], **linked))
     if len(verbs) < 2:
         return findings
     reasons, fixes = [], dict[str, None]()
-    for namespace in dict.fromkeys(one.namespace for one in verbs):
+    for namespace in dict.fromkeys(question.namespace for question in verbs):
         reason, command = await _unbound(cluster, account, namespace)
         reasons += [reason] if reason else []
-        single = [grants[one] for one in verbs if one.namespace == namespace]
+        single = [grants[question] for question in verbs if question.namespace == namespace]
         fixes |= dict.fromkeys([command] if command and not account.by_chart else single)
     why, fix = f": {'; '.join(reasons)}" if reasons else "", " &&\n".join(fixes)
     given: dict[str, Any] = {"count": len(verbs), "why": why, "consequence": account.without(""), "command": fix}
@@ -105,17 +107,20 @@ async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[
     found = await or_default(cluster.listed(bindings, namespace=namespace or None), None)
     if found is None:
         return "", ""
-    names = [one for one in found if account.is_among(one.get("subjects") or [])]
+    names = [binding for binding in found if account.is_among(binding.get("subjects") or [])]
     if not names:
         role = await or_default(cluster.get(roles, account.name, namespace=namespace or None), None)
         bind = _create(bindings.kind, account.name, roles.kind, account, namespace)
         text = f"no {bindings.kind} {_where(namespace)} names it" if namespace else f"no {bindings.kind} names it"
         return text, bind if role is not None else ""
-    for one in names:
-        ref = one["roleRef"]
+    for binding in names:
+        ref = binding["roleRef"]
         kind, place = (_CLUSTER_ROLES, None) if ref.get("kind") == _CLUSTER_ROLES.kind else (_ROLES, namespace)
         if await or_default(cluster.get(kind, ref["name"], namespace=place), {}) is None:
-            return f"{bindings.kind} {one['metadata']['name']} names {ref['kind']} {ref['name']}, which is missing", ""
+            return (
+                f"{bindings.kind} {binding['metadata']['name']} names {ref['kind']} {ref['name']}, which is missing",
+                "",
+            )
     return "", ""
 
 
@@ -166,9 +171,9 @@ def grant_of(reason: str) -> Grant:
 
 async def _too_much(cluster: Cluster, account: Account, given: Grant, questions: Sequence[Question]) -> Finding:
     parts: dict[tuple[str, str], list[str]] = {}
-    for one in questions:
-        verb = "do anything (`*`) with" if one.verb == "*" else one.verb
-        parts.setdefault((one.what, one.namespace), []).append(verb)
+    for question in questions:
+        verb = "do anything (`*`) with" if question.verb == "*" else question.verb
+        parts.setdefault((question.what, question.namespace), []).append(verb)
     what = listed([f"{', '.join(verbs)} {kind} {_where(place)}" for (kind, place), verbs in parts.items()], 6)
     case, what = ("everything", "everything") if questions[0] == EVERYTHING else ("", what)
     fix, by = await _revoke(cluster, given, account), f" by {given}" if given.kind else ""
@@ -186,7 +191,7 @@ async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
     if objects.labels(found).get(objects.PART_OF) == "berth":
         return commands.helm_upgrade(cluster)
     kind, subjects = objects.plural(resource), found.get("subjects") or []
-    own = [index for index, one in enumerate(subjects) if account.is_among([one])]
+    own = [index for index, subject in enumerate(subjects) if account.is_among([subject])]
     if not own:  # it is bound as a member of a group, with others
         return commands.kubectl("describe", kind, given.name, namespace=place)
     if len(subjects) == 1:

@@ -71,15 +71,19 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
     namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.namespaces()}
     planner = _Planner(await cluster.settings(settings_of("webhook")), namespace=cluster.namespace)
     await planner.fill(cluster)
-    calling = [one for one in await or_default(cluster.registered(), []) if one.injects]
-    since = min((when for one in calling if (when := objects.created(one.configuration))), default=None)
+    calling = [webhook for webhook in await or_default(cluster.registered(), []) if webhook.injects]
+    since = min((when for webhook in calling if (when := objects.created(webhook.configuration))), default=None)
     exempt = {SYSTEM, cluster.namespace}
 
     def asked(pod: JSON) -> bool:
         """Whether the selectors, by which people opt out, leave the Pod to Berth. Conditions are no opt-out."""
         name = pod["metadata"]["namespace"]
         home = objects.namespace_labels(namespaces.get(name) or {"metadata": {"name": name}})
-        selecting = (one for one in calling if one.selects_namespace(home) and one.selects_object(objects.labels(pod)))
+        selecting = (
+            webhook
+            for webhook in calling
+            if webhook.selects_namespace(home) and webhook.selects_object(objects.labels(pod))
+        )
         return name not in exempt and (not calling or any(selecting))
 
     groups, seen = _Groups[_Lack](), 0
@@ -90,7 +94,7 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
         for lack in [*await planner.placement(pod), *(await planner.networks(pod) if asked(pod) else ())]:
             groups.add(pod, lack, since)
     findings = [await _finding(cluster, *key, group, since) for key, group in groups.found.items()]
-    denied = _Denied(planner, asked, frozenset(one.subject for one in findings))
+    denied = _Denied(planner, asked, frozenset(finding.subject for finding in findings))
     for resource in _OWNERS:
         findings += [finding async for finding in guarded(denied.of_kind(cluster, resource))]
     for finding in findings:
@@ -151,13 +155,13 @@ async def _unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
     async for pod in cluster.pods(field_selector=_UNSCHEDULED):
         if pod["metadata"]["namespace"] in (SYSTEM, cluster.namespace) or pod["metadata"].get("deletionTimestamp"):
             continue
-        for asked in extended_resources(pod_from(pod)):
+        for request in extended_resources(pod_from(pod)):
             offered = offered or await offer_of(cluster)
-            if asked.resource not in missing:
-                road = road_of(asked.resource, offered)
-                missing[asked.resource] = road.text if road.ways == ("nothing",) else ""
-            if missing[asked.resource]:
-                groups.add(pod, asked.resource)
+            if request.resource not in missing:
+                road = road_of(request.resource, offered)
+                missing[request.resource] = road.text if road.ways == ("nothing",) else ""
+            if missing[request.resource]:
+                groups.add(pod, request.resource)
     known = sorted({name for amounts in (offered.nodes.values() if offered else ()) for name in amounts if "/" in name})
     others = f" (nodes offer {plain(listed(known))})" if known else ""
     for (creator, resource), group in groups.found.items():
@@ -189,9 +193,9 @@ class Nearest:
 
     def _nearest(self, namespace: str, name: str) -> str:
         keys = list(self._known())
-        if near := closest(name, [found for where, found in keys if where == namespace]):
+        if near := closest(name, [key for where, key in keys if where == namespace]):
             return f"{namespace}/{near}"
-        return next((f"{where}/{found}" for where, found in keys if found == name), "")
+        return next((f"{where}/{key}" for where, key in keys if key == name), "")
 
 
 class _Planner:
@@ -201,7 +205,7 @@ class _Planner:
         # A Pod that is not confined is found even where the webhook does not confine Pods.
         rehearsal = Rehearsal(settings.model_copy(update={"confine_tenants": True}), namespace)
         self._chains, self._caches = rehearsal.alone, rehearsal.caches
-        stores = {one.resource: one.store for one in self._caches.all}
+        stores = {cached.resource: cached.store for cached in self._caches.all}
         self._namespaces = stores[NAMESPACES]
         self._nearest = Nearest(stores[NETWORK_ATTACHMENTS].keys)
 

@@ -43,8 +43,10 @@ _MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 
 async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
-    for service in dict.fromkeys(one.service for one in found if one.service):
-        async for finding in guarded(_service(cluster, service, [one for one in found if one.service == service])):
+    for service in dict.fromkeys(webhook.service for webhook in found if webhook.service):
+        async for finding in guarded(
+            _service(cluster, service, [webhook for webhook in found if webhook.service == service])
+        ):
             yield finding
 
 
@@ -53,7 +55,7 @@ async def _service(
 ) -> AsyncIterator[Finding]:
     text, command = await _behind(cluster, service, calling)
     if text:
-        case = "closed" if any(one.fails_closed for one in calling) else ""
+        case = "closed" if any(webhook.fails_closed for webhook in calling) else ""
         about, because = objects.named(SERVICES, service[1], service[0]), depends_on("webhook")
         yield error("BERTH0701", about, text, case=case, command=command, explains=(CALLS,), because=because)
 
@@ -90,8 +92,8 @@ async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
     selector = f"kubernetes.io/service-name={service}"
     if slices := await cluster.listed(_SLICES, namespace=namespace, label_selector=selector):
         # An endpoint without the condition counts as ready.
-        endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or []]
-        return any((one.get("conditions") or {}).get("ready") is not False for one in endpoints)
+        endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or []]
+        return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
     found = await cluster.get(_ENDPOINTS, service, namespace=namespace) or {}
     return any(subset.get("addresses") for subset in found.get("subsets") or [])
 
@@ -100,20 +102,20 @@ async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
     namespaces = await or_default(cluster.namespaces(), [{"metadata": {"name": "default"}}])
     for resource, body in _PROBES:
-        of_kind = [one for one in found if one.mutating == (resource == PODS)]
-        called = [one for one in of_kind if one.covers(resource.group, resource.plural, "CREATE")]
+        of_kind = [webhook for webhook in found if webhook.mutating == (resource == PODS)]
+        called = [webhook for webhook in of_kind if webhook.covers(resource.group, resource.plural, "CREATE")]
         # A namespace that the webhooks are called for; `default` before others, and none that is ending.
         usable = {
             namespace["metadata"]["name"]: objects.namespace_labels(namespace)
             for namespace in namespaces
             if not namespace["metadata"].get("deletionTimestamp") and not tenant_of(namespace)
-            if any(one.selects_namespace(objects.namespace_labels(namespace)) for one in called)
+            if any(webhook.selects_namespace(objects.namespace_labels(namespace)) for webhook in called)
         }
         if called and not usable:
             yield info("BERTH0702", called[0])
         elif called:
             name = "default" if "default" in usable else next(iter(usable))
-            calling = [one for one in called if one.selects_namespace(usable[name])]
+            calling = [webhook for webhook in called if webhook.selects_namespace(usable[name])]
             if (finding := await _probe(cluster, calling, resource, body, namespace=name)) is not None:
                 yield finding
 

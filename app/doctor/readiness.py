@@ -38,8 +38,8 @@ async def said_by(cluster: Cluster, one: Installed) -> Said:
     """What the Pods of a role that run, and are not ready, wait for; what several say is said once."""
     waiting = [pod for pod in await pods_of(cluster, one) if _is_waiting(pod)]
     found = await asyncio.gather(*(_asked(cluster, one, pod) for pod in waiting[:_MOST]))
-    reasons = dict.fromkeys(reason for said in found for reason in said.reasons)
-    return Said(tuple(reasons), any(said.refused for said in found))
+    reasons = dict.fromkeys(reason for answer in found for reason in answer.reasons)
+    return Said(tuple(reasons), any(answer.refused for answer in found))
 
 
 def _is_waiting(pod: JSON) -> bool:

@@ -37,22 +37,22 @@ _OWN_FIELDS = frozenset({"name", "rules", "namespaceSelector", "objectSelector",
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
     if found or "webhook" in await cluster.expected_roles():
-        if not any(one.mutating for one in found):
+        if not any(webhook.mutating for webhook in found):
             fix = await _registering(cluster, found)
             yield error("BERTH0501", MUTATING_WEBHOOKS.kind, command=fix, explains=(REGISTERED,))
-        if all(one.mutating for one in found):
+        if all(webhook.mutating for webhook in found):
             fix = await _registering(cluster, found)
             yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
     """The command that writes the registrations, by the method of the installation."""
-    kept = next((one for one in found if one.installer_name), None)
+    kept = next((webhook for webhook in found if webhook.installer_name), None)
     if kept is not None:
         # The command also writes the existing registration again: it keeps its failurePolicy.
         return commands.certs_install(kept, namespace=cluster.namespace)
     webhooks = await cluster.running("webhook")
-    if any(not one.by_chart for one in webhooks):
+    if any(not deployment.by_chart for deployment in webhooks):
         return commands.install_without_chart(cluster.namespace, webhooks[0].name)
     return await commands.helm(cluster, "webhook.enabled=true")
 
@@ -60,21 +60,23 @@ async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
 async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
     """Fields that are not as Berth would register them, and those that people choose."""
     deadline = await _deadline(cluster)
-    for one in await cluster.registered():
-        for field, has, wanted in differences(one):
+    for webhook in await cluster.registered():
+        for field, has, expected in differences(webhook):
             severity = Severity.warning if field == "reinvocationPolicy" else Severity.error
-            fix, dotted = commands.fix(cluster, one, field, wanted), field.replace("/", ".")
-            yield noted(severity, "BERTH0502", one, case=field, field=dotted, has=has, wanted=wanted, command=fix)
-        if one.values == _OF_DRIVERS:
+            fix, dotted = commands.fix(cluster, webhook, field, expected), field.replace("/", ".")
+            yield noted(severity, "BERTH0502", webhook, case=field, field=dotted, has=has, wanted=expected, command=fix)
+        if webhook.values == _OF_DRIVERS:
             continue
-        if not one.fails_closed:
-            severity, case = _fails_open(one)
-            yield noted(severity, "BERTH0503", one, case=case, command=_choose(cluster, one, "failurePolicy", "Fail"))
-        timeout = one.webhook.get("timeoutSeconds") or 10
+        if not webhook.fails_closed:
+            severity, case = _fails_open(webhook)
+            yield noted(
+                severity, "BERTH0503", webhook, case=case, command=_choose(cluster, webhook, "failurePolicy", "Fail")
+            )
+        timeout = webhook.webhook.get("timeoutSeconds") or 10
         if timeout * _OF_TIMEOUT < deadline:
-            fix = _choose(cluster, one, "timeoutSeconds", min(30, ceil(deadline / _OF_TIMEOUT)))
+            fix = _choose(cluster, webhook, "timeoutSeconds", min(30, ceil(deadline / _OF_TIMEOUT)))
             left = timeout * _OF_TIMEOUT
-            yield info("BERTH0504", one, timeout=timeout, left=left, deadline=deadline, command=fix)
+            yield info("BERTH0504", webhook, timeout=timeout, left=left, deadline=deadline, command=fix)
 
 
 def _choose(cluster: Cluster, one: Registered, field: str, wanted: object) -> str:
@@ -86,7 +88,10 @@ async def _deadline(cluster: Cluster) -> float:
     """How long the webhook works on one review, in seconds."""
     webhooks = await cluster.running("webhook")
     try:
-        return max((float(one.deployed.get("deadline_seconds", _DEADLINE)) for one in webhooks), default=_DEADLINE)
+        return max(
+            (float(deployment.deployed.get("deadline_seconds", _DEADLINE)) for deployment in webhooks),
+            default=_DEADLINE,
+        )
     except ValueError:
         return _DEADLINE  # the webhook does not start with such a flag
 
@@ -102,11 +107,11 @@ def _fails_open(one: Registered) -> tuple[Severity, str]:
 
 async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
     """Kinds that this cluster has, that Berth checks, and that it is not asked about."""
-    validating = [one for one in await cluster.registered() if not one.mutating]
+    validating = [webhook for webhook in await cluster.registered() if not webhook.mutating]
     defined = await or_default(cluster.listed(CUSTOM_RESOURCE_DEFINITIONS), [])
     names = {definition["metadata"]["name"] for definition in defined}
     for rule in rules_of("attachments", "objects") if validating else ():
-        there = [one for one in rule["resources"] if f"{one}.{rule['apiGroups'][0]}" in names]
+        there = [plural for plural in rule["resources"] if f"{plural}.{rule['apiGroups'][0]}" in names]
         for plural, operations in uncovered(validating, [rule | {"resources": there}]).items():
             fix = commands.fix(cluster, validating[0], "rules/-", rule | {"resources": [plural]})
             unasked = " and ".join(operations)
@@ -115,42 +120,50 @@ async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
     """Webhooks of a wing that the settings turn on, and that the release does not have."""
-    found = [one for one in await cluster.registered() if one.by_chart]
-    names = {one.webhook.get("name") for one in found}
-    given = [pair for one in await cluster.running("webhook") for pair in one.deployed.items()]
+    found = [webhook for webhook in await cluster.registered() if webhook.by_chart]
+    names = {webhook.webhook.get("name") for webhook in found}
+    given = [pair for deployment in await cluster.running("webhook") for pair in deployment.deployed.items()]
     on = {name.replace("_", ""): str(value).lower() for name, value in given if value not in (False, "", "off")}
-    for known in webhooks_of() if found else ():
-        setting = known.when.removeprefix("webhook.args.")
-        if known.kind not in (*SHARED, "pods") and setting.lower() in on and f"{known.name}.berth.dev" not in names:
-            text = f"webhook {known.name}.berth.dev is missing, and {setting} is on"
-            fix = commands.again(cluster, found[0], f"{known.when}={on[setting.lower()]}")
+    for webhook in webhooks_of() if found else ():
+        setting = webhook.when.removeprefix("webhook.args.")
+        if webhook.kind not in (*SHARED, "pods") and setting.lower() in on and f"{webhook.name}.berth.dev" not in names:
+            text = f"webhook {webhook.name}.berth.dev is missing, and {setting} is on"
+            fix = commands.again(cluster, found[0], f"{webhook.when}={on[setting.lower()]}")
             yield error("BERTH0502", found[0], text, case="rules", command=fix)
 
 
 async def _unproven(cluster: Cluster) -> AsyncIterator[Finding]:
     """Webhooks whose answers follow from the user of the request, and whose calls prove nothing."""
     webhooks = await cluster.running("webhook")
-    if not any(one.setting("insecure") for one in webhooks):
+    if not any(deployment.setting("insecure") for deployment in webhooks):
         return
-    knows = all(one.setting("caller_token_file") for one in webhooks)
-    for one in await cluster.registered():
-        if one.needs_proof and not (knows and one.shows_token):
-            case = "refused" if one.covers(APP_WRAPPERS.group, APP_WRAPPERS.plural, "CREATE") else ""
-            fix = commands.again(cluster, one) if one.by_chart else ""
-            yield warning("BERTH0517", one, case=case, command=fix)
+    knows = all(deployment.setting("caller_token_file") for deployment in webhooks)
+    for webhook in await cluster.registered():
+        if webhook.needs_proof and not (knows and webhook.shows_token):
+            case = "refused" if webhook.covers(APP_WRAPPERS.group, APP_WRAPPERS.plural, "CREATE") else ""
+            fix = commands.again(cluster, webhook) if webhook.by_chart else ""
+            yield warning("BERTH0517", webhook, case=case, command=fix)
 
 
 async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
     """Others that inject into the same Pods: another release of Berth, another registration, another injector."""
-    ours = list(dict.fromkeys(one.name for one in await cluster.registered() if one.injects))
+    ours = list(dict.fromkeys(webhook.name for webhook in await cluster.registered() if webhook.injects))
     if not ours:
         return
-    others = {one.name: one for one in await cluster.of_all_releases() if one.injects and one.name not in ours}
-    for one in others.values():
-        release = one.release or one.name
-        fix = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
-        about = objects.Object(MUTATING_WEBHOOKS, one.configuration)
-        yield warning("BERTH0513", about, release=release, home=one.home, cluster=cluster, command=fix)
+    others = {
+        webhook.name: webhook
+        for webhook in await cluster.of_all_releases()
+        if webhook.injects and webhook.name not in ours
+    }
+    for webhook in others.values():
+        release = webhook.release or webhook.name
+        fix = (
+            f"helm uninstall {release} --namespace {webhook.home}"
+            if webhook.by_chart
+            else commands.unregister(webhook.name)
+        )
+        about = objects.Object(MUTATING_WEBHOOKS, webhook.configuration)
+        yield warning("BERTH0513", about, release=release, home=webhook.home, cluster=cluster, command=fix)
     for name in ours[1:]:
         about, fix = objects.named(MUTATING_WEBHOOKS, name), commands.unregister(name)
         yield warning("BERTH0514", about, other=ours[0], command=fix)
@@ -166,7 +179,7 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
     if not found:
         return
     case, fix = (
-        "closed" if any(one.fails_closed for one in found) else "",
+        "closed" if any(webhook.fails_closed for webhook in found) else "",
         commands.unregister(*(o.name for o in found)),
     )
     for job in await cluster.listed(JOBS, namespace=cluster.namespace, label_selector=f"{objects.PART_OF}=berth"):
@@ -181,7 +194,7 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
     if found := await cluster.registered():
-        names = ", ".join(dict.fromkeys(one.name for one in found))
+        names = ", ".join(dict.fromkeys(webhook.name for webhook in found))
         yield sound(len(found), "webhook", subject=names, unless=Severity.warning)
 
 
@@ -190,10 +203,10 @@ async def _tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
 
     Where tenants are confined, also those whose Pods can opt out of every webhook that selects them.
     """
-    pods = [one for one in await cluster.registered() if one.injects]
+    pods = [webhook for webhook in await cluster.registered() if webhook.injects]
     of_tenants = await tenant_namespaces(cluster) if pods else []
     confined = bool(of_tenants) and await confines_tenants(cluster)
-    hidden = [one.object for one in of_tenants if not selecting(pods, one.object)]
+    hidden = [namespace.object for namespace in of_tenants if not selecting(pods, namespace.object)]
     for namespace in of_tenants:
         calling = selecting(pods, namespace.object)
         if not calling:
@@ -209,7 +222,8 @@ async def _tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
 def _strict(pods: Sequence[Registered], own: dict[str, str]) -> bool:
     """Whether a webhook without an opt-out is called for a namespace with these labels."""
     return any(
-        one.selects_namespace(own) and not one.conditions and not one.webhook.get("objectSelector") for one in pods
+        webhook.selects_namespace(own) and not webhook.conditions and not webhook.webhook.get("objectSelector")
+        for webhook in pods
     )
 
 
@@ -218,25 +232,25 @@ async def _tenants_isolated(cluster: Cluster) -> AsyncIterator[Finding]:
 
     Only where Berth confines tenants. That nothing at all is checked here is another finding.
     """
-    checking = [one for one in await cluster.registered() if not one.mutating]
+    checking = [webhook for webhook in await cluster.registered() if not webhook.mutating]
     if not checking or not await confines_tenants(cluster):
         return
     if unasked := _unasked(checking, ANY):
         fix = _register(cluster, checking)
         yield error("BERTH0509", checking[0], case="any", unasked=", ".join(unasked), command=fix)
         return
-    for one in await tenant_namespaces(cluster):
-        if one.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, one)):
-            fix = _register(cluster, checking) if one.is_labeled else one.label()
-            yield error("BERTH0509", one, unasked=", ".join(unasked), command=fix)
+    for namespace in await tenant_namespaces(cluster):
+        if namespace.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, namespace)):
+            fix = _register(cluster, checking) if namespace.is_labeled else namespace.label()
+            yield error("BERTH0509", namespace, unasked=", ".join(unasked), command=fix)
 
 
 def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list[str]:
     """The kinds that no webhook without an opt-out is called for in this namespace."""
     calling = [
-        one
-        for one in selecting(checking, namespace.object)
-        if not one.webhook.get("objectSelector") and one.may_admit({"namespace": namespace.name})
+        webhook
+        for webhook in selecting(checking, namespace.object)
+        if not webhook.webhook.get("objectSelector") and webhook.may_admit({"namespace": namespace.name})
     ]
     return list(uncovered(calling, rules_of("tenants")))
 
@@ -246,15 +260,15 @@ def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:
     if first.by_chart:
         return commands.again(cluster, first, _CONFINE)
     shared = {field: value for field, value in first.webhook.items() if field not in _OWN_FIELDS}
-    present = {one.webhook.get("name"): one for one in checking if one.name == first.name}
+    present = {webhook.webhook.get("name"): webhook for webhook in checking if webhook.name == first.name}
     operations: list[JSON] = []
     exempt = tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))
-    for wanted in further_webhooks("tenants", shared, exempt=exempt):
-        there = present.get(wanted["name"])
+    for entry in further_webhooks("tenants", shared, exempt=exempt):
+        there = present.get(entry["name"])
         path = f"/webhooks/{there.index if there else '-'}"
         if there:
-            operations.append({"op": "test", "path": f"{path}/name", "value": wanted["name"]})
-        operations.append({"op": "replace" if there else "add", "path": path, "value": wanted})
+            operations.append({"op": "test", "path": f"{path}/name", "value": entry["name"]})
+        operations.append({"op": "replace" if there else "add", "path": path, "value": entry})
     return commands.json_patch(first.resource.plural, first.name, operations)
 
 
@@ -265,13 +279,17 @@ _Key = tuple[str, str]
 async def _left_out(cluster: Cluster) -> AsyncIterator[Finding]:
     """Annotations by which Pods ask, and labels of the control switches, that no webhook is called for."""
     anywhere = {objects.NAME_LABEL: "default"}
-    called = [one for one in await cluster.registered() if one.injects and one.selects_namespace(anywhere)]
-    if not called or any(not one.conditions for one in called):
+    called = [
+        webhook for webhook in await cluster.registered() if webhook.injects and webhook.selects_namespace(anywhere)
+    ]
+    if not called or any(not webhook.conditions for webhook in called):
         return
     labels = await or_default(networks.injected_labels(cluster), [])
-    keys = [("annotations", one) for one in asked_of_pods() if isinstance(one, str)]
+    keys = [("annotations", key) for key in asked_of_pods() if isinstance(key, str)]
     unknown: dict[str, str] = {}
-    missing = [key for key in (*keys, *(("labels", one) for one in labels)) if not _any_admits(called, key, unknown)]
+    missing = [
+        key for key in (*keys, *(("labels", label) for label in labels)) if not _any_admits(called, key, unknown)
+    ]
     one, of_labels = called[0], f"webhook.injectionLabels={{{','.join(labels)}}}"
     # All missing keys at once: of separate commands the last would undo the rest.
     wider = [_wider(one.conditions, missing)]
@@ -290,12 +308,12 @@ async def _left_out(cluster: Cluster) -> AsyncIterator[Finding]:
 def _any_admits(called: Sequence[Registered], key: _Key, unknown: dict[str, str]) -> bool:
     """Whether one is called, or may be; why that is not known goes to `unknown`."""
     may_be = False
-    for one in called:
+    for webhook in called:
         try:
-            if one.admits({"namespace": "default", key[0]: {key[1]: "true"}}):
+            if webhook.admits({"namespace": "default", key[0]: {key[1]: "true"}}):
                 return True
         except ConditionFailed as failure:
-            unknown.setdefault(one.subject, str(failure))
+            unknown.setdefault(webhook.subject, str(failure))
             may_be = True
     return may_be
 

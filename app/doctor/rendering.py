@@ -36,7 +36,10 @@ def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
 
 def _rendered(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
     if form == "json":
-        document = {"summary": _counts(findings), "findings": [_object(one, findings) for one in roots(findings)]}
+        document = {
+            "summary": _counts(findings),
+            "findings": [_object(finding, findings) for finding in roots(findings)],
+        }
         yield from map(Line, json.dumps(document, indent=2, ensure_ascii=False).split("\n"))
     elif form == "junit":
         yield from map(Line, _junit(findings).split("\n"))
@@ -45,7 +48,9 @@ def _rendered(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
 
 
 def _counts(findings: Sequence[Finding]) -> dict[str, int]:
-    return {one.name: sum(root.severity is one for root in roots(findings)) for one in reversed(Severity)}
+    return {
+        severity.name: sum(root.severity is severity for root in roots(findings)) for severity in reversed(Severity)
+    }
 
 
 def counted(counts: Mapping[Severity, int]) -> str:
@@ -65,15 +70,15 @@ def _object(one: Finding, findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _text(findings: Sequence[Finding]) -> Iterator[Line]:
-    said = [one for one in roots(findings) if one.severity is not Severity.skipped]
-    for (severity, check), group in groupby(said, key=lambda finding: (finding.severity, finding.check)):
+    shown = [finding for finding in roots(findings) if finding.severity is not Severity.skipped]
+    for (severity, check), group in groupby(shown, key=lambda finding: (finding.severity, finding.check)):
         yield Line(f"{severity.name.upper()}  {check}", _STYLES[severity])
         for finding in group:
             yield from _lines(finding)
             for depth, below in _below(finding, findings):
                 yield Line(f"    {'  ' * depth}{below}")
-    yield Line(counted(Counter(one.severity for one in said)) or "nothing was found")
-    if skipped := [one.check for one in findings if one.severity is Severity.skipped]:
+    yield Line(counted(Counter(one.severity for one in shown)) or "nothing was found")
+    if skipped := [finding.check for finding in findings if finding.severity is Severity.skipped]:
         yield Line(f"did not apply here: {', '.join(skipped)}")
 
 
@@ -108,21 +113,24 @@ def _junit(findings: Sequence[Finding]) -> str:
     A case has the same name in each run: code and subject, and a number where that is not the first of this name.
     """
     whole, names = ET.Element("testsuites", name="berth doctor"), Counter[tuple[str, str]]()
-    for check in dict.fromkeys(one.check for one in findings):
+    for check in dict.fromkeys(finding.check for finding in findings):
         suite = ET.SubElement(whole, "testsuite", name=check)
-        for one in (root for root in roots(findings) if root.check == check):
-            name = " ".join(filter(None, (f"[{one.code}]" if one.code else "", one.subject))) or one.severity.name
+        for finding in (root for root in roots(findings) if root.check == check):
+            name = (
+                " ".join(filter(None, (f"[{finding.code}]" if finding.code else "", finding.subject)))
+                or finding.severity.name
+            )
             names[check, name] += 1
             name += f" ({names[check, name]})" if names[check, name] > 1 else ""
             case = ET.SubElement(suite, "testcase", classname=check, name=name)
-            if one.severity is Severity.skipped:
-                ET.SubElement(case, "skipped", message=one.message)
-            elif one.severity > Severity.info:
-                failure = ET.SubElement(case, "failure", type=one.severity.name, message=one.message)
-                below = [f"    {'  ' * depth}{line}" for depth, line in _below(one, findings)]
-                failure.text = "\n".join([*(line.text for line in _lines(one)), *below])
+            if finding.severity is Severity.skipped:
+                ET.SubElement(case, "skipped", message=finding.message)
+            elif finding.severity > Severity.info:
+                failure = ET.SubElement(case, "failure", type=finding.severity.name, message=finding.message)
+                below = [f"    {'  ' * depth}{line}" for depth, line in _below(finding, findings)]
+                failure.text = "\n".join([*(line.text for line in _lines(finding)), *below])
             else:
-                ET.SubElement(case, "system-out").text = "\n".join(line.text for line in _lines(one))
+                ET.SubElement(case, "system-out").text = "\n".join(line.text for line in _lines(finding))
     for suite in [whole, *whole]:
         for name, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
             suite.set(name, str(len(list(suite.iter(tag)))))

@@ -46,7 +46,7 @@ async def _used(cluster: Cluster) -> str:
 async def _configs(cluster: Cluster) -> AsyncIterator[Finding]:
     """The RmdConfig is in the namespace of the daemons, and does what it says."""
     home = (await settings_of(cluster)).rmd_namespace
-    found = {one["metadata"]["namespace"]: one for one in await cluster.listed(RMD_CONFIGS)}
+    found = {obj["metadata"]["namespace"]: obj for obj in await cluster.listed(RMD_CONFIGS)}
     for place in sorted(found.keys() - {home}):
         fix = "" if home in found else await commands.helm(cluster, f"rmd.namespace={place}")
         yield warning("BERTH6004", objects.Object(RMD_CONFIGS, found[place]), home=home, command=fix)
@@ -62,7 +62,7 @@ async def _judged(cluster: Cluster, it: objects.Object, config: Config) -> list[
         labels = " ".join(f"{key}={value}" for key, value in sorted(config.selector.items()))
         return [warning("BERTH6005", it, said=said, labels=labels)]
     others = [finding for name in (DAEMON, AGENT) async for finding in _not_its_own(cluster, config, name, said)]
-    if failed and not any(one.severity is Severity.error for one in others):
+    if failed and not any(finding.severity is Severity.error for finding in others):
         others.append(error("BERTH6006", it, said=said))
     return others
 

@@ -35,9 +35,9 @@ async def settings_of(cluster: Cluster) -> RmdSettings:
 
 async def daemons_of(cluster: Cluster, namespace: str) -> dict[str, DaemonPod]:
     """The daemons that have an address, by node. Of several the controller asks the same one."""
-    pods = [stored_daemon(one) for one in await _pods(cluster, namespace)]
-    usable = [one for one in pods if one is not None and one.usable and one.url]
-    return {one.node: one for one in sorted(usable, key=lambda one: one.key, reverse=True)}
+    pods = [stored_daemon(pod) for pod in await _pods(cluster, namespace)]
+    usable = [daemon for daemon in pods if daemon is not None and daemon.usable and daemon.url]
+    return {daemon.node: daemon for daemon in sorted(usable, key=lambda daemon: daemon.key, reverse=True)}
 
 
 async def _pods(cluster: Cluster, namespace: str) -> list[JSON]:
@@ -49,18 +49,18 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
     settings = await settings_of(cluster)
     namespace = settings.rmd_namespace
     there = await daemons_of(cluster, namespace)
-    pods = {objects.spec(one).get("nodeName"): one for one in await _pods(cluster, namespace)}
+    pods = {objects.spec(pod).get("nodeName"): pod for pod in await _pods(cluster, namespace)}
     selected = await _selected(cluster, namespace)
     missing = {node: _why(pods.get(node)) for node, long in selected.items() if long and node not in there}
     for text, nodes in _alike(missing).items():
         case = "" if nodes[0] in pods else "without"
         yield error("BERTH6008", _nodes(nodes), text, case=case, namespace=namespace, selector=SELECTOR)
-    said = {one["spec"]["node"]: one for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
+    said = {state["spec"]["node"]: state for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
     known = one_line(await or_default(_unusable(cluster, settings), ""), MESSAGE) if await _asks_tls(cluster) else ""
     silent = {
         node: str(condition.get("message"))
-        for node, one in sorted(said.items())
-        if (condition := objects.condition(one, CONNECTED)).get("status") == "False"
+        for node, state in sorted(said.items())
+        if (condition := objects.condition(state, CONNECTED)).get("status") == "False"
         and (node in there or node not in selected)
     }
     for text, nodes in _alike(silent).items():
@@ -80,9 +80,9 @@ async def _selected(cluster: Cluster, namespace: str) -> dict[str, bool]:
         return {}
     now = cluster.now()
     return {
-        one["metadata"]["name"]: min(objects.age(obj, now), objects.age(one, now)) > PATIENCE
-        for one in await cluster.listed(NODES)
-        if config.selector.items() <= objects.labels(one).items()
+        node["metadata"]["name"]: min(objects.age(obj, now), objects.age(node, now)) > PATIENCE
+        for node in await cluster.listed(NODES)
+        if config.selector.items() <= objects.labels(node).items()
     }
 
 
@@ -111,7 +111,7 @@ async def _asks_tls(cluster: Cluster) -> list[str]:
     if "rmd" not in await cluster.controllers():
         return []
     there = await daemons_of(cluster, (await settings_of(cluster)).rmd_namespace)
-    return sorted(node for node, one in there.items() if one.url.startswith("https:"))
+    return sorted(node for node, daemon in there.items() if daemon.url.startswith("https:"))
 
 
 async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -134,8 +134,8 @@ class _Judge:
 async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     """Each RmdWorkload is reserved, and each reservation has its RmdWorkload."""
     namespace = (await settings_of(cluster)).rmd_namespace
-    found = [_read_held(one) for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
-    judge = _Judge(cluster, namespace, {one.node: one for one in sorted(found, key=lambda one: one.node)})
+    found = [_read_held(state) for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
+    judge = _Judge(cluster, namespace, {held.node: held for held in sorted(found, key=lambda held: held.node)})
     async for finding in of_each(cluster.paged(RMD_WORKLOADS), judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
     if judge.late and "rmd" in await cluster.controllers():
@@ -213,8 +213,13 @@ def _read_held(obj: JSON) -> _Held:
     """What an RmdNodeState says."""
     state = stored_node_state(obj)
     rows = tuple(
-        _Row(shown, str(one.get("ID") or ""), _cores(str(one.get("Core IDs") or "")), str(one.get("Cos Name") or ""))
-        for shown, one in sorted((state.status.get("workloads") or {}).items())
+        _Row(
+            shown,
+            str(record.get("ID") or ""),
+            _cores(str(record.get("Core IDs") or "")),
+            str(record.get("Cos Name") or ""),
+        )
+        for shown, record in sorted((state.status.get("workloads") or {}).items())
     )
     return _Held(state.key, state.node, objects.condition(obj, CONNECTED).get("status") == "True", rows)
 

@@ -44,7 +44,7 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
         async for finding in guarded(_of_kind(cluster, resource, role, count))
     ]
     if len(findings) > _MOST:
-        findings.sort(key=lambda one: -one.severity)
+        findings.sort(key=lambda finding: -finding.severity)
         findings[_MOST:] = [more_of(findings[_MOST].severity, several(len(findings) - _MOST, "more object"))]
     for finding in findings:
         yield finding

@@ -118,9 +118,9 @@ def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Seq
     """Whether signatures lead from the leaf to one of `roots`, over what is sent after it; dates are not looked at."""
     at = [leaf]
     for _ in range(_LONGEST_PATH):
-        if any(signed_by(one, root) for one in at for root in roots):
+        if any(signed_by(certificate, root) for certificate in at for root in roots):
             return True
-        at = [link for link in chain if any(signed_by(one, link) for one in at)]
+        at = [link for link in chain if any(signed_by(certificate, link) for certificate in at)]
     return leaf in roots
 
 

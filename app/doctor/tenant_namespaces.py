@@ -56,7 +56,11 @@ ANY = TenantNamespace("any", {"metadata": {"name": "tenant-any", "labels": {TENA
 
 
 async def tenant_namespaces(cluster: Cluster) -> list[TenantNamespace]:
-    return [TenantNamespace(tenant, one) for one in await cluster.namespaces() if (tenant := tenant_of(one))]
+    return [
+        TenantNamespace(tenant, namespace)
+        for namespace in await cluster.namespaces()
+        if (tenant := tenant_of(namespace))
+    ]
 
 
 async def confines_tenants(cluster: Cluster) -> bool:
@@ -67,28 +71,28 @@ async def confines_tenants(cluster: Cluster) -> bool:
     if await cluster.running("webhook"):
         return (await cluster.settings(ConfinementSettings)).confine_tenants
     # Berth is asked about templates only where it confines tenants.
-    return any(one.covers("", "podtemplates", "CREATE") for one in await or_default(cluster.registered(), []))
+    return any(webhook.covers("", "podtemplates", "CREATE") for webhook in await or_default(cluster.registered(), []))
 
 
 async def bounded(cluster: Cluster) -> AsyncIterator[Finding]:
     """What is missing or differs; a namespace that is not ready is a finding of its Tenant."""
     settled = {
-        tenant_namespace(one["metadata"]["name"])
-        for one in await cluster.listed(TENANTS)
-        if objects.condition(one, "NamespaceReady").get("status") != "False"
-        and not (objects.unseen(one) or objects.spec(one).get("suspended"))
+        tenant_namespace(tenant["metadata"]["name"])
+        for tenant in await cluster.listed(TENANTS)
+        if objects.condition(tenant, "NamespaceReady").get("status") != "False"
+        and not (objects.unseen(tenant) or objects.spec(tenant).get("suspended"))
     }
     present = {
-        one["metadata"]["name"]
-        for one in (await cluster.namespaces() if settled else ())
-        if not one["metadata"].get("deletionTimestamp")
+        namespace["metadata"]["name"]
+        for namespace in (await cluster.namespaces() if settled else ())
+        if not namespace["metadata"].get("deletionTimestamp")
     }
     if not (namespaces := sorted(settled & present)):
         return
-    accounts = [one async for one in cluster.paged(SERVICE_ACCOUNTS, field_selector="metadata.name=default")]
-    found = [(RESOURCE_QUOTAS, one) for one in await cluster.listed(RESOURCE_QUOTAS)]
-    found += [(SERVICE_ACCOUNTS, one) for one in accounts]
-    kept = {objects.subject(resource.kind, one): one for resource, one in found}
+    accounts = [account async for account in cluster.paged(SERVICE_ACCOUNTS, field_selector="metadata.name=default")]
+    found = [(RESOURCE_QUOTAS, quota) for quota in await cluster.listed(RESOURCE_QUOTAS)]
+    found += [(SERVICE_ACCOUNTS, account) for account in accounts]
+    kept = {objects.subject(resource.kind, obj): obj for resource, obj in found}
     fix, because = await commands.restart_role(cluster, "controller"), depends_on("controller")
     bounds = bounds_of((await cluster.settings(QuotaSettings, role="controller")).quota)
     for namespace, bound in ((namespace, bound) for namespace in namespaces for bound in bounds):

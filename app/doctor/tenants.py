@@ -43,7 +43,7 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
     tenants = await cluster.listed(TENANTS)
-    links = [(one["metadata"]["name"], link_of(one)) for one in tenants]
+    links = [(tenant["metadata"]["name"], link_of(tenant)) for tenant in tenants]
     for tenant, (name, link) in zip(tenants, links, strict=True):
         said, it = objects.condition(tenant, model.CONNECTED), objects.Object(TENANTS, tenant)
         reason = str(said.get("reason"))
@@ -60,7 +60,7 @@ async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
 def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
     """The other tenant that has the cluster: of a move or of an older version, it is noted; else it was refused."""
     clusters = (link.cluster, link.refused.cluster if link.refused else "")
-    return next((holder for one in clusters if (holder := holder_of(one, links)) not in ("", name)), "")
+    return next((holder for cluster in clusters if (holder := holder_of(cluster, links)) not in ("", name)), "")
 
 
 async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -69,9 +69,9 @@ async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
     Where one is called, the check `registrations` looks at each namespace.
     """
     found = await tenant_namespaces(cluster)
-    called = any(one.injects for one in await cluster.registered())
+    called = any(webhook.injects for webhook in await cluster.registered())
     if found and not called and await confines_tenants(cluster):
-        names = [one.name for one in found]
+        names = [namespace.name for namespace in found]
         yield error("BERTH2009", MUTATING_WEBHOOKS.kind, names=names, because=(REGISTERED,))
 
 
@@ -88,9 +88,9 @@ def nodes_and_hosts(tenants: Sequence[JSON], dpus: Dpus) -> Iterator[Finding]:
         own = objects.labels(node)
         if dpus.tenant_label and (tenant := own.get(dpus.tenant_label)) and not own.get(dpus.host_label):
             yield warning("BERTH2004", objects.Object(NODES, node), tenant=tenant, label=dpus.host_label)
-    for one in tenants:
-        if missing := sorted(set(objects.spec(one).get("hosts") or ()) - hosts):
-            names, it, fix = ", ".join(missing), objects.Object(TENANTS, one), dpus.label(missing[0])
+    for obj in tenants:
+        if missing := sorted(set(objects.spec(obj).get("hosts") or ()) - hosts):
+            names, it, fix = ", ".join(missing), objects.Object(TENANTS, obj), dpus.label(missing[0])
             yield warning("BERTH2005", it, label=dpus.host_label, count=len(missing), names=names, command=fix)
 
 
@@ -101,9 +101,9 @@ async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
     """
     tenants = await cluster.listed(TENANTS)
     reported = {
-        one["metadata"]["name"]
-        for one in tenants
-        if objects.condition(one, "NamespaceReady").get("reason") == "ForeignNamespace"
+        tenant["metadata"]["name"]
+        for tenant in tenants
+        if objects.condition(tenant, "NamespaceReady").get("reason") == "ForeignNamespace"
     }
     for namespace in await cluster.namespaces() if tenants else ():
         it, labeled = objects.Object(NAMESPACES, namespace), objects.labels(namespace).get(TENANT_LABEL)

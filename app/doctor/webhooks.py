@@ -93,7 +93,9 @@ class Registered:
     @property
     def known(self) -> Webhook | None:
         """The webhook of the chart that has its name."""
-        return next((one for one in webhooks_of() if f"{one.name}.berth.dev" == self.webhook.get("name")), None)
+        return next(
+            (webhook for webhook in webhooks_of() if f"{webhook.name}.berth.dev" == self.webhook.get("name")), None
+        )
 
     @property
     def shows_token(self) -> bool:
@@ -180,7 +182,7 @@ def selects(selector: JSON | None, labels: dict[str, str]) -> bool:
 def selecting(webhooks: Sequence[Registered], namespace: JSON) -> list[Registered]:
     """Those that are called for objects in this Namespace."""
     own = namespace_labels(namespace)
-    return [one for one in webhooks if one.selects_namespace(own)]
+    return [webhook for webhook in webhooks if webhook.selects_namespace(own)]
 
 
 def calling_us(resource: Resource, configuration: JSON, *, release: str, namespace: str) -> Iterator[Registered]:
@@ -210,7 +212,7 @@ def uncovered(webhooks: Sequence[Registered], rules: Iterable[JSON]) -> dict[str
     for rule in rules:
         for plural in rule["resources"]:
             for operation in rule["operations"]:
-                if not any(one.covers(rule["apiGroups"][0], plural, operation) for one in webhooks):
+                if not any(webhook.covers(rule["apiGroups"][0], plural, operation) for webhook in webhooks):
                     found.setdefault(plural, []).append(operation)
     return found
 

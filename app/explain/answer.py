@@ -41,14 +41,14 @@ class Answer:
         return {
             "objects": self.objects,
             "pods": len(self.pods),
-            "injected": sum(not one.denied and bool(one.decision.operations) for one in self.pods),
+            "injected": sum(not pod.denied and bool(pod.decision.operations) for pod in self.pods),
             "refused": self.refused
-            + sum(one.denied for one in self.pods)
-            + sum(bool(one.problems) for one in self.wrappers),
-            "errors": sum(one.severity == "error" for one in self.findings),
-            "warnings": sum(one.severity == "warning" for one in self.findings)
-            + sum(len(one.decision.warnings) for one in self.pods)
-            + sum(len(one.warnings) for one in self.wrappers),
+            + sum(pod.denied for pod in self.pods)
+            + sum(bool(wrapper.problems) for wrapper in self.wrappers),
+            "errors": sum(finding.severity == "error" for finding in self.findings),
+            "warnings": sum(finding.severity == "warning" for finding in self.findings)
+            + sum(len(pod.decision.warnings) for pod in self.pods)
+            + sum(len(wrapper.warnings) for wrapper in self.wrappers),
         }
 
     @property
@@ -79,9 +79,9 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
         for wrapper in answer.wrappers:
             yield from wrapped.text_of(wrapper)
         # Of what would be refused, a finding says it.
-        for rule in (one for one in answer.rules if not one.refused):
+        for rule in (rule for rule in answer.rules if not rule.refused):
             yield from rules.text_of(rule)
-        for request in (one for one in answer.requests if not one.refused):
+        for request in (request for request in answer.requests if not request.refused):
             yield from requested.text_of(request)
         yield from _findings(answer)
         yield _summary(answer)
@@ -95,7 +95,7 @@ def _document(answer: Answer) -> JSON:
             *map(rules.object_of, answer.rules),
             *map(requested.object_of, answer.requests),
         ],
-        "findings": [one.members for one in answer.findings],
+        "findings": [finding.members for finding in answer.findings],
         "unused": dict(answer.unused),
         "notes": list(answer.notes),
         "summary": answer.summary,
@@ -104,13 +104,13 @@ def _document(answer: Answer) -> JSON:
 
 def _findings(answer: Answer) -> Iterator[Line]:
     """Errors first."""
-    for one in sorted(answer.findings, key=lambda finding: finding.severity):
-        yield Line(one.text, "red" if one.severity == "error" else "yellow")
+    for finding in sorted(answer.findings, key=lambda finding: finding.severity):
+        yield Line(finding.text, "red" if finding.severity == "error" else "yellow")
 
 
 def _unused(answer: Answer) -> Iterator[str]:
     if answer.unused:
-        kinds = sorted(answer.unused.items(), key=lambda one: (-one[1], one[0]))
+        kinds = sorted(answer.unused.items(), key=lambda item: (-item[1], item[0]))
         shown = ", ".join(_of_kind(count, kind) for kind, count in kinds[:_KINDS])
         more = ", …" if len(kinds) > _KINDS else ""
         count = sum(answer.unused.values())

@@ -43,7 +43,7 @@ from app.workloads.rules.problems import RuleError
 from app.workloads.validation import RULES
 
 _RULES = frozenset(kind for _, kind in RULES)
-_REQUESTS = frozenset(one.kind for one in UVS_RESOURCES)
+_REQUESTS = frozenset(resource.kind for resource in UVS_RESOURCES)
 
 
 async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
@@ -64,18 +64,18 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
     )
     answer.notes += _left_out(manifests, caches.all, rehearsal)
     answer.notes += [problem for part in rehearsal.parts for problem in part.problems()]
-    answer.findings += [finding for one in manifests.given for finding in field_findings(one)]
-    answer.findings += [finding for one in manifests.given for finding in refusal_findings(one)]
-    answer.findings += [Finding("error", "UnreadableObject", one) for one in unreadable]
+    answer.findings += [finding for manifest in manifests.given for finding in field_findings(manifest)]
+    answer.findings += [finding for manifest in manifests.given for finding in refusal_findings(manifest)]
+    answer.findings += [Finding("error", "UnreadableObject", text) for text in unreadable]
     answer.findings += key_findings(manifests)
     await _check_all(manifests, judging, answer)
-    answer.wrappers = [wrapped.explained(one) for one in manifests.wrappers]
+    answer.wrappers = [wrapped.explained(manifest) for manifest in manifests.wrappers]
     answer.pods = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
-    answer.findings += [one async for one in service_findings(manifests, answer.pods, rehearsal)]
+    answer.findings += [finding async for finding in service_findings(manifests, answer.pods, rehearsal)]
     offer = await offer_of(manifests, rehearsal.caches.client, answer.notes) if manifests.pods else None
     if offer is not None:
         config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
-        answer.pods = [_with_roads(one, offer, manifests, config_map) for one in answer.pods]
+        answer.pods = [_with_roads(pod, offer, manifests, config_map) for pod in answer.pods]
     return answer
 
 
@@ -122,7 +122,10 @@ async def _given(cached: Cached, *, manifests: Manifests, rehearsal: Rehearsal, 
     found = False
     if resource == NAMESPACES:
         # One that is not among the manifests is known by its name alone.
-        homes = (*(pod.owner.namespace for pod in manifests.pods), *(one.namespace for one in manifests.others))
+        homes = (
+            *(pod.owner.namespace for pod in manifests.pods),
+            *(manifest.namespace for manifest in manifests.others),
+        )
         for namespace in filter(None, dict.fromkeys(homes)):
             yield {"metadata": {"name": namespace}}
     for obj in manifests.of(resource.kind):
@@ -145,8 +148,8 @@ def _unreadable(obj: JSON) -> str:
 
 def _left_out(manifests: Manifests, caches: Sequence[Cached], rehearsal: Rehearsal) -> Iterator[str]:
     """Notes on objects that the webhook would read in another namespace; those of other names are counted."""
-    for kind in dict.fromkeys(one.resource.kind for one in caches):
-        wanted = [one.only for one in caches if one.resource.kind == kind]
+    for kind in dict.fromkeys(cached.resource.kind for cached in caches):
+        wanted = [cached.only for cached in caches if cached.resource.kind == kind]
         names = dict.fromkeys(configurations(rehearsal), rehearsal.namespace) if kind == CONFIG_MAPS.kind else {}
         names |= {only[1]: only[0] for only in wanted if only is not None}
         for obj in manifests.of(kind) if None not in wanted else ():
@@ -165,27 +168,27 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
     for finding in answer.findings:
         if finding.manifest is not None:
             known[finding.manifest.place].append(f"{finding.field}: ")
-    for one in manifests.others:
-        for reader in readers_of(one, rehearsal):
+    for manifest in manifests.others:
+        for reader in readers_of(manifest, rehearsal):
             answer.judged += 1
-            answer.findings += reader.findings(one)
-        if one.kind not in REVIEWED:
+            answer.findings += reader.findings(manifest)
+        if manifest.kind not in REVIEWED:
             continue
-        decision, _ = await review(rehearsal.chains["validate"], one.obj, namespace=one.namespace)
+        decision, _ = await review(rehearsal.chains["validate"], manifest.obj, namespace=manifest.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += _findings(known[one.place], one, decision)
-        if one.kind in _RULES:
-            made = refused or _comparison(one, placement)
+        answer.findings += _findings(known[manifest.place], manifest, decision)
+        if manifest.kind in _RULES:
+            made = refused or _comparison(manifest, placement)
             if isinstance(made, Comparison):
                 comparisons.append(made)
-            answer.rules.append(RuleExplained(one, made) if isinstance(made, str) else made.result)
+            answer.rules.append(RuleExplained(manifest, made) if isinstance(made, str) else made.result)
             refused = answer.rules[-1].refused
-        elif one.kind in _REQUESTS:
-            answer.requests.append(requested(one, refused, placement))
+        elif manifest.kind in _REQUESTS:
+            answer.requests.append(requested(manifest, refused, placement))
             refused = answer.requests[-1].refused
         answer.refused += bool(refused)
         if refused and decision.allowed:
-            answer.findings.append(Finding("error", "Invalid", f"would be refused: {refused}", one))
+            answer.findings.append(Finding("error", "Invalid", f"would be refused: {refused}", manifest))
     await _compare(comparisons, manifests, rehearsal, answer)
 
 
@@ -212,14 +215,14 @@ async def _compare(comparisons: list[Comparison], manifests: Manifests, rehearsa
     if not comparisons:
         return
     for seen in given_workloads(manifests):
-        for one in comparisons:
-            one.look_at(seen)
+        for comparison in comparisons:
+            comparison.look_at(seen)
     if (client := rehearsal.caches.client) is None:
         return
-    of_tenant = [one for one in comparisons if one.result.manifest.kind == WORKLOAD_RULES.kind]
-    others = [one for one in comparisons if one not in of_tenant]
+    of_tenant = [comparison for comparison in comparisons if comparison.result.manifest.kind == WORKLOAD_RULES.kind]
+    others = [comparison for comparison in comparisons if comparison not in of_tenant]
     for resource, group in ((PODS, of_tenant), (WORKLOADS, others)):
         if group:
             async for seen in live_workloads(client, resource, manifests, answer.notes):
-                for one in group:
-                    one.look_at(seen)
+                for comparison in group:
+                    comparison.look_at(seen)

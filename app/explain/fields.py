@@ -65,7 +65,7 @@ Source: kubernetes.io, Deprecated API Migration Guide.
 """
 _UNVERSIONED = frozenset[str]().union(*_VERSIONS.values())
 """Those of which an object without apiVersion is taken to be one."""
-_OWN = {(one.api_version, one.kind): one for one in ALL}
+_OWN = {(_resource.api_version, _resource.kind): _resource for _resource in ALL}
 _HOMES: dict[str, dict[str, list[str]]] = {}
 """By kind and group: the versions that are served."""
 for _group, _versions in _SERVED.items():
@@ -135,11 +135,11 @@ def _of_foreign_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]
     """Of what only looks like a Pod template, as that of a Knative Service, fields of others are no mistake."""
     try:
         for where, template in pod_templates(obj):
-            for one in _of_type(given, "PodTemplateSpec", template, f"{path}{where}."):
+            for finding in _of_type(given, "PodTemplateSpec", template, f"{path}{where}."):
                 if inferred(obj):
-                    yield one
-                elif one.meant:
-                    yield replace(one, severity="warning", message="no field of a Pod template")
+                    yield finding
+                elif finding.meant:
+                    yield replace(finding, severity="warning", message="no field of a Pod template")
     except ValueError:  # said where the Pods are looked for
         return
 
@@ -159,8 +159,8 @@ def objects_in(obj: JSON) -> Iterator[tuple[str, Any]]:
 
 def _of_type(given: Manifest, kind: str, obj: JSON, path: str) -> Iterator[Finding]:
     unknown, wrong = read_fields(kind, obj)
-    for field, known in unknown.items():
-        yield _unknown(given, path + field, known)
+    for field, names in unknown.items():
+        yield _unknown(given, path + field, names)
     if wrong is not None:
         yield Finding("error", "WrongType", cut(wrong.fault, _LONGEST), given, cut(path + wrong.field, _LONGEST))
 
@@ -169,9 +169,9 @@ def _of_attachment(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
     """Of what its definition has not, much is meant for the configuration, which is JSON in a text."""
     if isinstance(metadata := obj.get("metadata"), dict):
         yield from _of_type(given, "ObjectMeta", metadata, f"{path}metadata.")
-    for field, known in _pruned(_ATTACHMENT, obj, ""):
+    for field, names in _pruned(_ATTACHMENT, obj, ""):
         name = field.rpartition(".")[2]
-        finding = _unknown(given, path + field, known)
+        finding = _unknown(given, path + field, names)
         if name in _CONFIGURATION:
             meant = "spec.config" if name == "config" else f"{name} in the JSON of spec.config"
             finding = replace(finding, meant=meant)
@@ -183,9 +183,9 @@ def _of_own_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
         yield from _of_type(given, "ObjectMeta", metadata, f"{path}metadata.")
     resource = _OWN[obj["apiVersion"], obj["kind"]]
     (definition,) = read_definitions([resource])
-    versions = {one["name"]: one["schema"]["openAPIV3Schema"] for one in definition["spec"]["versions"]}
-    for field, known in _pruned(versions[resource.version], obj, ""):
-        yield _unknown(given, path + field, known)
+    versions = {version["name"]: version["schema"]["openAPIV3Schema"] for version in definition["spec"]["versions"]}
+    for field, names in _pruned(versions[resource.version], obj, ""):
+        yield _unknown(given, path + field, names)
 
 
 def _pruned(schema: JSON, value: Any, path: str) -> Iterator[tuple[str, Collection[str]]]:

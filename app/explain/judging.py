@@ -185,4 +185,4 @@ def _is_elsewhere(explained: Explained, namespace: str, wish: Wish) -> bool:
     except Denied:
         return False
     names = (chosen.default, *chosen.selections)
-    return all(one is None or f"{one.namespace}/{one.name}" != wish.network for one in names)
+    return all(network is None or f"{network.namespace}/{network.name}" != wish.network for network in names)

@@ -45,7 +45,7 @@ _KNOWN = (
 )
 """Keys that authors write, and those near them that others write."""
 _NAMES: dict[str, list[str]] = {}
-for _domain, _, _name in (one.partition("/") for one in _KNOWN):
+for _domain, _, _name in (key.partition("/") for key in _KNOWN):
     _NAMES.setdefault(_domain, []).append(_name)
 _PLACES = {
     **PLACES,
@@ -72,7 +72,7 @@ _BY_NAME = frozenset(
     {"container.apparmor.security.beta.kubernetes.io", "container.seccomp.security.alpha.kubernetes.io"}
 )
 """Domains of keys whose name is that of a container."""
-_OWN_SETTINGS = tuple(one for one in SETTINGS if one != "policy")
+_OWN_SETTINGS = tuple(setting for setting in SETTINGS if setting != "policy")
 """Without the one whose word is common in annotations of others."""
 _NOT_READ = "a key that is not read"
 _MOST = 20
@@ -99,19 +99,21 @@ def near_key(key: str) -> str:
 def _of_object(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
     """Of an object that stands at a path in the one that was given."""
     kind, templates, inner = _kind_of(obj), _templates(obj), dict(objects_in(obj))
-    kinds = {"metadata": kind, **dict.fromkeys((f"{one}.metadata" for one in templates if one), PODS.kind)}
-    kinds |= {f"{one}.metadata": "Job" for one in _job_templates(obj, templates)}
-    settings = (one for template in templates.values() for one in _settings(template))
+    kinds = {"metadata": kind, **dict.fromkeys((f"{where}.metadata" for where in templates if where), PODS.kind)}
+    kinds |= {f"{where}.metadata": "Job" for where in _job_templates(obj, templates)}
+    settings = (annotation for template in templates.values() for annotation in _settings(template))
     places = {**_PLACES, **dict.fromkeys(settings, Place((PODS.kind,)))}
     whole = _is_known(obj)
     for where, holder in _holders(obj, "", inner):
         if where in kinds or whole or _is_of_an_owner(where, obj, templates):
             bare = where.rpartition(".")[2] in _WITHOUT_KEYS or where in templates
-            homes = tuple(f"{path}{one}".rstrip(".") for one in _below(where, templates))
+            homes = tuple(f"{path}{home}".rstrip(".") for home in _below(where, templates))
             parts, place = (*EITHER, BARE) if bare else EITHER, f"{path}{where}".rstrip(".")
-            for one in misplaced(holder, place, kinds.get(where, ""), templates=homes, places=places, parts=parts):
-                meant = NETWORK if (one.key, kind) == (NETWORKS, SERVICES.kind) else ""
-                yield Finding("warning", "MisplacedKey", one.fault, given, one.field, meant)
+            for misplacement in misplaced(
+                holder, place, kinds.get(where, ""), templates=homes, places=places, parts=parts
+            ):
+                meant = NETWORK if (misplacement.key, kind) == (NETWORKS, SERVICES.kind) else ""
+                yield Finding("warning", "MisplacedKey", misplacement.fault, given, misplacement.field, meant)
             yield from _of_keys(given, holder, f"{path}{where}")
     for where, template in templates.items():
         yield from _of_containers(given, template, f"{path}{where}".rstrip("."))
@@ -146,7 +148,7 @@ def _container_in(key: str, value: Any, *, asks: bool) -> str:
         return name
     if name.startswith(_OF_CONTAINER):
         return name.removeprefix(_OF_CONTAINER)
-    setting = next((one for one in _OWN_SETTINGS if key.endswith(f"_{one}")), "")
+    setting = next((setting for setting in _OWN_SETTINGS if key.endswith(f"_{setting}")), "")
     return key.removesuffix(f"_{setting}") if setting and not asks and "/" not in key else ""
 
 
@@ -166,13 +168,13 @@ def _job_templates(obj: JSON, templates: JSON) -> Iterator[str]:
     """The paths of what Jobs are made of."""
     group = str(obj.get("apiVersion") or "").rpartition("/")[0]
     if obj.get("kind") == "CronJob" or (group, obj.get("kind")) == ("jobset.x-k8s.io", "JobSet"):
-        yield from (one.removesuffix(".spec.template") for one in templates)
+        yield from (path.removesuffix(".spec.template") for path in templates)
 
 
 def _below(where: str, templates: Iterable[str]) -> list[str]:
     """The templates of what this is the metadata of; all where there is none."""
     before = where.removesuffix("metadata").rstrip(".")
-    found = [one for one in templates if one == before or one.startswith((f"{before}.", f"{before}["))]
+    found = [path for path in templates if path == before or path.startswith((f"{before}.", f"{before}["))]
     return found or list(templates)
 
 
@@ -182,9 +184,9 @@ def _is_of_an_owner(where: str, obj: JSON, templates: JSON) -> bool:
     Kinds that are not known may give annotations to Pods that stand beside a template.
     """
     before = where.removesuffix("metadata").rstrip(".")
-    if any(where == one or where.startswith(f"{one}.") for one in templates if one):
+    if any(where == path or where.startswith(f"{path}.") for path in templates if path):
         return True
-    above = any(one.startswith((f"{before}.", f"{before}[")) for one in templates)
+    above = any(path.startswith((f"{before}.", f"{before}[")) for path in templates)
     return bool(before) and above and (before != where or bool(inferred(obj)))
 
 
@@ -197,8 +199,8 @@ def _templates(obj: JSON) -> dict[str, Any]:
     if str(obj.get("apiVersion")).startswith("argoproj.io/"):
         # Argo Workflows make Pods of the containers in templates, and have a place for the metadata of all.
         where = "spec.workflowSpec" if kind == "CronWorkflow" else "spec"
-        if steps := [one for one in each(obj, f"{where}.templates", "") if not _RUNS.isdisjoint(one[1])]:
-            return {one.removeprefix("."): step for one, step in steps}
+        if steps := [step for step in each(obj, f"{where}.templates", "") if not _RUNS.isdisjoint(step[1])]:
+            return {path.removeprefix("."): step for path, step in steps}
     with suppress(ValueError):  # said where the Pods are looked for
         return {} if kind == APP_WRAPPERS.kind else dict(pod_templates(obj))
     return {}
@@ -208,7 +210,7 @@ def _settings(template: Any) -> Iterator[str]:
     """The annotations by which the containers of a Pod may ask for something of RMD."""
     for kind in ("containers", "initContainers"):
         for _, container in each(template, f"spec.{kind}", ""):
-            yield from (f"{container.get('name')}_{one}" for one in SETTINGS)
+            yield from (f"{container.get('name')}_{setting}" for setting in SETTINGS)
 
 
 def _holders(value: Any, path: str, inner: JSON, depth: int = 0) -> Iterator[tuple[str, JSON]]:

@@ -44,18 +44,21 @@ def _reviewed() -> dict[str, Resource]:
     reviewed = {(rule.group, plural) for rule in reviews_of(*_OBJECT_REVIEWS) for plural in rule.resources}
     custom = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
     kinds = (*custom, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
-    return {one.kind: one for one in kinds if (one.group, one.plural) in reviewed}
+    return {resource.kind: resource for resource in kinds if (resource.group, resource.plural) in reviewed}
 
 
 _OBJECT_REVIEWS: tuple[ReviewKind, ...] = ("attachments", "objects", "rmdworkloads", "device-classes", "tenants")
 REVIEWED = _reviewed()
-CHECKED = {kind: one for kind, one in REVIEWED.items() if one.group != DEVICE_CLASSES.group}
+CHECKED = {kind: resource for kind, resource in REVIEWED.items() if resource.group != DEVICE_CLASSES.group}
 """The custom kinds among them."""
 _GROUPS: dict[str, tuple[str, ...]] = {
     **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
     **dict.fromkeys(("ConfigMap", "Namespace", "Node", SERVICES.kind), ("",)),
-    **{one.kind: (one.group,) for one in (NETWORK_ATTACHMENTS, WORKLOADS, APP_WRAPPERS, *CHECKED.values())},
+    **{
+        resource.kind: (resource.group,)
+        for resource in (NETWORK_ATTACHMENTS, WORKLOADS, APP_WRAPPERS, *CHECKED.values())
+    },
     **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
@@ -64,11 +67,11 @@ _UNPLACED = (
     "Node",
     *CLUSTER_SCOPED,
     *_DEVICES,
-    *(kind for kind, one in CHECKED.items() if not one.namespaced),
+    *(kind for kind, resource in CHECKED.items() if not resource.namespaced),
 )
 _USED = frozenset(
     {
-        *(one.kind for one in kinds_of("webhook")),
+        *(resource.kind for resource in kinds_of("webhook")),
         *CHECKED,
         *(WORKLOADS.kind, "ConfigMap", "Namespace", "Node"),
         *_CLAIMS,
@@ -83,7 +86,7 @@ def meant_kind(api_version: str, kind: str) -> str:
     if groups is not None:
         near = closest(group, groups) if group else ""
         return "" if group in groups or not near else f"{near}/{api_version.rpartition('/')[2]}"
-    return closest(kind, [known for known, homes in _GROUPS.items() if group in homes])
+    return closest(kind, [name for name, homes in _GROUPS.items() if group in homes])
 
 
 @dataclass(slots=True)
@@ -108,11 +111,13 @@ class Manifests:
     def empty(self) -> bool:
         """Whether there is nothing to explain, and nothing to check but for what configures Berth."""
         checked = {*REVIEWED, SERVICES.kind, WORKLOADS.kind}
-        return not (self.pods or self.wrappers or self.findings or any(one.kind in checked for one in self.others))
+        return not (
+            self.pods or self.wrappers or self.findings or any(manifest.kind in checked for manifest in self.others)
+        )
 
     def of(self, kind: str) -> list[JSON]:
         """The objects of a kind that makes no Pod."""
-        return [one.obj for one in self.others if one.kind == kind]
+        return [manifest.obj for manifest in self.others if manifest.kind == kind]
 
 
 def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
@@ -160,7 +165,7 @@ def _set_aside(found: Manifests, given: Manifest, *, foreign: bool) -> bool:
 def _add_made(found: Manifests) -> None:
     """The attachments that operators would make of the objects in their namespaces."""
     homes: dict[str, JSON | None] = dict.fromkeys(pod.owner.namespace for pod in found.pods)
-    homes |= dict.fromkeys(one.namespace for one in found.others if one.namespace)
+    homes |= dict.fromkeys(manifest.namespace for manifest in found.others if manifest.namespace)
     homes |= {str(obj["metadata"].get("name")): mapping(obj["metadata"].get("labels")) for obj in found.of("Namespace")}
     for given in found.makers:
         for obj, operator in attachments_of(given.obj, given.namespace, homes):
@@ -219,7 +224,7 @@ def _add_templates(found: Manifests, given: Manifest) -> int:
     """How many Pod templates an object of another kind has."""
     before = len(found.pods)
     try:
-        found.pods += [PodManifest(given, _made(given, one), path) for path, one in pod_templates(given.obj)]
+        found.pods += [PodManifest(given, _made(given, template), path) for path, template in pod_templates(given.obj)]
     except ValueError as error:
         if given.kind != APP_WRAPPERS.kind:  # of AppWrappers the webhook says what is wrong
             found.findings.append(Finding("error", "NoTemplate", str(error), given))

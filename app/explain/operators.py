@@ -52,7 +52,7 @@ def _selected(_: str, spec: JSON, namespaces: Namespaces) -> Iterator[str]:
         selector = label_selector_from_json(mapping(spec.get("namespaceSelector")))
     except ValueError:
         return
-    by_labels = any(one.key != NAMESPACE_NAME for one in selector.requirements)
+    by_labels = any(requirement.key != NAMESPACE_NAME for requirement in selector.requirements)
     for namespace, labels in namespaces.items():
         known = {**(labels or {}), NAMESPACE_NAME: namespace}
         if selector.matches(known) or (labels is None and by_labels):

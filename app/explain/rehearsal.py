@@ -32,8 +32,8 @@ class Rehearsal:
         self.parts = parts_of(Context(settings, namespace, self.caches))
         self.chains = chains(self.parts, namespace=namespace)
         checked = {plural for rule in reviews_of("attachments", "objects") for plural in rule.resources}
-        self.validated = [one.resource.kind for one in self.caches.all if one.resource.plural in checked]
-        self.alone = {one.name: Chain(injectors=[one]) for part in self.parts for one in part.injectors}
+        self.validated = [cached.resource.kind for cached in self.caches.all if cached.resource.plural in checked]
+        self.alone = {injector.name: Chain(injectors=[injector]) for part in self.parts for injector in part.injectors}
 
     def of_all_wings(self) -> Rehearsal:
         """The same with the wings that are off: who writes an object for one means to use it."""

@@ -42,13 +42,13 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
 
     What the cluster does not show is noted.
     """
-    found: dict[str, list[JSON]] = {one.kind: list(_of_kind(manifests, one, notes)) for one in _KINDS}
+    found: dict[str, list[JSON]] = {resource.kind: list(_of_kind(manifests, resource, notes)) for resource in _KINDS}
     for resource in _KINDS:
         if client is None:
             break
         try:
             pages = every_item(partial(_page, client, resource))
-            found[resource.kind] += [one async for one in pages]
+            found[resource.kind] += [obj async for obj in pages]
         except ApiError as error:
             if not error.not_found:  # an API server without the kind has no such objects
                 notes.append(f"{resource.plural} could not be listed: roads of resources may be incomplete: {error}")
@@ -89,9 +89,9 @@ def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests, conf
     """
     for asking in extended_resources(pod_from(pod)):
         yield f"{asking.resource}: {road_of(asking.resource, offer).text}"
-    for one in (pod.get("spec") or {}).get("resourceClaims") or ():
-        for name in _classes(one, namespace, offer, manifests, config_map):
-            yield f"claim {one['name']}: {claim_road(name, offer).text}"
+    for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
+        for name in _classes(claim, namespace, offer, manifests, config_map):
+            yield f"claim {claim['name']}: {claim_road(name, offer).text}"
 
 
 def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, co
         if (obj["metadata"].get("namespace"), obj["metadata"].get("name")) == (namespace, wanted):
             spec = obj.get("spec") or {}
             return tuple(requests_of((spec.get("spec") or {}) if template else spec))
-    named = (one["metadata"]["name"] for one in offer.classes)
-    made = {class_template(one): (one,) for one in named} | _defined(manifests, config_map)
+    named = (device_class["metadata"]["name"] for device_class in offer.classes)
+    made = {class_template(name): (name,) for name in named} | _defined(manifests, config_map)
     return made.get(template or "", ())
 
 
@@ -112,5 +112,5 @@ def _defined(manifests: Manifests, config_map: Key) -> dict[str, tuple[str, ...]
         namespace, name = key_of(obj)
         if (namespace or config_map[0], name) == config_map:
             with contextlib.suppress(ValueError):
-                return {name: tuple(one.requests) for name, one in parse_definitions(obj).items()}
+                return {name: tuple(definition.requests) for name, definition in parse_definitions(obj).items()}
     return {}

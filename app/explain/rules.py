@@ -93,17 +93,19 @@ class Comparison:
         if workload is None:
             return
         facts, result = Facts(workload.document), self.result
-        failed = [tuple(one for one in term if not met(one, facts)) for term in self.rule.terms]
+        failed = [tuple(expression for expression in term if not met(expression, facts)) for term in self.rule.terms]
         if all(failed):
             result.missed += 1
             if len(result.misses) < _LISTED:
-                terms = (tuple((one, _why(one, facts, seen)) for one in term) for term in failed)
+                terms = (tuple((expression, _why(expression, facts, seen)) for expression in term) for term in failed)
                 result.misses.append(_Miss(seen, tuple(terms)))
             return
         result.matched += 1
         if len(result.matches) < _LISTED:
             ((_, outcome, _),) = self._planner.plans(workload, [self.rule])
-            absent = tuple(one.annotation for one in self.rule.injections if facts.text(one.key) is None)
+            absent = tuple(
+                injection.annotation for injection in self.rule.injections if facts.text(injection.key) is None
+            )
             result.matches.append(_Match(seen, failed.index(()), outcome, absent))
 
 
@@ -186,7 +188,8 @@ def _outcome(outcome: Outcome) -> JSON:
 
 def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
     return [
-        {"key": one.key, "operator": one.operator, "values": sorted(one.values), "because": why} for one, why in term
+        {"key": expression.key, "operator": expression.operator, "values": sorted(expression.values), "because": why}
+        for expression, why in term
     ]
 
 

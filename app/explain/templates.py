@@ -35,7 +35,7 @@ def pod_templates(obj: JSON) -> Iterator[tuple[str, JSON]]:
     if obj.get("kind") == APP_WRAPPERS.kind:
         for path, component in components_of(obj):
             template = component.get("template")
-            if isinstance(template, dict) and all(isinstance(template.get(one), str) for one in ("apiVersion", "kind")):
+            if isinstance(template, dict) and all(isinstance(template.get(key), str) for key in ("apiVersion", "kind")):
                 found = written_templates(component) or _seen(template)
                 yield from ((f"{path}.{where}", pod_template) for where, pod_template in found)
     elif (machine := _MACHINES.get(_group_kind(obj))) is not None:
@@ -56,7 +56,9 @@ def _launcher(template: Any) -> JSON:
     given = at(machine, "metadata.annotations")
     annotations = {**(given if isinstance(given, dict) else {})}
     annotations |= {
-        key: ",".join(found) for key, found in ((DEFAULT_NETWORK, names[True]), (NETWORKS, names[False])) if found
+        key: ",".join(networks)
+        for key, networks in ((DEFAULT_NETWORK, names[True]), (NETWORKS, names[False]))
+        if networks
     }
     return {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "compute"}]}}
 

@@ -50,8 +50,8 @@ class Seen:
 
 def given_workloads(manifests: Manifests) -> Iterator[Seen]:
     """Those of the manifests that can be used."""
-    for one in manifests.pods:
-        if (seen := _of_pod(one)) is not None:
+    for pod in manifests.pods:
+        if (seen := _of_pod(pod)) is not None:
             yield seen
     for given in manifests.others:
         if given.kind == WORKLOADS.kind:
@@ -78,7 +78,7 @@ async def live_workloads(
     client: KubeClient, resource: Resource, manifests: Manifests, notes: list[str]
 ) -> AsyncIterator[Seen]:
     """Pods or Workloads of the cluster, but for Pods that are among the manifests. Raises ApiError."""
-    given = {(one.owner.namespace, one.owner.name) for one in manifests.pods if one.owner.kind == PODS.kind}
+    given = {(pod.owner.namespace, pod.owner.name) for pod in manifests.pods if pod.owner.kind == PODS.kind}
     count = 0
     try:
         async for obj in every_item(lambda token: client.list_page(resource, continue_token=token)):

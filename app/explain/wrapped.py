@@ -55,13 +55,13 @@ def explained(manifest: Manifest) -> Wrapped:
     )
     if problems or not isinstance(spec, dict):
         return Wrapped(manifest, "", (*problems, *name_problems(metadata, 1), *label_problems(labels)))
-    found = [(component, one) for component in spec["components"] for one in pod_sets_of(component)]
+    found = [(component, pod_set) for component in spec["components"] for pod_set in pod_sets_of(component)]
     problems = [*name_problems(metadata, len(found)), *label_problems(labels)]
     asked: Amounts = {}
-    for component, one in found:
-        counted = counted_spec(counted_template(component["template"], one.path)["spec"], {})
+    for component, pod_set in found:
+        counted = counted_spec(counted_template(component["template"], pod_set.path)["spec"], {})
         requests = pod_requests({"spec": counted})
-        asked = added(asked, {name: amount * one.replicas for name, amount in requests.items()})
+        asked = added(asked, {name: amount * pod_set.replicas for name, amount in requests.items()})
     return Wrapped(
         manifest,
         queue_of(obj),
@@ -71,7 +71,7 @@ def explained(manifest: Manifest) -> Wrapped:
             *uncounted(spec),
             *fields,
         ),
-        tuple((pod_set_name(manifest.name, number), one) for number, (_, one) in enumerate(found)),
+        tuple((pod_set_name(manifest.name, number), pod_set) for number, (_, pod_set) in enumerate(found)),
         asked,
         tuple(dict.fromkeys(_rights(spec["components"], namespace))),
     )

@@ -155,7 +155,7 @@ def supported(path: str, value: Any, values: Iterable[str]) -> list[FieldError]:
     """An enumeration; the values are named in the order in which the server prints them."""
     if value in values:
         return []
-    text = "supported values: " + ", ".join(f'"{known}"' for known in values)
+    text = "supported values: " + ", ".join(f'"{choice}"' for choice in values)
     return [FieldError(path, "NotSupported", text, value)]
 
 

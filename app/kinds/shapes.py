@@ -239,7 +239,7 @@ def _canonical_time(text: str, *, micro: bool) -> str:
         if value > high:
             raise ValueError(f'parsing time "{text}": time zone offset {name} out of range')
     offset = timedelta(hours=hours, minutes=minutes) * (-1 if read["Z07:00"].startswith("-") else 1)
-    year, month, day, hour, minute, second = (int(read[one]) for one in ("2006", "01", "02", "15", "04", "05"))
+    year, month, day, hour, minute, second = (int(read[part]) for part in ("2006", "01", "02", "15", "04", "05"))
     fraction = int(read[".000000"][1:]) if micro else 0
     try:
         moment = datetime(year, month, day, hour, minute, second, fraction, UTC) - offset

@@ -11,7 +11,7 @@ from app.settings.reconciling import ReconcilingSettings
 from app.settings.source import RECONCILING, Flag, Items
 
 _NAMES = tuple(CONTROLLERS)
-_USUAL = tuple(one.name for one in CONTROLLERS.values() if one.usual)
+_USUAL = tuple(controller.name for controller in CONTROLLERS.values() if controller.usual)
 
 
 class ControllerSettings(ReconcilingSettings):

@@ -195,7 +195,7 @@ class Denials:
             owners = _decode_owners(request.metadata.owner_references) or []
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        owner = next((one for one in owners if one.controller), owners[0] if owners else None)
+        owner = next((owner for owner in owners if owner.controller), owners[0] if owners else None)
         if owner is None or not _is_sound(owner):
             return
         regarding = Regarding(owner.api_version, owner.kind, owner.name, request.namespace, owner.uid)

@@ -78,7 +78,7 @@ class Serving:
         )
         self._callers = None if settings.caller_token_file is None else CallerTokens(settings.caller_token_file)
         parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
-        create_watch_series(tuple(one.resource.kind for one in self._caches.all))
+        create_watch_series(tuple(cached.resource.kind for cached in self._caches.all))
         self._reviews = make_server(
             review_app(
                 chains(parts, namespace=settings.namespace),
@@ -173,7 +173,9 @@ class Sources:
         """Fill the caches and follow every change until cancelled."""
         settings, caches = self._settings, self._caches
         if settings.manifests is not None:
-            source = ManifestSource(Path(settings.manifests), [(one.resource.kind, one.store) for one in caches.all])
+            source = ManifestSource(
+                Path(settings.manifests), [(cached.resource.kind, cached.store) for cached in caches.all]
+            )
             self._problems = lambda: [] if source.healthy else [source.reason]
             await standing("manifests", source.run)
             return
@@ -185,7 +187,9 @@ class Sources:
             # A kind that is not defined has no objects: Berth must not stay unready in a cluster without Multus, for
             # with failurePolicy Fail no Pod could start there. A lookup then asks the API server.
             self._problems = lambda: [
-                f"{one.resource.plural}: {one.reason}" for one in reflectors if not (one.healthy or one.missing)
+                f"{reflector.resource.plural}: {reflector.reason}"
+                for reflector in reflectors
+                if not (reflector.healthy or reflector.missing)
             ]
             async with asyncio.TaskGroup() as tasks:
                 start(tasks, reflectors)

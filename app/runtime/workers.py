@@ -332,14 +332,14 @@ class _Totals(Collector):
                 families.setdefault(family.name, []).append(family)
                 if family.name == _CPU:
                     self._spent[pid] = family.samples[0].value
-        for name, found in families.items():
+        for name, metrics in families.items():
             if (combine := _COMBINE.get(name)) is None:
                 continue
-            value = combine([family.samples[0].value for family in found])
+            value = combine([family.samples[0].value for family in metrics])
             if name == _CPU:  # a total must not shrink when a worker is gone
                 value = sum(self._spent.values())
-            total = Metric(name, found[0].documentation, found[0].type)
-            total.add_sample(found[0].samples[0].name, {}, value)
+            total = Metric(name, metrics[0].documentation, metrics[0].type)
+            total.add_sample(metrics[0].samples[0].name, {}, value)
             yield total
 
 

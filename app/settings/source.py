@@ -118,14 +118,18 @@ class RoleSettings(BaseModel):
 
     @model_validator(mode="after")
     def _exclusive(self) -> Self:
-        found = dict.fromkeys(one for cls in type(self).__mro__ for one in vars(cls).get("exclusions", ()))
+        found = dict.fromkeys(exclusion for cls in type(self).__mro__ for exclusion in vars(cls).get("exclusions", ()))
         flags = flags_of(type(self))
-        for one in found:
-            value = getattr(self, one.second)
-            if self._is_given(one.first) and self._is_given(one.second) and one.second_value in (None, value):
-                names = [flag_names(name, flags[name])[0] for name in (one.first, one.second)]
-                shown = names[1] if one.second_value is None else f"{names[1]}={value}"
-                raise ValueError(f"{names[0]} and {shown} exclude each other: {one.why}")
+        for exclusion in found:
+            value = getattr(self, exclusion.second)
+            if (
+                self._is_given(exclusion.first)
+                and self._is_given(exclusion.second)
+                and exclusion.second_value in (None, value)
+            ):
+                names = [flag_names(name, flags[name])[0] for name in (exclusion.first, exclusion.second)]
+                shown = names[1] if exclusion.second_value is None else f"{names[1]}={value}"
+                raise ValueError(f"{names[0]} and {shown} exclude each other: {exclusion.why}")
         return self
 
     def _is_given(self, name: str) -> bool:
@@ -229,7 +233,7 @@ def _environment(settings: type[RoleSettings]) -> dict[str, tuple[str, str]]:
     given = {name.upper(): value for name, value in os.environ.items() if value}
     found = {}
     for name, field in settings.model_fields.items():
-        variable = next((one for one in variables(name, field) if one in given), None)
+        variable = next((variable for variable in variables(name, field) if variable in given), None)
         if variable is not None:
             found[name] = variable, given[variable]
     return found

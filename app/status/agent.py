@@ -24,7 +24,7 @@ async def _read(reading: Reading) -> Found | None:
             ready = objects.condition(obj, "Ready")
             if ready.get("reason") == NOT_CONNECTED:
                 apart = apart or str(ready.get("message") or "not connected")
-    agents = [replicas(one) for one in await reading.workloads() if one.role == "agent"]
+    agents = [replicas(workload) for workload in await reading.workloads() if workload.role == "agent"]
     return Found({"objects": count}, (_row(apart, agents, seen=not reading.unread),), tuple(reading.unread))
 
 

@@ -35,11 +35,13 @@ async def _read(reading: Reading) -> Found | None:
     if not total and not reading.unread and not await cluster.serves(NETWORK_ATTACHMENTS):
         return None
     # The allocatable amounts alone are kept of nodes.
-    nodes = {name: amounts async for one in reading.nodes() for name, amounts in allocatable_of([one]).items()}
-    classes, slices = [await reading.tried(cluster.listed(one), []) for one in (DEVICE_CLASSES, RESOURCE_SLICES)]
+    nodes = {name: amounts async for node in reading.nodes() for name, amounts in allocatable_of([node]).items()}
+    classes, slices = [
+        await reading.tried(cluster.listed(resource), []) for resource in (DEVICE_CLASSES, RESOURCE_SLICES)
+    ]
     # Without all of them it is not known what is missing.
     lacking = [] if reading.unread else list(unoffered(asked, Offer(nodes, classes, slices)))
-    without = None if reading.unread else sum(asked[wanted].number for wanted, _ in lacking)
+    without = None if reading.unread else sum(asked[request].number for request, _ in lacking)
     rows = tuple(row for _, row in lacking)
     return Found({"attachments": total, "unoffered": without}, rows, tuple(reading.unread))
 
@@ -47,9 +49,9 @@ async def _read(reading: Reading) -> Found | None:
 def count(asked: dict[Wanted, Asked], attachment: JSON, keys: Sequence[str]) -> None:
     """Add what Pods that select the attachment ask for."""
     name = "{namespace}/{name}".format(**attachment["metadata"])
-    for wanted in _wanted_by(attachment, keys):
-        before = asked.get(wanted, Asked(0, name))
-        asked[wanted] = Asked(before.number + 1, min(before.first, name))
+    for request in _wanted_by(attachment, keys):
+        before = asked.get(request, Asked(0, name))
+        asked[request] = Asked(before.number + 1, min(before.first, name))
 
 
 def _wanted_by(attachment: JSON, keys: Sequence[str]) -> list[Wanted]:

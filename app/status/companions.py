@@ -141,7 +141,7 @@ def _number(value: object) -> int:
 async def _read(reading: Reading) -> Found | None:
     cluster, tally = reading.cluster, Tally()
     now = await reading.there()
-    served = [await _rules(reading, tally, one) for one in (ADMIN_RULES, TENANT_RULES)]
+    served = [await _rules(reading, tally, resource) for resource in (ADMIN_RULES, TENANT_RULES)]
     refused = len(reading.unread)
     async for pod in reading.each(cluster.pods(label_selector=COMPANION)):
         tally.pod(pod, now)

@@ -23,7 +23,7 @@ from app.status.model import Away, Diagnosis, Found, Section, Status
 from app.status.reading import Reading
 from app.wiring import resolve
 
-SECTIONS: tuple[Section, ...] = (roles.SECTION, *(resolve(one) for wing in WINGS for one in wing.status))
+SECTIONS: tuple[Section, ...] = (roles.SECTION, *(resolve(reference) for wing in WINGS for reference in wing.status))
 EXAMINED_EVERY = 60.0
 """Seconds between two examinations by the doctor, which asks much more than the sections."""
 
@@ -33,7 +33,7 @@ async def gather(cluster: Cluster) -> Status:
     await _accepted(cluster)
     await locate(cluster)
     found = await asyncio.gather(*(_read(cluster, section) for section in SECTIONS))
-    parts = [(section, one) for section, one in zip(SECTIONS, found, strict=True) if one is not None]
+    parts = [(section, content) for section, content in zip(SECTIONS, found, strict=True) if content is not None]
     return Status(cluster.now(), cluster.namespace, cluster.release, tuple(parts))
 
 
@@ -49,7 +49,7 @@ async def _accepted(cluster: Cluster) -> None:
 async def diagnose(cluster: Cluster) -> Diagnosis:
     """Runs all checks of the doctor, and counts as it does. Raises ApiError where the API server does not answer."""
     await locate(cluster)
-    counts = Counter(one.severity for one in roots(await examine(cluster, CHECKS)))
+    counts = Counter(finding.severity for finding in roots(await examine(cluster, CHECKS)))
     return Diagnosis(cluster.now(), counts, cluster.doctor("--release-name", cluster.release))
 
 
@@ -95,11 +95,11 @@ class Watch:
         """Only those that differ from the one before by more than times."""
         last: object = None
         async with aclosing(self.screens()) as screens:
-            async for one in screens:
-                essence = one.settled() if isinstance(one, Status) else Away
+            async for screen in screens:
+                essence = screen.settled() if isinstance(screen, Status) else Away
                 if essence != last:
                     last = essence
-                    yield one
+                    yield screen
 
     async def _look(self) -> Status | Away:
         cluster = self.fresh()

@@ -83,7 +83,7 @@ class Diagnosis:
 
     @property
     def severity(self) -> Severity:
-        return max([Severity.ok, *(one for one, count in self.counts.items() if count)])
+        return max([Severity.ok, *(severity for severity, count in self.counts.items() if count)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Status:
 
     @property
     def severity(self) -> Severity:
-        parts = [found.severity for _, found in self.sections]
+        parts = [content.severity for _, content in self.sections]
         return max([*parts, self.diagnosis.severity if self.diagnosis else Severity.ok])
 
     def settled(self) -> Status:
@@ -107,7 +107,7 @@ class Status:
         return replace(
             self,
             at=epoch,
-            sections=tuple((section, _settled(section, found)) for section, found in self.sections),
+            sections=tuple((section, _settled(section, content)) for section, content in self.sections),
             diagnosis=self.diagnosis and replace(self.diagnosis, at=epoch),
         )
 

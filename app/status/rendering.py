@@ -33,9 +33,9 @@ def render(status: Status, form: Form) -> Iterator[Line]:
         yield from map(Line, json.dumps(document(status), indent=2).split("\n"))
         return
     yield Line(f"Berth in namespace {status.namespace}, release {status.release}: {stamp(status.at)}", "bold")
-    for section, found in status.sections:
+    for section, content in status.sections:
         yield Line("")
-        yield from _section(section, found, status)
+        yield from _section(section, content, status)
     yield Line("")
     yield from _diagnosis(status.diagnosis)
 
@@ -65,7 +65,7 @@ def document(status: Status) -> JSON:
         "namespace": status.namespace,
         "release": status.release,
         "severity": status.severity.name,
-        "sections": {section.name: _object(section, found) for section, found in status.sections},
+        "sections": {section.name: _object(section, content) for section, content in status.sections},
         "doctor": status.diagnosis and _counted(status.diagnosis),
     }
 
@@ -84,7 +84,7 @@ def _object(section: Section, found: Found) -> JSON:
 
 
 def _counted(diagnosis: Diagnosis) -> JSON:
-    counts = {one.name: diagnosis.counts.get(one, 0) for one in reversed(Severity)}
+    counts = {severity.name: diagnosis.counts.get(severity, 0) for severity in reversed(Severity)}
     return {"at": stamp(diagnosis.at), **counts, "command": diagnosis.command}
 
 
@@ -110,12 +110,12 @@ def _noun(name: str, count: int | None) -> str:
 
 
 def _table(section: Section, rows: Sequence[Row], status: Status) -> Iterator[Line]:
-    columns = [one for one in section.columns if one.shown in ("cell", "age")]
-    head = [one.heading or _WORDS.sub(" ", one.name).upper() for one in columns]
+    columns = [column for column in section.columns if column.shown in ("cell", "age")]
+    head = [column.heading or _WORDS.sub(" ", column.name).upper() for column in columns]
     cells = [[_cell(column, row, status) for column in columns] for row in rows]
     widths = _widths([head, *cells])
     yield Line(_row(head, widths))
-    notes = [one.name for one in section.columns if one.shown == "note"]
+    notes = [column.name for column in section.columns if column.shown == "note"]
     for row, texts in zip(rows, cells, strict=True):
         yield Line(_row(texts, widths), _STYLES[row.severity])
         for note in filter(None, (row.values.get(name) for name in notes)):
@@ -137,7 +137,7 @@ def age(value: Value, status: Status) -> str:
     if then is None:
         return plain(value)
     seconds = max(0, int((status.at - then).total_seconds()))
-    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    size, unit = next((entry for entry in _UNITS if seconds >= entry[0]), _UNITS[-1])
     return f"{seconds // size} {unit}"
 
 

@@ -26,8 +26,8 @@ _GOOD_FOR = 15
 
 async def _read(reading: Reading) -> Found:
     workloads, there = await reading.workloads(), await reading.there()
-    rows = [await _row(reading, one, there) for one in workloads]
-    rows += [row async for row in _elsewhere(reading, {one.role for one in workloads}, there)]
+    rows = [await _row(reading, workload, there) for workload in workloads]
+    rows += [row async for row in _elsewhere(reading, {workload.role for workload in workloads}, there)]
     ready = sum(row.severity is Severity.ok for row in rows)
     return Found({"roles": len(rows), "ready": ready}, tuple(rows), tuple(reading.unread))
 

@@ -18,8 +18,8 @@ async def _app_wrappers(reading: Reading) -> Found | None:
     if not await reading.cluster.serves(APP_WRAPPERS):
         return None
     phases = Counter[str]()
-    async for one in reading.each(reading.cluster.paged(APP_WRAPPERS)):
-        phases[str(objects.status(one).get("phase") or "New")] += 1
+    async for obj in reading.each(reading.cluster.paged(APP_WRAPPERS)):
+        phases[str(objects.status(obj).get("phase") or "New")] += 1
     known = {phase: phases[phase] for phase in ("New", *PHASES) if phases[phase]}
     return Found({"all": phases.total(), **known}, unread=tuple(reading.unread))
 
@@ -29,11 +29,11 @@ async def _rmd(reading: Reading) -> Found | None:
     if not await cluster.serves(RMD_NODE_STATES):
         return None
     rows, nodes, workloads = list[Row](), 0, 0
-    async for one in reading.each(cluster.paged(RMD_NODE_STATES)):
+    async for state in reading.each(cluster.paged(RMD_NODE_STATES)):
         nodes += 1
-        said = objects.condition(one, CONNECTED)
+        said = objects.condition(state, CONNECTED)
         if said.get("status") != "True":
-            node = (one.get("spec") or {}).get("node") or one["metadata"]["name"]
+            node = (state.get("spec") or {}).get("node") or state["metadata"]["name"]
             text = str(said.get("message") or "the controller has not asked the daemon yet")
             rows.append(Row({"node": node, "message": text}, Severity.warning))
     async for _ in reading.each(cluster.paged(RMD_WORKLOADS)):
@@ -46,8 +46,8 @@ async def _claims(reading: Reading) -> Found | None:
     """Every cluster has ResourceClaims; they count where a role of Berth publishes their network data."""
     roles = await reading.workloads()
     if not any(
-        one.role == "claims-node" or (one.role == "controller" and "claims" in one.setting("controllers"))
-        for one in roles
+        role.role == "claims-node" or (role.role == "controller" and "claims" in role.setting("controllers"))
+        for role in roles
     ):
         return None
     allocated = published = 0
