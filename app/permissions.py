@@ -20,15 +20,17 @@ from app.wiring import OFF, SYSTEM_NAMESPACE, Permission, Permissions, Scope, re
 @cache
 def declared(role: str) -> tuple[Permission, ...]:
     """All that the role may need, by the wings in their order, as it is declared."""
-    found: list[Permission] = []
+    declarations: list[Permission] = []
     for wing in WINGS:
         permissions = cast("Permissions", resolve(wing.permissions))
-        found += permissions.get(role, ())
+        declarations += permissions.get(role, ())
         for controller in wing.controllers if role == CONTROLLER.name else ():
             chosen = f"controllers={controller.name}"
             for permission in permissions.get(controller.name, ()):
-                found.append(replace(permission, when=f"{chosen},{permission.when}" if permission.when else chosen))
-    return (*found, *SHARED.get(role, ()))
+                declarations.append(
+                    replace(permission, when=f"{chosen},{permission.when}" if permission.when else chosen)
+                )
+    return (*declarations, *SHARED.get(role, ()))
 
 
 def permissions_of(role: str, **settings: Any) -> tuple[Permission, ...]:
@@ -50,26 +52,26 @@ def _is_on(when: str, settings: dict[str, Any]) -> bool:
     return value == item if isinstance(value, str) else item in value
 
 
-def _resources(one: Permission, settings: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def _resources(permission: Permission, settings: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """The resources by group; those that stand for a setting are PLURAL.GROUP there."""
-    found: dict[str, tuple[str, ...]] = {}
-    for resource in one.resources:
+    groups: dict[str, tuple[str, ...]] = {}
+    for resource in permission.resources:
         if not resource.startswith("{"):
-            found[one.group] = (*found.get(one.group, ()), resource)
+            groups[permission.group] = (*groups.get(permission.group, ()), resource)
             continue
         for item in settings[resource.strip("{}")]:
             plural, _, group = item.partition(".")
-            found[group] = (*found.get(group, ()), plural)
-    return found
+            groups[group] = (*groups.get(group, ()), plural)
+    return groups
 
 
 def expanded(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[str, ...]:
     """The names, those that stand for a setting with the values of that."""
-    found: list[str] = []
+    expansions: list[str] = []
     for name in names:
         value = settings[name.strip("{}")] if name.startswith("{") else name
-        found += [value] if isinstance(value, str) else value
-    return tuple(found)
+        expansions += [value] if isinstance(value, str) else value
+    return tuple(expansions)
 
 
 def places(*, release: str, settings: Mapping[str, Any]) -> dict[Scope, str]:

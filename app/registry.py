@@ -192,10 +192,10 @@ def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:
     """The clusters whose kinds have to be defined where a role runs, with the controllers that need them (): all."""
     if role is not CONTROLLER:
         return {role.needs: ()} if role.needs else {}
-    found: dict[Cluster, tuple[str, ...]] = {}
+    clusters: dict[Cluster, tuple[str, ...]] = {}
     for controller in CONTROLLERS.values():
-        found[controller.needs] = (*found.get(controller.needs, ()), controller.name)
-    return found
+        clusters[controller.needs] = (*clusters.get(controller.needs, ()), controller.name)
+    return clusters
 
 
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
@@ -208,14 +208,14 @@ def parts_of(context: Context) -> list[Parts]:
 
 def reviews_of(*kinds: ReviewKind) -> tuple[ReviewRule, ...]:
     """What an API server is to send for reviews of these kinds, by the wings in their order."""
-    found = (rule for wing in WINGS if wing.reviews for rule in resolve(wing.reviews))
-    return tuple(rule for rule in found if rule.kind in kinds)
+    rules = (rule for wing in WINGS if wing.reviews for rule in resolve(wing.reviews))
+    return tuple(rule for rule in rules if rule.kind in kinds)
 
 
 def webhooks_of(*kinds: ReviewKind) -> tuple[Webhook, ...]:
     """The webhooks of the chart for reviews of these kinds, or of any; by the wings in their order."""
-    found = (webhook for wing in WINGS if wing.webhooks for webhook in resolve(wing.webhooks))
-    return tuple(webhook for webhook in found if not kinds or webhook.kind in kinds)
+    webhooks = (webhook for wing in WINGS if wing.webhooks for webhook in resolve(wing.webhooks))
+    return tuple(webhook for webhook in webhooks if not kinds or webhook.kind in kinds)
 
 
 def asked_of_pods() -> tuple[str | Term, ...]:

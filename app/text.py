@@ -118,7 +118,7 @@ def stamp(moment: datetime | None = None) -> str:
 def moment(text: object) -> datetime | None:
     """The time that a timestamp of the API says, None where it says none."""
     try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+        time = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return time if time is not None and time.tzinfo is not None else None

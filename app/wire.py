@@ -76,8 +76,8 @@ def mapping(value: object) -> JSON:
 
 def copied(value: JSON) -> JSON:
     """A copy that shares nothing with the value; several times as fast as `copy.deepcopy`."""
-    found: JSON = decode_json(encode_json(value))
-    return found
+    copy: JSON = decode_json(encode_json(value))
+    return copy
 
 
 def changed_fields(before: JSON, after: JSON) -> JSON:

@@ -153,8 +153,8 @@ def _matches(text: str, pattern: str) -> bool:
 def _find(target: Any, wanted: Any, *, last: bool = False) -> int:
     if isinstance(target, str):
         return target.rfind(wanted) if last else target.find(wanted)
-    found = [index for index, element in enumerate(target) if equal(element, wanted)]
-    return found[-1 if last else 0] if found else -1
+    places = [index for index, element in enumerate(target) if equal(element, wanted)]
+    return places[-1 if last else 0] if places else -1
 
 
 def _char_at(text: str, index: int) -> str:

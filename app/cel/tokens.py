@@ -106,8 +106,8 @@ def string_of(token: Token) -> str:
     if "r" in prefix:
         return body
 
-    def replace(found: re.Match[str]) -> str:
-        wide, octal, char = found.groups()
+    def replace(match: re.Match[str]) -> str:
+        wide, octal, char = match.groups()
         if char is None:
             code = int(octal, 8) if octal else int(wide[1:], 16)
             if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:

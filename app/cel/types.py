@@ -54,20 +54,20 @@ def opaque(what: str) -> Type:
     return Type("opaque", (Type(what),))
 
 
-def join(one: Type, other: Type) -> Type | None:
+def join(left: Type, right: Type) -> Type | None:
     """The type that both have in common, None where there is none."""
-    if one.name == "dyn" or other.name == "dyn":
+    if left.name == "dyn" or right.name == "dyn":
         return DYN
-    if one.name == "null" and other.nullable:
-        return other
-    if other.name == "null" and one.nullable:
-        return one
-    if one.name != other.name or len(one.parts) != len(other.parts):
+    if left.name == "null" and right.nullable:
+        return right
+    if right.name == "null" and left.nullable:
+        return left
+    if left.name != right.name or len(left.parts) != len(right.parts):
         return None
-    if one.fields is not None or other.fields is not None:
-        return one if one.fields == other.fields else None
-    parts = tuple(part for pair in zip(one.parts, other.parts, strict=True) if (part := join(*pair)) is not None)
-    return Type(one.name, parts) if len(parts) == len(one.parts) else None
+    if left.fields is not None or right.fields is not None:
+        return left if left.fields == right.fields else None
+    parts = tuple(part for pair in zip(left.parts, right.parts, strict=True) if (part := join(*pair)) is not None)
+    return Type(left.name, parts) if len(parts) == len(left.parts) else None
 
 
 def fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:

@@ -24,8 +24,8 @@ Context = Annotated[str | None, typer.Option("--context", help="Context of the k
 
 
 def kubeconfig_option(text: str) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option("--kubeconfig", help=text, show_default=False)
-    return found
+    option: typer.models.OptionInfo = typer.Option("--kubeconfig", help=text, show_default=False)
+    return option
 
 
 def dns_label(flag: str, *, optional: bool = False) -> Callable[[str], str]:

@@ -21,8 +21,8 @@ Completion = Callable[[str], list[str]]
 
 def among(words: Iterable[str]) -> Completion:
     """Offers those of the words that begin as what is typed."""
-    known = tuple(words)
-    return lambda incomplete: _beginning(known, incomplete)
+    choices = tuple(words)
+    return lambda incomplete: _beginning(choices, incomplete)
 
 
 def checks(incomplete: str) -> list[str]:

@@ -75,12 +75,12 @@ def demo(
 
 
 def _by_name(pairs: list[str]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for pair in pairs:
         name, _, path = pair.partition("=")
         if not name or not path:
             raise UsageError(f"--kubeconfig: want NAME=FILE, got {pair!r}")
         if not Path(path).is_file():
             raise UsageError(f"--kubeconfig {name}: no such file: {path}")
-        found[name] = Path(path)
-    return found
+        paths[name] = Path(path)
+    return paths

@@ -149,11 +149,11 @@ def explain(
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
     source = reading.read_all(files or (), kustomizations or (), recursive=recursive)
-    found = manifests.sort_objects(source, namespace=namespace)
+    objects = manifests.sort_objects(source, namespace=namespace)
     own = settings_as(chosen, WebhookSettings).namespace
     try:
         result = _in_cluster(
-            lambda client: explaining.explain(found, rehearsal.Rehearsal(chosen, own, client)),
+            lambda client: explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client)),
             kubeconfig,
             context,
             offline=offline,
@@ -161,7 +161,7 @@ def explain(
     except Transient as error:
         print(f"Error: the cluster could not be asked: {error}; {_WITHOUT}", file=sys.stderr)
         return CLUSTER
-    if found.empty and not (result.findings or result.judged):
+    if objects.empty and not (result.findings or result.judged):
         raise UsageError(f"no Pod, nothing that makes Pods and nothing to check in {', '.join(named)}")
     options.show(answer.lines_aside(result, output), aside=True)
     options.show(answer.lines(result, output))

@@ -73,9 +73,9 @@ class App(typer.Typer):
 
 def group(name: str, text: str, *, epilog: str) -> typer.Typer:
     """A group of commands; without one of them it shows its help."""
-    found = App(name=name, cls=PlainGroup, help=text, epilog=epilog, add_completion=False)
-    found.callback(invoke_without_command=True)(show_help)
-    return found
+    app = App(name=name, cls=PlainGroup, help=text, epilog=epilog, add_completion=False)
+    app.callback(invoke_without_command=True)(show_help)
+    return app
 
 
 def alone() -> typer.Typer:

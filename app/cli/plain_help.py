@@ -42,16 +42,16 @@ class PlainGroup(PlainHelp, TyperGroup):
 
 def _panels(params: list[Any], ctx: Any) -> dict[str, list[tuple[str, str]]]:
     """The rows of the help by the titles of their panels: arguments, flags of no panel, the others."""
-    found: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for param in params:
         row = _row(param, ctx)
         if row is not None:
             argument = param.param_type_name == "argument"
             title = "Arguments" if argument else getattr(param, "rich_help_panel", None) or "Options"
-            found.setdefault(title, []).append(row)
-    if len(found.get("Options", ())) == 1:
-        found["Options"] = found.pop("Options")
-    return {title: rows for title, rows in found.items() if rows}
+            panels.setdefault(title, []).append(row)
+    if len(panels.get("Options", ())) == 1:
+        panels["Options"] = panels.pop("Options")
+    return {title: rows for title, rows in panels.items() if rows}
 
 
 def _row(param: Any, ctx: Any) -> tuple[str, str] | None:

@@ -53,7 +53,7 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
     names = flag_names(field, flag)
     if parsed_type(info, flag) is bool:
         names = tuple(f"{name}/--no-{name.removeprefix('--')}" for name in names)
-    found: typer.models.OptionInfo = typer.Option(
+    option: typer.models.OptionInfo = typer.Option(
         *names,
         help=help_of(info, flag),
         metavar=flag.metavar or None,
@@ -61,7 +61,7 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
         rich_help_panel=panel or flag.panel,
         show_default=False,
     )
-    return found
+    return option
 
 
 def _choices(info: FieldInfo) -> tuple[str, ...]:

@@ -41,9 +41,9 @@ def render_summary(summary: Summary, form: SummaryForm) -> str:
     """Text without a newline at its end."""
     if form != "text":
         return _document(_summary_document(summary), form)
-    tenant, found = summary.tenant, summary.namespace
+    tenant, namespace = summary.tenant, summary.namespace
     name, status = tenant["metadata"]["name"], tenant.get("status") or {}
-    where = "does not exist" if found is None else "" if found.ours else "is not ours"
+    where = "does not exist" if namespace is None else "" if namespace.ours else "is not ours"
     rows = [
         ("Name:", name),
         ("State:", _state(tenant)),
@@ -66,15 +66,15 @@ def render_summary(summary: Summary, form: SummaryForm) -> str:
 
 
 def _summary_document(summary: Summary) -> JSON:
-    tenant, found = summary.tenant, summary.namespace
+    tenant, namespace = summary.tenant, summary.namespace
     return {
         "tenant": _shown(tenant),
         "state": _state(tenant),
         "cluster": summary.cluster,
         "namespace": {
             "name": tenant_namespace(tenant["metadata"]["name"]),
-            "exists": found is not None,
-            "managed": found is not None and found.ours,
+            "exists": namespace is not None,
+            "managed": namespace is not None and namespace.ours,
         },
         "dpus": [
             {"node": dpu.node, "host": dpu.host, "tenant": dpu.tenant, "ready": dpu.ready} for dpu in summary.dpus

@@ -19,8 +19,8 @@ def version(
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Form of the answer")] = "text",
 ) -> None:
     """Print the version of Berth and of Python."""
-    found = {"version": version_of("berth"), "python": platform.python_version()}
+    versions = {"version": version_of("berth"), "python": platform.python_version()}
     if output == "json":
-        print(encode_json(found).decode())
+        print(encode_json(versions).decode())
     else:
-        print(f"berth {found['version']} (Python {found['python']})")
+        print(f"berth {versions['version']} (Python {versions['python']})")

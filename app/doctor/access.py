@@ -131,12 +131,12 @@ class Account:
             for permission in self.permissions
             for resource in permission.resources
         ]
-        asked = [
+        questions = [
             Question(verb, group, resource)
             for verbs, group, resource, roles in (*_DANGEROUS, *held, *_DANGEROUS_TO_SOME)
             for verb in (verbs if not roles or self.role in roles else ())
         ]
-        wanted = {
+        needed = {
             (verb, permission.group, resource)
             for permission in self.permissions
             if permission.scope == "cluster" and not permission.names
@@ -145,8 +145,8 @@ class Account:
         }
         return [
             question
-            for question in dict.fromkeys(own + asked)
-            if (question.verb, question.group, question.resource) not in wanted
+            for question in dict.fromkeys(own + questions)
+            if (question.verb, question.group, question.resource) not in needed
         ]
 
     def without(self, resource: str) -> str:
@@ -208,13 +208,13 @@ class Asking:
             spec = {"user": self.account.user, "groups": self.account.groups, "resourceAttributes": question.attributes}
             review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             answer = await self.client.post(_REVIEWS, review)
-        said = answer.get("status") or {}
-        return str(said.get("reason") or "") if said.get("allowed") else None
+        status = answer.get("status") or {}
+        return str(status.get("reason") or "") if status.get("allowed") else None
 
     async def reasons(self, questions: Iterable[Question]) -> dict[Question, str | None]:
         """The answers, in the order of the questions."""
-        asked = list(questions)
-        return dict(zip(asked, await asyncio.gather(*map(self.reason, asked)), strict=True))
+        listed = list(questions)
+        return dict(zip(listed, await asyncio.gather(*map(self.reason, listed)), strict=True))
 
     async def refused(self, questions: Iterable[Question]) -> list[Question]:
         return [question for question, reason in (await self.reasons(questions)).items() if reason is None]

@@ -48,24 +48,24 @@ def said_of_gateway(reasons: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(text for _, _, text in said if text not in ("", _BEGINNING)))
 
 
-async def _judged(cluster: Cluster, one: Installed, text: str) -> Finding:
+async def _judged(cluster: Cluster, agent: Installed, text: str) -> Finding:
     word, _, answer = text.partition(": ")
-    place, gateway = objects.named(SECRETS, one.tls_secret, one.namespace), one.deployed.get("gateway", "")
-    fix = await renew(cluster, one, verb="add" if _NO_TENANT in answer else "rotate")
-    refused = partial(error, explains=(topic("link", one.role),), because=(topic("files", one.role),))
+    place, gateway = objects.named(SECRETS, agent.tls_secret, agent.namespace), agent.deployed.get("gateway", "")
+    fix = await renew(cluster, agent, verb="add" if _NO_TENANT in answer else "rotate")
+    refused = partial(error, explains=(topic("link", agent.role),), because=(topic("files", agent.role),))
     if word in _REFUSALS:
         if _SUSPENDED in answer:
-            fix = f"{resume(await tenant_of(cluster, one))} --kubeconfig INFRA"
-        return refused("BERTH2101", place, answer=answer, consequence=one.descriptor.when_expired, command=fix)
+            fix = f"{resume(await tenant_of(cluster, agent))} --kubeconfig INFRA"
+        return refused("BERTH2101", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
     if word == _OF_CLUSTER:
-        noted = move(await tenant_of(cluster, one))
+        noted = move(await tenant_of(cluster, agent))
         fix = f"{noted} --kubeconfig INFRA  # where this cluster has replaced the other one for good"
         if _TAKEN in answer:
-            fix = f"{await renew(cluster, one, _WHICH)}  # {_WHICH}: the tenant of this cluster"
-        return refused("BERTH2102", place, answer=answer, consequence=one.descriptor.when_expired, command=fix)
+            fix = f"{await renew(cluster, agent, _WHICH)}  # {_WHICH}: the tenant of this cluster"
+        return refused("BERTH2102", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
     if _UNTRUSTED in text:
         return refused("BERTH2103", place, gateway=gateway, command=fix)
-    return refused("BERTH2104", one, gateway=gateway, text=text)
+    return refused("BERTH2104", agent, gateway=gateway, text=text)
 
 
 CHECK = Check("agent", (_links,))

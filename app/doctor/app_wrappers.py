@@ -67,11 +67,11 @@ async def _beside_kueue(cluster: Cluster, ours: Container[str], configuration: J
 
 async def _is_checked(cluster: Cluster) -> bool:
     """Whether a webhook is called that asks for the rights of users: Berth's, or that of AppWrapper v1.2."""
-    found = await or_default(cluster.listed(VALIDATING_WEBHOOKS), None)
-    if found is None:
+    registered = await or_default(cluster.listed(VALIDATING_WEBHOOKS), None)
+    if registered is None:
         return True  # the check of registrations says what may not be read
-    names = {str(hook.get("name")) for configuration in found for hook in configuration.get("webhooks") or ()}
-    configurations = {configuration["metadata"]["name"] for configuration in found}
+    names = {str(hook.get("name")) for configuration in registered for hook in configuration.get("webhooks") or ()}
+    configurations = {configuration["metadata"]["name"] for configuration in registered}
     return _WEBHOOK in names or _PEERS_WEBHOOK in configurations
 
 
@@ -82,9 +82,9 @@ async def _trusts_records(cluster: Cluster) -> bool:
 
 async def _writes_records(cluster: Cluster) -> bool:
     """Whether Berth's webhook is called, and records who creates an AppWrapper."""
-    found = await or_default(cluster.listed(VALIDATING_WEBHOOKS), [])
+    configurations = await or_default(cluster.listed(VALIDATING_WEBHOOKS), [])
     called = any(
-        hook.get("name") == _WEBHOOK for configuration in found for hook in configuration.get("webhooks") or ()
+        hook.get("name") == _WEBHOOK for configuration in configurations for hook in configuration.get("webhooks") or ()
     )
     return called and (await cluster.settings(AdmissionSettings)).appwrapper_strict
 
@@ -126,8 +126,8 @@ async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
     wrapped = (await cluster.settings(WrappedKindsSettings, role="controller")).wrapped_kinds or WRAPPED_KINDS
     owners = await or_default(_owners(cluster), None)
 
-    def judge(one: JSON) -> Finding | None:
-        return next(_judged(cluster, objects.Object(APP_WRAPPERS, one), wrapped, owners), None)
+    def judge(obj: JSON) -> Finding | None:
+        return next(_judged(cluster, objects.Object(APP_WRAPPERS, obj), wrapped, owners), None)
 
     async for finding in of_each(cluster.paged(APP_WRAPPERS), judge, most=_MOST, noun="AppWrapper"):
         yield finding
@@ -135,11 +135,11 @@ async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _owners(cluster: Cluster) -> frozenset[str]:
     """The UIDs of what Workloads belong to."""
-    found: set[str] = set()
+    uids: set[str] = set()
     for resource in (WORKLOADS, WORKLOADS_V1BETA1):
         async for workload in cluster.paged(resource):
-            found.update(str(owner.get("uid")) for owner in workload["metadata"].get("ownerReferences") or ())
-    return frozenset(found)
+            uids.update(str(owner.get("uid")) for owner in workload["metadata"].get("ownerReferences") or ())
+    return frozenset(uids)
 
 
 def _judged(
@@ -165,12 +165,12 @@ def _judged(
 
 def _kinds(spec: JSON) -> list[str]:
     """KIND.GROUP of each component, in lower case."""
-    found = []
+    kinds = []
     for component in spec.get("components") or ():
         template = component.get("template") or {}
         group = str(template.get("apiVersion") or "").rpartition("/")[0]
-        found.append(f"{template.get('kind')}.{group}".rstrip(".").lower())
-    return list(dict.fromkeys(found))
+        kinds.append(f"{template.get('kind')}.{group}".rstrip(".").lower())
+    return list(dict.fromkeys(kinds))
 
 
 def _is_wrapped(kind: str, wrapped: tuple[str, ...]) -> bool:

@@ -88,9 +88,9 @@ def command_line(template: str, values: Mapping[str, object]) -> str:
     A field with `!s` is part of a command line already: it is not quoted, and is left out where it is empty.
     """
 
-    def word(found: re.Match[str]) -> str:
-        text = filled(found[0].rstrip(" "), values)
-        text = text if "!s}" in found[0] else shlex.quote(text)
-        return f"{text}{found[1]}" if text else ""
+    def word(match: re.Match[str]) -> str:
+        text = filled(match[0].rstrip(" "), values)
+        text = text if "!s}" in match[0] else shlex.quote(text)
+        return f"{text}{match[1]}" if text else ""
 
     return _WITH_FIELD.sub(word, template).strip()

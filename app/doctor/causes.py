@@ -15,19 +15,19 @@ def with_causes(findings: Sequence[Finding]) -> list[Finding]:
     """
     resolved: dict[Finding, Finding] = {}
 
-    def resolve(one: Finding, below: tuple[Finding, ...] = ()) -> Finding:
-        if one not in resolved:
+    def resolve(finding: Finding, below: tuple[Finding, ...] = ()) -> Finding:
+        if finding not in resolved:
             cause = next(
                 (
                     other
-                    for topic in one.because
+                    for topic in finding.because
                     for other in findings
-                    if topic in other.explains and other.severity >= one.severity and other not in (one, *below)
+                    if topic in other.explains and other.severity >= finding.severity and other not in (finding, *below)
                 ),
                 None,
             )
-            resolved[one] = one if cause is None else replace(one, cause=resolve(cause, (one, *below)))
-        return resolved[one]
+            resolved[finding] = finding if cause is None else replace(finding, cause=resolve(cause, (finding, *below)))
+        return resolved[finding]
 
     return [resolve(finding) for finding in findings]
 

@@ -56,12 +56,12 @@ async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
                     yield finding
 
 
-async def _of_secret(cluster: Cluster, one: Installed) -> AsyncIterator[Finding]:
-    it, role = objects.named(SECRETS, one.tls_secret, one.namespace), one.descriptor
-    topics, fix = (topic("files", one.role),), await renew(cluster, one)
+async def _of_secret(cluster: Cluster, deployment: Installed) -> AsyncIterator[Finding]:
+    it, role = objects.named(SECRETS, deployment.tls_secret, deployment.namespace), deployment.descriptor
+    topics, fix = (topic("files", deployment.role),), await renew(cluster, deployment)
     secret = await cluster.get(SECRETS, it.name, namespace=it.namespace)
     if secret is None:
-        waits = f"no new Pod of the {one.role} starts; then {role.when_down}"
+        waits = f"no new Pod of the {deployment.role} starts; then {role.when_down}"
         yield error("BERTH0610", it, consequence=waits, command=fix, explains=topics)
         return
     for severity, code, text in faults(secret, cluster.now()):
@@ -90,26 +90,27 @@ def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
         yield Severity.warning, "BERTH0608", f"its certificate {text}"
 
 
-async def renew(cluster: Cluster, one: Installed, tenant: str = "", *, verb: str = "rotate") -> str:
+async def renew(cluster: Cluster, deployment: Installed, tenant: str = "", *, verb: str = "rotate") -> str:
     """The command that writes the Secret of a role again, with a new certificate.
 
     For an agent it is that of a tenant: by default the one that it is of now. `verb` is that of `berth tenant`.
     """
-    if one.role == "gateway":
+    if deployment.role == "gateway":
         keepers = await cluster.running("certificates")
-        return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {one.namespace}"
-    name = tenant or await tenant_of(cluster, one)
-    issued = commands.rotate(name, "--kubeconfig", "INFRA", agent_namespace=one.namespace, verb=verb)
-    if one.tls_secret == AGENT_SECRET:
+        return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {deployment.namespace}"
+    name = tenant or await tenant_of(cluster, deployment)
+    issued = commands.rotate(name, "--kubeconfig", "INFRA", agent_namespace=deployment.namespace, verb=verb)
+    if deployment.tls_secret == AGENT_SECRET:
         return f"{issued} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
-    return f"{issued} && {commands.write_secret(one.tls_secret, namespace=one.namespace, folder=f'tenant-{name}/')}"
+    written = commands.write_secret(deployment.tls_secret, namespace=deployment.namespace, folder=f"tenant-{name}/")
+    return f"{issued} && {written}"
 
 
-async def tenant_of(cluster: Cluster, one: Installed) -> str:
+async def tenant_of(cluster: Cluster, deployment: Installed) -> str:
     """The tenant of an agent, by its flag or else by its certificate; `TENANT` where neither says it."""
-    if named := one.deployed.get("tenant"):
+    if named := deployment.deployed.get("tenant"):
         return str(named)
-    secret = await or_default(cluster.get(SECRETS, one.tls_secret, namespace=one.namespace), None)
+    secret = await or_default(cluster.get(SECRETS, deployment.tls_secret, namespace=deployment.namespace), None)
     try:
         leaf = read_certificates(stored_files(secret or {}).get(FILES[0]) or b"", source=FILES[0])[0]
     except ValueError:
@@ -140,30 +141,36 @@ class Keeping:
             f"write it: delete it, or hand it over with `{hand_over}`"
         )
 
-    async def reissue(self, cluster: Cluster, one: Registered, served: Served | None) -> str:
+    async def reissue(self, cluster: Cluster, webhook: Registered, served: Served | None) -> str:
         """The command that has the certificate issued again, by the component that manages it."""
-        if served is not None and (name := served.annotations.get(_CERT_MANAGER)) and one.service:
-            return f"cmctl renew {name} --namespace {one.service[0]}"
-        if one.installer_name:
-            return " && ".join([commands.certs_install(one), *map(commands.restart, await cluster.running("webhook"))])
+        if served is not None and (name := served.annotations.get(_CERT_MANAGER)) and webhook.service:
+            return f"cmctl renew {name} --namespace {webhook.service[0]}"
+        if webhook.installer_name:
+            return " && ".join(
+                [commands.certs_install(webhook), *map(commands.restart, await cluster.running("webhook"))]
+            )
         if self.foreign[1]:
             return commands.kubectl("delete", "secret", self.foreign[1], namespace=self.foreign[0])
         if self.restart:
             return self.restart
-        if one.url:
-            return f"berth certs make --help  # and give its files to the webhook at {one.url}"
-        return await commands.recreate(cluster, one, "certificates.mode=self-managed")
+        if webhook.url:
+            return f"berth certs make --help  # and give its files to the webhook at {webhook.url}"
+        return await commands.recreate(cluster, webhook, "certificates.mode=self-managed")
 
-    async def trust(self, cluster: Cluster, one: Registered, served: Served | None) -> str:
+    async def trust(self, cluster: Cluster, webhook: Registered, served: Served | None) -> str:
         """Trust the CA that the Secret has; where it has none, issue it again, or say which CA it needs."""
-        if one.installer_name:
-            return commands.certs_install(one)
-        if served is not None and served.trust_key and one.service:
-            namespace, service, _ = one.service
+        if webhook.installer_name:
+            return commands.certs_install(webhook)
+        if served is not None and served.trust_key and webhook.service:
+            namespace, service, _ = webhook.service
             template = f'go-template={{{{index .data "{served.trust_key}" | base64decode}}}}'
             reading = commands.kubectl("get", "secret", served.secret, "--output", template, namespace=namespace)
-            return f"{reading} | berth certs patch --ca /dev/stdin --service {namespace}/{service} {one.name}"
-        return f"berth certs patch --ca ca.crt {one.name}" if one.url else await self.reissue(cluster, one, served)
+            return f"{reading} | berth certs patch --ca /dev/stdin --service {namespace}/{service} {webhook.name}"
+        return (
+            f"berth certs patch --ca ca.crt {webhook.name}"
+            if webhook.url
+            else await self.reissue(cluster, webhook, served)
+        )
 
 
 async def _keeping_in(cluster: Cluster) -> Keeping:
@@ -216,14 +223,14 @@ async def _of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def _trust(cluster: Cluster, one: Registered, served: Served | None, kept: Keeping) -> list[Finding]:
+async def _trust(cluster: Cluster, webhook: Registered, served: Served | None, kept: Keeping) -> list[Finding]:
     """The caBundle: there, readable, not over, and of a CA that signed what is served."""
-    case, now = "closed" if one.fails_closed else "", cluster.now()
-    roots, broken = read(one.bundle, source="caBundle")
+    case, now = "closed" if webhook.fails_closed else "", cluster.now()
+    roots, broken = read(webhook.bundle, source="caBundle")
     valid = [root for root in roots if root.not_valid_before_utc <= now < root.not_valid_after_utc]
     if broken:
         text = f"its caBundle cannot be read: {broken}"
-    elif not one.bundle:
+    elif not webhook.bundle:
         text = "has no caBundle"
     elif not roots:
         text = "its caBundle holds no certificate"
@@ -233,26 +240,26 @@ async def _trust(cluster: Cluster, one: Registered, served: Served | None, kept:
         issuer = served.leaf.issuer.rfc4514_string() or "an issuer without a name"
         text = f"its caBundle does not verify the certificate {served.source} (issued by {issuer})"
     elif is_overdue(last := _last(valid), now):
-        fix = await kept.reissue(cluster, one, served)
-        return [warning("BERTH0602", one, case=case, end=end(last), command=fix)]
+        fix = await kept.reissue(cluster, webhook, served)
+        return [warning("BERTH0602", webhook, case=case, end=end(last), command=fix)]
     else:
         return []
-    fix = await kept.trust(cluster, one, served)
-    return [error("BERTH0601", one, text, case=case, command=fix, explains=(CALLS,))]
+    fix = await kept.trust(cluster, webhook, served)
+    return [error("BERTH0601", webhook, text, case=case, command=fix, explains=(CALLS,))]
 
 
-async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping) -> AsyncIterator[Finding]:
+async def _leaf(cluster: Cluster, webhook: Registered, served: Served, kept: Keeping) -> AsyncIterator[Finding]:
     """The certificate itself: its dates and its names."""
-    leaf, now, fix = served.leaf, cluster.now(), await kept.reissue(cluster, one, served)
+    leaf, now, fix = served.leaf, cluster.now(), await kept.reissue(cluster, webhook, served)
     subject, wrong = f"the certificate {served.source}", partial(error, command=fix, explains=(CALLS,))
-    words = kept.words if (one.service and one.service[0], served.secret) == kept.foreign else ""
+    words = kept.words if (webhook.service and webhook.service[0], served.secret) == kept.foreign else ""
     if has_ended(leaf, now):
         yield wrong("BERTH0606", subject, f"{expiry(leaf, now)}{words}")
     elif now < leaf.not_valid_before_utc:
         yield wrong("BERTH0607", subject, f"is not valid before {stamp(leaf.not_valid_before_utc)}{words}")
     elif text := expiry(leaf, now):
         yield warning("BERTH0608", subject, text + words, command=fix)
-    if text := misnamed(leaf, f"{one.service[1]}.{one.service[0]}.svc" if one.service else one.host):
+    if text := misnamed(leaf, f"{webhook.service[1]}.{webhook.service[0]}.svc" if webhook.service else webhook.host):
         yield wrong("BERTH0609", subject, text + words)
 
 

@@ -68,7 +68,7 @@ def _together(findings: list[Finding]) -> list[Finding]:
 
 async def run(cluster: Cluster, check: Check) -> list[Finding]:
     """The findings of one check in their order, each once."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for index, usual in enumerate(check.parts):
         try:
             served = check.about is None or await cluster.serves(check.about)
@@ -76,13 +76,13 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
             if part is None or (index and not served):
                 continue
             async for finding in part(cluster):
-                found.append(finding)  # noqa: PERF401  what is found before an error counts
+                findings.append(finding)  # noqa: PERF401  what is found before an error counts
         except ApiError as error:
-            found.append(unchecked(error))
+            findings.append(unchecked(error))
         except Exception as error:  # noqa: BLE001  the wall of a check: one object that it cannot read must not hide the rest
-            found.append(warning("BERTH0003", "", f"not checked: {internal(error)}"))
-    highest = worst(finding for finding in found if finding.unless is None)
-    kept = (finding for finding in found if finding.unless is None or highest < finding.unless)
+            findings.append(warning("BERTH0003", "", f"not checked: {internal(error)}"))
+    highest = worst(finding for finding in findings if finding.unless is None)
+    kept = (finding for finding in findings if finding.unless is None or highest < finding.unless)
     return list(dict.fromkeys(replace(finding, check=check.name, unless=None) for finding in kept))
 
 
@@ -95,12 +95,12 @@ def pick(checks: Sequence[Check], only: Collection[str], ignore: Collection[str]
     for flag, words in (("--only", only), ("--ignore", ignore)):
         for word in words:
             if word not in names and word not in FINDINGS:
-                known = ", ".join(names)
+                choices = ", ".join(names)
                 raise UsageError(
-                    f"{flag}: there is no check or code {word!r}: want a code (BERTH0305) or one of {known}"
+                    f"{flag}: there is no check or code {word!r}: want a code (BERTH0305) or one of {choices}"
                 )
-    wanted = dict.fromkeys(name for word in only for name in ([word] if word in names else _with_code(word, names)))
-    picked = [names[name] for name in (wanted or names) if name in names and name not in ignore]
+    chosen = dict.fromkeys(name for word in only for name in ([word] if word in names else _with_code(word, names)))
+    picked = [names[name] for name in (chosen or names) if name in names and name not in ignore]
     if not picked:
         raise UsageError("--ignore leaves out every check that is to be shown: name fewer")
     return picked

@@ -114,7 +114,7 @@ async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str, frozenset[str]], int]:
     """By the UID of a Pod the drivers whose devices lack network data; and how many claims have devices for one Pod."""
     pools = Pools([stored_slice(obj) for obj in await cluster.listed(RESOURCE_SLICES)])
-    found: dict[str, frozenset[str]] = {}
+    lacking: dict[str, frozenset[str]] = {}
     count = 0
     async for obj in cluster.paged(RESOURCE_CLAIMS):
         claim = stored_claim(obj)
@@ -123,21 +123,21 @@ async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str,
         count += 1
         uid = claim.consumers[0].uid
         if drivers := frozenset(_without_data(claim, pools, selfish)):
-            found[uid] = found.get(uid, frozenset()) | drivers
-    return found, count
+            lacking[uid] = lacking.get(uid, frozenset()) | drivers
+    return lacking, count
 
 
 def _without_data(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[str]:
     for result in claim.results:
         device, entry = result.device, claim.entries.get(result.device)
-        known = pools.find(device)
+        stored = pools.find(device)
         if result.admin_access or (entry is not None and entry.network_data is not None):
             continue
         if device.driver in selfish:
             # A driver also says of a device without an interface that it is ready.
             if entry is None or not (entry.conditions or entry.data):
                 yield device.driver
-        elif known is not None and known.attributes.resource_name:
+        elif stored is not None and stored.attributes.resource_name:
             yield device.driver
 
 
@@ -177,11 +177,11 @@ async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
         return
 
     def judge(obj: JSON) -> Finding | None:
-        found = stored_service(obj)
-        if found is None or found.problem is None:
+        service = stored_service(obj)
+        if service is None or service.problem is None:
             return None
-        case = "refused" if found.problem.refused else ""
-        return error("BERTH5011", objects.Object(SERVICES, obj), case=case, problem=found.problem.message)
+        case = "refused" if service.problem.refused else ""
+        return error("BERTH5011", objects.Object(SERVICES, obj), case=case, problem=service.problem.message)
 
     async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
         yield finding
@@ -199,14 +199,14 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     except ValueError as wrong:
         yield error("BERTH5012", it, wrong=wrong)
     classes = [stored_class(device_class) for device_class in await cluster.listed(DEVICE_CLASSES)]
-    known = all_definitions(configured, classes)
-    if known and not runs and await _is_installed(cluster):
+    names = all_definitions(configured, classes)
+    if names and not runs and await _is_installed(cluster):
         source = it.subject if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
-        values: dict[str, Any] = {"count": len(known), "source": source, "controller": _TEMPLATES}
+        values: dict[str, Any] = {"count": len(names), "source": source, "controller": _TEMPLATES}
         yield warning("BERTH5013", "", command=await acting.choose(cluster, _TEMPLATES), **values)
-    if known and runs:
-        found = (obj async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES) if obj["metadata"]["name"] in known)
-        async for finding in of_each(found, _foreign, most=_MOST, noun="ResourceClaimTemplate"):
+    if names and runs:
+        templates = (obj async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES) if obj["metadata"]["name"] in names)
+        async for finding in of_each(templates, _foreign, most=_MOST, noun="ResourceClaimTemplate"):
             yield finding
 
 
@@ -247,8 +247,8 @@ async def _is_installed(cluster: Cluster) -> bool:
 
 async def _publishers(cluster: Cluster) -> AsyncIterator[Finding]:
     """One of the two has to run, with replicas."""
-    found = await _publishers_of(cluster)
-    for agent in found.agents if found.controllers else ():
+    publishers = await _publishers_of(cluster)
+    for agent in publishers.agents if publishers.controllers else ():
         fix = commands.helm_upgrade(cluster, "claims-node.enabled=false") if agent.by_chart else ""
         yield warning("BERTH5001", objects.named(DAEMON_SETS, agent.name, agent.namespace), command=fix)
     async for finding in acting.without_replica(cluster, _CONTROLLER, "BERTH5002"):
@@ -258,18 +258,18 @@ async def _publishers(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _drivers(cluster: Cluster) -> AsyncIterator[Finding]:
     """What publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
     publishers = await _publishers_of(cluster)
-    wanted = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
-    known = (
+    drivers = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
+    controllers = (
         [account for account in await accounts_of(cluster) if account.role == "controller"]
         if publishers.controllers
         else []
     )
-    accounts = [(account, "arbitrary-node:patch") for account in known]
+    accounts = [(account, "arbitrary-node:patch") for account in controllers]
     for agent in publishers.agents:
         account = Account(_NODE, agent.namespace, agent.service_account, agent.by_chart)
         accounts.append((account, "associated-node:patch"))
     for account, verb in accounts:
-        questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=driver) for driver in wanted]
+        questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=driver) for driver in drivers]
         for question in await Asking(cluster.client, account).refused(questions):
             rule, fix = missing_rule(question.name, verb), grant(cluster, account, question)
             yield error("BERTH5005", account, driver=question.name, rule=rule, command=fix)

@@ -44,9 +44,9 @@ class Asked:
 
 
 async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
-    asked, offer = await _asked(cluster), await offer_of(cluster)
+    requests, offer = await _asked(cluster), await offer_of(cluster)
     served, count = [], 0
-    for request in asked:
+    for request in requests:
         road = request.road(offer)
         if road.ways != ("nothing",):
             served.append(f"{plain(request.name)} by {' and '.join(road.ways)}")
@@ -76,13 +76,13 @@ async def _asked(cluster: Cluster) -> list[Asked]:
     keys = (await cluster.settings(NetworksSettings)).resource_name_keys
     found: dict[tuple[str, bool], list[str]] = {}
     for obj in await cluster.listed(NETWORK_ATTACHMENTS):
-        one = project_with_claims(obj, keys)
-        wanted = [(name, False) for name in one.resources[:1]]
-        if one.claim is not None:
+        attachment = project_with_claims(obj, keys)
+        demands = [(name, False) for name in attachment.resources[:1]]
+        if attachment.claim is not None:
             # Which classes a template asks for depends on the namespace of the Pod.
-            wanted = [(one.claim.device_class, True)] if one.claim.device_class else []
-        for name in wanted:
-            found.setdefault(name, []).append(f"{one.namespace}/{one.name}")
+            demands = [(attachment.claim.device_class, True)] if attachment.claim.device_class else []
+        for name in demands:
+            found.setdefault(name, []).append(f"{attachment.namespace}/{attachment.name}")
     return [Asked(*key, min(names), len(names)) for key, names in sorted(found.items()) if key[0]]
 
 
@@ -91,21 +91,21 @@ async def offer_of(cluster: Cluster) -> Offer:
     return Offer(allocatable_of(nodes), classes, slices)
 
 
-def _nothing(one: Asked, road: Road, offer: Offer) -> Finding:
+def _nothing(request: Asked, road: Road, offer: Offer) -> Finding:
     # An attachment may be there before the device plugin that announces its resource.
-    early = not one.by_class and not any(serves(device_class, one.name) for device_class in offer.classes)
+    early = not request.by_class and not any(serves(device_class, request.name) for device_class in offer.classes)
     bad, case = (info, "early") if early else (warning, "")
-    return bad("BERTH5008", one, case=case, what=one.what, road=road.text)
+    return bad("BERTH5008", request, case=case, what=request.what, road=road.text)
 
 
-def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
+def _hidden(request: Asked, offer: Offer) -> Iterator[Finding]:
     """Devices that the scheduler allocates for a resource, and that Multus does not find for it."""
     bound = [part for part in offer.slices if part["spec"].get("nodeName")]
-    for device_class in () if one.by_class else offer.classes:
-        devices = devices_of(device_class, offer.slices) if serves(device_class, one.name) else []
-        if not devices or any(multus_finds(device, one.name) for device in devices_of(device_class, bound)):
+    for device_class in () if request.by_class else offer.classes:
+        devices = devices_of(device_class, offer.slices) if serves(device_class, request.name) else []
+        if not devices or any(multus_finds(device, request.name) for device in devices_of(device_class, bound)):
             continue
         names, it = sorted({device["driver"] for device in devices}), objects.Object(DEVICE_CLASSES, device_class)
-        found = any(multus_finds(device, one.name) for device in devices)
-        case = "unbound" if found else "sriov" if _SRIOV in names else ""
-        yield warning("BERTH5009", it, case=case, name=one.name, id=DEVICE_ID, key=RESOURCE_NAME, driver=names[0])
+        multus = any(multus_finds(device, request.name) for device in devices)
+        case = "unbound" if multus else "sriov" if _SRIOV in names else ""
+        yield warning("BERTH5009", it, case=case, name=request.name, id=DEVICE_ID, key=RESOURCE_NAME, driver=names[0])

@@ -60,10 +60,14 @@ async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
             yield await _judged(cluster, deployment, there)
 
 
-async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
-    about, fix, because = objects.named(LEASES, one.descriptor.lease, one.home), restart(one), depends_on(one.role)
+async def _judged(cluster: Cluster, deployment: Installed, there: datetime) -> Finding:
+    about, fix, because = (
+        objects.named(LEASES, deployment.descriptor.lease, deployment.home),
+        restart(deployment),
+        depends_on(deployment.role),
+    )
     lease = await cluster.get(LEASES, about.name, namespace=about.namespace)
-    spec, idle = objects.spec(lease), one.descriptor.when_idle
+    spec, idle = objects.spec(lease), deployment.descriptor.when_idle
     holder, renewed = str(spec.get("holderIdentity") or ""), moment(spec.get("renewTime"))
     if not holder:
         case = "missing" if lease is None else ""
@@ -74,19 +78,19 @@ async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
     if age > good:
         return error("BERTH0403", about, command=fix, because=because, age=age, holder=holder, good=good, idle=idle)
     if age < -_NOTICED.total_seconds():
-        fix = await _clock_fix(cluster, one, holder)
+        fix = await _clock_fix(cluster, deployment, holder)
         return warning("BERTH0404", about, holder=holder, ahead=-age, command=fix)
     changes = several(spec.get("leaseTransitions") or 0, "change")
     return ok(about.subject, f"is held by {holder}, renewed {max(0.0, age):.0f} s ago, {changes} so far")
 
 
-async def _clock_fix(cluster: Cluster, one: Installed, holder: str) -> str:
+async def _clock_fix(cluster: Cluster, deployment: Installed, holder: str) -> str:
     """Sets the clock of the node on which the holder (`<Pod>_<random>`) runs; shows the nodes where it is not known."""
     pod = holder.rpartition("_")[0]
-    found = await or_default(cluster.get(PODS, pod, namespace=one.namespace), None) if pod else None
-    if node := objects.spec(found).get("nodeName"):
+    obj = await or_default(cluster.get(PODS, pod, namespace=deployment.namespace), None) if pod else None
+    if node := objects.spec(obj).get("nodeName"):
         return set_clock(node)
-    return kubectl("get", "pods", "--selector", one.selector, "--output", "wide", namespace=one.namespace)
+    return kubectl("get", "pods", "--selector", deployment.selector, "--output", "wide", namespace=deployment.namespace)
 
 
 CLOCK_CHECK = Check("clock", (_clock,))

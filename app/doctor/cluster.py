@@ -127,8 +127,8 @@ class Cluster:
 
     async def peer(self, namespace: str, name: str) -> JSON | None:
         """The Deployment of another controller; None where it is not there, is scaled to 0, or may not be read."""
-        found = await or_default(self.get(DEPLOYMENTS, name, namespace=namespace), None)
-        return None if spec(found).get("replicas") == 0 else found
+        deployment = await or_default(self.get(DEPLOYMENTS, name, namespace=namespace), None)
+        return None if spec(deployment).get("replicas") == 0 else deployment
 
     async def expected_roles(self) -> frozenset[str]:
         """The roles that the user named, else those that are installed; none where these may not be listed."""
@@ -136,8 +136,8 @@ class Cluster:
 
     async def by_chart(self, *, unknown: bool) -> bool:
         """Whether the chart installed what is here; `unknown` where Deployments may not be listed."""
-        found = await self._listable()
-        return unknown if found is None else any(deployment.by_chart for deployment in found)
+        deployments = await self._listable()
+        return unknown if deployments is None else any(deployment.by_chart for deployment in deployments)
 
     async def _listable(self) -> list[Installed] | None:
         """As `installed`; None where Deployments may not be listed, which the check `deployments` reports."""

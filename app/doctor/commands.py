@@ -40,20 +40,20 @@ def edit(resource: Resource, name: str, *, namespace: str = "") -> str:
     return kubectl("edit", plural(resource), name, namespace=namespace)
 
 
-def restart(one: Installed) -> str:
+def restart(deployment: Installed) -> str:
     """Restarts its Pods; starts some where it is scaled to 0, which a restart would leave so."""
-    if one.stopped:
-        return scale_up(one)
-    return kubectl("rollout", "restart", f"deployment/{one.name}", namespace=one.namespace)
+    if deployment.stopped:
+        return scale_up(deployment)
+    return kubectl("rollout", "restart", f"deployment/{deployment.name}", namespace=deployment.namespace)
 
 
-def scale_up(one: Installed) -> str:
-    return kubectl("scale", f"deployment/{one.name}", "--replicas=2", namespace=one.namespace)
+def scale_up(deployment: Installed) -> str:
+    return kubectl("scale", f"deployment/{deployment.name}", "--replicas=2", namespace=deployment.namespace)
 
 
-def look_at(one: Installed) -> str:
+def look_at(deployment: Installed) -> str:
     """For a role that has no ready replica."""
-    return scale_up(one) if one.stopped else describe_pods(one.namespace, one.pod_labels)
+    return scale_up(deployment) if deployment.stopped else describe_pods(deployment.namespace, deployment.pod_labels)
 
 
 def describe_pods(namespace: str, selector: dict[str, str]) -> str:
@@ -92,25 +92,25 @@ async def helm(cluster: Cluster, *values: str) -> str:
     return helm_upgrade(cluster, *values, install=not await cluster.by_chart(unknown=True))
 
 
-async def recreate(cluster: Cluster, one: Registered, value: str) -> str:
+async def recreate(cluster: Cluster, webhook: Registered, value: str) -> str:
     """Writes again what a registration calls, by the method of the installation.
 
     Without a release or an installer that could own it, the command deletes the registration.
     """
-    if one.installer_name:
-        return certs_install(one)
-    if one.by_chart or await cluster.by_chart(unknown=True):
+    if webhook.installer_name:
+        return certs_install(webhook)
+    if webhook.by_chart or await cluster.by_chart(unknown=True):
         return await helm(cluster, value)
-    return unregister(one.name)
+    return unregister(webhook.name)
 
 
-def certs_install(one: Registered, *, namespace: str = "") -> str:
+def certs_install(webhook: Registered, *, namespace: str = "") -> str:
     """Writes Secret, Service and registrations of an installation without the chart again.
 
     Without a namespace it is that of the Service that the registration calls.
     """
-    namespace = namespace or (one.service[0] if one.service else "")
-    return install_without_chart(namespace, one.installer_name, one.webhook.get("failurePolicy") or "Fail")
+    namespace = namespace or (webhook.service[0] if webhook.service else "")
+    return install_without_chart(namespace, webhook.installer_name, webhook.webhook.get("failurePolicy") or "Fail")
 
 
 def install_without_chart(namespace: str, name: str, failure_policy: str = "Fail") -> str:
@@ -140,23 +140,23 @@ def unregister(*names: str) -> str:
     return kubectl("delete", kinds, *dict.fromkeys(names), "--ignore-not-found")
 
 
-def fix(cluster: Cluster, one: Registered, field: str, value: object, *values: str) -> str:
+def fix(cluster: Cluster, webhook: Registered, field: str, value: object, *values: str) -> str:
     """The command that sets a field of a webhook to `value`.
 
     For a webhook of the chart, the command restores the chart's state, with these `values` changed.
     """
-    return again(cluster, one, *values) if one.by_chart else patch_webhook(one, field, value)
+    return again(cluster, webhook, *values) if webhook.by_chart else patch_webhook(webhook, field, value)
 
 
-def again(cluster: Cluster, one: Registered, *values: str) -> str:
+def again(cluster: Cluster, webhook: Registered, *values: str) -> str:
     """The command that restores a configuration to the chart's state, with these `values` changed.
 
     Fields that other managers have written are overwritten.
     """
-    if not edited(one.configuration):
+    if not edited(webhook.configuration):
         return helm_upgrade(cluster, *values)
-    component = labels(one.configuration).get(COMPONENT) or "webhook"
-    return retake(cluster, one.configuration, component, values=values)
+    component = labels(webhook.configuration).get(COMPONENT) or "webhook"
+    return retake(cluster, webhook.configuration, component, values=values)
 
 
 def retake(cluster: Cluster, example: JSON, *components: str, values: tuple[str, ...] = ()) -> str:
@@ -168,11 +168,13 @@ def retake(cluster: Cluster, example: JSON, *components: str, values: tuple[str,
     return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {helm_upgrade(cluster, *values)}"
 
 
-def patch_webhook(one: Registered, field: str, value: object) -> str:
+def patch_webhook(webhook: Registered, field: str, value: object) -> str:
     """Sets one field of one webhook; the name is tested, so that another that took its place stays as it is."""
-    path = f"/webhooks/{one.index}"
-    test = {"op": "test", "path": f"{path}/name", "value": one.webhook.get("name")}
-    return json_patch(one.resource.plural, one.name, [test, {"op": "add", "path": f"{path}/{field}", "value": value}])
+    path = f"/webhooks/{webhook.index}"
+    test = {"op": "test", "path": f"{path}/name", "value": webhook.webhook.get("name")}
+    return json_patch(
+        webhook.resource.plural, webhook.name, [test, {"op": "add", "path": f"{path}/{field}", "value": value}]
+    )
 
 
 def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str = "") -> str:

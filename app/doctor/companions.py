@@ -22,8 +22,8 @@ _RELEASED = '{"metadata":{"finalizers":null}}'
 
 async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
     # Without the nodes, what the scheduler says has to do.
-    dpus, found = await or_default(dpus_of(cluster), None), cluster.pods(label_selector=COMPANION)
-    async for finding in of_each(found, lambda pod: _judged(cluster, pod, dpus), most=_MOST, noun="companion"):
+    dpus, pods = await or_default(dpus_of(cluster), None), cluster.pods(label_selector=COMPANION)
+    async for finding in of_each(pods, lambda pod: _judged(cluster, pod, dpus), most=_MOST, noun="companion"):
         yield finding
 
 

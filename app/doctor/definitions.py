@@ -24,8 +24,8 @@ _NOT_COMPARED = frozenset(
 
 
 async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
-    found = await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS)
-    present = {definition["metadata"]["name"]: definition for definition in found}
+    definitions = await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS)
+    present = {definition["metadata"]["name"]: definition for definition in definitions}
     needed = await _needed(cluster, present)
     for resource, roles in needed.items():
         it = objects.named(CUSTOM_RESOURCE_DEFINITIONS, definition_name(resource))
@@ -101,8 +101,8 @@ _KINDS = ("missing", "changed", "unknown")
 
 
 def _differences(it: objects.Object, shipped: JSON, fix: str) -> Iterator[Finding]:
-    found = list(_compared(shipped["spec"], objects.spec(it.json)))
-    missing, changed, unknown = ([path for difference, path in found if difference == kind] for kind in _KINDS)
+    differences = list(_compared(shipped["spec"], objects.spec(it.json)))
+    missing, changed, unknown = ([path for difference, path in differences if difference == kind] for kind in _KINDS)
     if missing or changed:
         case = "both" if missing and changed else "missing" if missing else ""
         yield warning("BERTH0205", it, case=case, missing=missing, changed=changed, command=fix)
@@ -112,11 +112,11 @@ def _differences(it: objects.Object, shipped: JSON, fix: str) -> Iterator[Findin
 
 def _compared(shipped: JSON, present: JSON) -> Iterator[tuple[str, str]]:
     """Kinds and paths, version by version that we ship; other versions of the cluster do not matter."""
-    there = {version.get("name"): version for version in present.get("versions") or []}
+    versions = {version.get("name"): version for version in present.get("versions") or []}
     if shipped.get("scope") != present.get("scope"):
         yield ("changed", "scope")
     for version in shipped["versions"]:
-        other = there.get(version["name"])
+        other = versions.get(version["name"])
         if other is None:
             yield ("missing", f"version {version['name']}")
             continue
@@ -141,10 +141,10 @@ def _walk(ours: JSON, theirs: JSON, *, path: str) -> Iterator[tuple[str, str]]:
         else:
             yield ("missing" if name in mine else "unknown", below)
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
-        one, other = ours.get(key), theirs.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _walk(one, other, path=path + mark)
-        elif one != other:
+        own, other = ours.get(key), theirs.get(key)
+        if isinstance(own, dict) and isinstance(other, dict):
+            yield from _walk(own, other, path=path + mark)
+        elif own != other:
             yield ("changed", path + mark)
 
 

@@ -27,14 +27,14 @@ _BEFORE_START = re.compile(r"its Pods cannot be created|not scheduled|container 
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
-    found, home = await cluster.installed(), cluster.namespace
-    for role in sorted(cluster.roles - {deployment.role for deployment in found}):
+    deployments, home = await cluster.installed(), cluster.namespace
+    for role in sorted(cluster.roles - {deployment.role for deployment in deployments}):
         value = "certificates.mode=self-managed" if role == "certificates" else f"{role}.enabled=true"
         fix, down = await commands.helm(cluster, value), BY_NAME[role].when_down
         yield error(
             "BERTH0301", f"role {role}", home=home, consequence=down, command=fix, explains=(topic("role", role),)
         )
-    if found:
+    if deployments:
         return
     ours = await or_default(cluster.registered(), [])
     # A URL counts as served, because it is not checked.
@@ -56,8 +56,8 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
-    found = await cluster.installed()
-    for deployment in found:
+    deployments = await cluster.installed()
+    for deployment in deployments:
         status, wanted = objects.status(deployment.object), objects.spec(deployment.object).get("replicas", 1)
         down, explains = deployment.descriptor.when_down, (topic("role", deployment.role),)
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
@@ -85,8 +85,10 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
         elif wanted == 1:
             alone = warning if deployment.role == "webhook" else info
             yield alone("BERTH0307", deployment, down=down, command=commands.scale_up(deployment))
-    if found:
-        yield all_well(", ".join(deployment.role for deployment in found), "all replicas are ready, of one version")
+    if deployments:
+        yield all_well(
+            ", ".join(deployment.role for deployment in deployments), "all replicas are ready, of one version"
+        )
 
 
 def _merged(reasons: Iterable[str]) -> list[str]:
@@ -97,10 +99,10 @@ def _merged(reasons: Iterable[str]) -> list[str]:
     return [plain(": ".join(filter(None, (", ".join(named), text)))) for text, named in parts.items()]
 
 
-async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
-    pods = await pods_of(cluster, one)
+async def _reasons(cluster: Cluster, deployment: Installed) -> list[str]:
+    pods = await pods_of(cluster, deployment)
     if not pods:
-        refused = objects.condition(one.object, "ReplicaFailure").get("message")
+        refused = objects.condition(deployment.object, "ReplicaFailure").get("message")
         return [f"its Pods cannot be created: {refused}" if refused else "it has no Pods"]
     reasons = []
     for pod in pods:
@@ -114,25 +116,25 @@ async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
 
 async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:
     """What the roles of a release have to have in common, and have not."""
-    found = await cluster.installed()
-    if parts := _compared(found, lambda deployment: deployment.image):
+    deployments = await cluster.installed()
+    if parts := _compared(deployments, lambda deployment: deployment.image):
         yield warning("BERTH0308", "roles", parts=parts, command=commands.helm_upgrade(cluster))
-    allowing = [deployment for deployment in found if deployment.role in _ALLOWING]
+    allowing = [deployment for deployment in deployments if deployment.role in _ALLOWING]
     if parts := _compared(allowing, lambda deployment: _allowed(deployment) or "nothing"):
         yield warning("BERTH0309", "roles", parts=parts, command=_align(cluster, allowing))
 
 
-def _compared(found: Sequence[Installed], value: Callable[[Installed], str]) -> str:
+def _compared(deployments: Sequence[Installed], value: Callable[[Installed], str]) -> str:
     """The roles by their values, "" where all have the same."""
     roles: dict[str, list[str]] = {}
-    for deployment in found:
+    for deployment in deployments:
         roles.setdefault(value(deployment), []).append(deployment.role)
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in roles.items()) if len(roles) > 1 else ""
 
 
-def _allowed(one: Installed) -> str:
+def _allowed(deployment: Installed) -> str:
     """Without an order, which does not count."""
-    entries = one.deployed.get("tenant_allow")
+    entries = deployment.deployed.get("tenant_allow")
     return ",".join(sorted(set(entries))) if isinstance(entries, tuple) else ""
 
 
@@ -141,14 +143,14 @@ def _align(cluster: Cluster, roles: Sequence[Installed]) -> str:
     charted = next((deployment for deployment in roles if deployment.by_chart), None)
     if charted is not None:
         return commands.retake(cluster, charted.object, *_ALLOWING)
-    wanted = _allowed(next((deployment for deployment in roles if deployment.role == "webhook"), roles[0]))
-    return " && ".join(_allow(deployment, wanted) for deployment in roles if _allowed(deployment) != wanted)
+    entries = _allowed(next((deployment for deployment in roles if deployment.role == "webhook"), roles[0]))
+    return " && ".join(_allow(deployment, entries) for deployment in roles if _allowed(deployment) != entries)
 
 
-def _allow(one: Installed, wanted: str) -> str:
+def _allow(deployment: Installed, entries: str) -> str:
     """The last of several flags counts."""
-    operation = {"op": "add", "path": f"{one.words_path}/-", "value": f"--tenant-allow={wanted}"}
-    return commands.json_patch("deployment", one.name, [operation], namespace=one.namespace)
+    operation = {"op": "add", "path": f"{deployment.words_path}/-", "value": f"--tenant-allow={entries}"}
+    return commands.json_patch("deployment", deployment.name, [operation], namespace=deployment.namespace)
 
 
 async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -163,10 +165,10 @@ async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
     )
     if name is None or settings.placement.policy.allows("priorityClass", name):
         return
-    wanted = sorted({*settings.tenant_allow, f"priorityClass={name}"})
-    command = " && ".join(_allow(deployment, ",".join(wanted)) for deployment in roles)
+    entries = sorted({*settings.tenant_allow, f"priorityClass={name}"})
+    command = " && ".join(_allow(deployment, ",".join(entries)) for deployment in roles)
     if any(deployment.by_chart for deployment in roles):
-        allowed = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
+        allowed = ",".join(entry.partition("=")[2] for entry in entries if entry.startswith("priorityClass="))
         command = commands.helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{allowed}}}")
     yield error("BERTH0310", objects.named(PRIORITY_CLASSES, name), command=command)
 

@@ -29,15 +29,15 @@ class Dpus:
 
     def problem(self, pod: JSON) -> tuple[str, str] | None:
         """What keeps the Pod from the DPU of the host that it has to run on, and the command that fixes it."""
-        wanted = _required(pod)
-        host, tenant = wanted.get(self.host_label), wanted.get(self.tenant_label)
+        labels = _required(pod)
+        host, tenant = labels.get(self.host_label), labels.get(self.tenant_label)
         if host is None:
             return None
-        found = [node for node in self.nodes if objects.labels(node).get(self.host_label) == host]
-        if not found:
+        nodes = [node for node in self.nodes if objects.labels(node).get(self.host_label) == host]
+        if not nodes:
             text = f"no node is the DPU of host {host}: none has label {self.host_label}={host}"
             return plain(text), self.label(host)
-        for node in found:
+        for node in nodes:
             name = node["metadata"]["name"]
             place = f"node {name}, the DPU of host {host}, is"
             if tenant is not None and objects.labels(node).get(self.tenant_label) != tenant:

@@ -124,7 +124,7 @@ class Installed:
 def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:
     """The roles that these Deployments run, but for those of another release."""
     ours = (deployment for deployment in deployments if labels(deployment).get(INSTANCE, release) == release)
-    return [one for deployment in ours if (one := read_deployment(deployment)) is not None]
+    return [role for deployment in ours if (role := read_deployment(deployment)) is not None]
 
 
 def read_deployment(deployment: JSON) -> Installed | None:
@@ -146,12 +146,12 @@ def settings_in_force(running: Sequence[Installed], kind: type[S], *, namespace:
 
     A value that Berth would refuse makes them the defaults: that Deployment does not run, and another check reports it.
     """
-    known, home = kind.model_fields, {"namespace": namespace} if "namespace" in kind.model_fields else {}
+    fields, home = kind.model_fields, {"namespace": namespace} if "namespace" in kind.model_fields else {}
     given = {
         name: value
         for deployment in running[:1]
         for name, value in deployment.deployed.items()
-        if name in known and value != ""
+        if name in fields and value != ""
     }
     try:
         return kind.load(given | home, environment=False)

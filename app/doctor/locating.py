@@ -22,7 +22,7 @@ async def locate(cluster: Cluster) -> None:
     Commands that upgrade name the release that is there, whatever was assumed. Where nothing runs any more, the
     registrations that were left say both. Raises ApiError where the API server does not answer at all.
     """
-    namespace, found = cluster.namespace or None, list[tuple[str, str]]()
+    namespace, candidates = cluster.namespace or None, list[tuple[str, str]]()
     try:
         deployments = await cluster.listed(DEPLOYMENTS, namespace=namespace, label_selector=_OURS)
         if not deployments:
@@ -30,20 +30,20 @@ async def locate(cluster: Cluster) -> None:
         homes = [
             (deployment["metadata"].get("namespace"), labels(deployment).get(INSTANCE)) for deployment in deployments
         ]
-        found = [(home, release or cluster.release) for home, release in homes if home]
-        if not found:
+        candidates = [(home, release or cluster.release) for home, release in homes if home]
+        if not candidates:
             left = await cluster.listed(MUTATING_WEBHOOKS, label_selector=_OURS)
             calling = [
                 Registered(MUTATING_WEBHOOKS, configuration, 0, (configuration.get("webhooks") or [{}])[0])
                 for configuration in left
             ]
-            found = [(webhook.home, webhook.release) for webhook in calling if webhook.home and webhook.release]
+            candidates = [(webhook.home, webhook.release) for webhook in calling if webhook.home and webhook.release]
     except ApiError as error:
         if not error.status:
             raise
         # The checks meet the same refusal, and report it.
-    found = [candidate for candidate in found if namespace in (None, candidate[0])]
-    first = next(iter(found), (namespace or _FALLBACK, cluster.release))
+    candidates = [candidate for candidate in candidates if namespace in (None, candidate[0])]
+    first = next(iter(candidates), (namespace or _FALLBACK, cluster.release))
     cluster.namespace, cluster.release = next(
-        (candidate for candidate in found if candidate[1] == cluster.release), first
+        (candidate for candidate in candidates if candidate[1] == cluster.release), first
     )

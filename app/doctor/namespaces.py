@@ -30,27 +30,31 @@ async def exempt(cluster: Cluster) -> AsyncIterator[Finding]:
             yield bad("BERTH0505", webhook, case=case, missing=" and ".join(missing), command=fix)
 
 
-def _exempt(one: Registered) -> list[str]:
-    return list(dict.fromkeys([SYSTEM, *([one.service[0]] if one.service else [])]))
+def _exempt(webhook: Registered) -> list[str]:
+    return list(dict.fromkeys([SYSTEM, *([webhook.service[0]] if webhook.service else [])]))
 
 
-def _exempting(one: Registered, selector: JSON) -> JSON:
+def _exempting(webhook: Registered, selector: JSON) -> JSON:
     """The selector, made to leave out what must be left out; what it leaves out by name already stays so."""
     expressions = selector.get("matchExpressions") or []
     names = [name for expression in expressions if _leaves_out_by_name(expression) for name in expression["values"]]
-    wanted = {"key": objects.NAME_LABEL, "operator": "NotIn", "values": list(dict.fromkeys([*names, *_exempt(one)]))}
+    exemption = {
+        "key": objects.NAME_LABEL,
+        "operator": "NotIn",
+        "values": list(dict.fromkeys([*names, *_exempt(webhook)])),
+    }
     others = [expression for expression in expressions if not _leaves_out_by_name(expression)]
-    return {**selector, "matchExpressions": [*others, wanted]}
+    return {**selector, "matchExpressions": [*others, exemption]}
 
 
-def _whole(one: Registered, pods: Sequence[Registered]) -> JSON:
+def _whole(webhook: Registered, pods: Sequence[Registered]) -> JSON:
     """The selector for a webhook whose selector was emptied, without names of namespaces.
 
     It leaves out namespaces that opted out, and tenants' namespaces if another webhook is for these alone.
     """
     expressions = [{"key": INJECT, "operator": "NotIn", "values": ["false"]}]
     plain, tenants = {objects.NAME_LABEL: "default"}, {objects.NAME_LABEL: "default", TENANT_LABEL: "any"}
-    if any(pod.selects_namespace(tenants) and not pod.selects_namespace(plain) for pod in pods if pod != one):
+    if any(pod.selects_namespace(tenants) and not pod.selects_namespace(plain) for pod in pods if pod != webhook):
         expressions.append({"key": TENANT_LABEL, "operator": "DoesNotExist"})
     return {"matchExpressions": expressions}
 
@@ -59,22 +63,22 @@ def _leaves_out_by_name(expression: JSON) -> bool:
     return expression.get("key") == objects.NAME_LABEL and expression.get("operator") == "NotIn"
 
 
-def unhide(cluster: Cluster, namespace: JSON, one: Registered, hidden: Sequence[JSON]) -> str:
+def unhide(cluster: Cluster, namespace: JSON, webhook: Registered, hidden: Sequence[JSON]) -> str:
     """The command that has the selector match the namespace.
 
     It also adds the other namespaces of `hidden`: of separate commands the last would overwrite the rest.
     """
     if objects.labels(namespace).get(INJECT) == "false":
         return commands.kubectl("label", "namespace", namespace["metadata"]["name"], f"{INJECT}-")
-    selector = one.webhook.get("namespaceSelector") or {}
+    selector = webhook.webhook.get("namespaceSelector") or {}
     for other in hidden:
         if objects.labels(other).get(INJECT) != "false":
             selector = _admitting(selector, other)
-    wanted = _exempting(one, selector)
-    names = [name for name in wanted["matchExpressions"][-1]["values"] if name not in _exempt(one)]
+    wanted = _exempting(webhook, selector)
+    names = [name for name in wanted["matchExpressions"][-1]["values"] if name not in _exempt(webhook)]
     # What was edited away by hand must not become the release's value.
-    values = () if commands.edited(one.configuration) else (f"webhook.exemptNamespaces={{{','.join(names)}}}",)
-    return commands.fix(cluster, one, "namespaceSelector", wanted, *values)
+    values = () if commands.edited(webhook.configuration) else (f"webhook.exemptNamespaces={{{','.join(names)}}}",)
+    return commands.fix(cluster, webhook, "namespaceSelector", wanted, *values)
 
 
 def _admitting(selector: JSON, namespace: JSON) -> JSON:

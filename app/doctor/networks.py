@@ -37,13 +37,13 @@ _MOST = 200
 
 async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
     it, other = config_map(cluster), objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, _OTHER_HOME)
-    found = await _config_map(cluster, cluster.namespace)
-    if found is None:
+    obj = await _config_map(cluster, cluster.namespace)
+    if obj is None:
         if cluster.namespace != _OTHER_HOME and await _config_map(cluster, _OTHER_HOME) is not None:
             yield warning("BERTH1001", other, home=cluster.namespace, edit=_RENAMED)
         return
-    if _text(found) is None:
-        keys = ", ".join(sorted(found.get("data") or {})) or "nothing"
+    if _text(obj) is None:
+        keys = ", ".join(sorted(obj.get("data") or {})) or "nothing"
         yield warning("BERTH1002", it, key=switches.CONFIG_MAP_KEY, keys=keys)
         return
     known = await _switches_of(cluster)
@@ -57,19 +57,19 @@ async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
     yield all_well(it.subject, f"is read without errors: {several(len(known.injections), 'injection')} by label")
 
 
-def _networks(known: switches.Switches) -> dict[tuple[str, str], str]:
+def _networks(read: switches.Switches) -> dict[tuple[str, str], str]:
     """The networks of injections, by namespace and name, with the label that injects them.
 
     A network without a namespace is looked up in the Pod's own namespace, and is left out here.
     """
-    found: dict[tuple[str, str], str] = {}
-    for entry in known.injections:
+    labels: dict[tuple[str, str], str] = {}
+    for entry in read.injections:
         for annotation in (NETWORKS, DEFAULT_NETWORK):
             value = entry.annotations.get(annotation) or ""
             for network in selection.parse(value, annotation=annotation, default_namespace=""):
                 if network.namespace:
-                    found.setdefault((network.namespace, network.name), entry.label)
-    return found
+                    labels.setdefault((network.namespace, network.name), entry.label)
+    return labels
 
 
 def config_map(cluster: Cluster) -> objects.Object:
@@ -91,8 +91,8 @@ async def _config_map(cluster: Cluster, namespace: str) -> JSON | None:
     return await cluster.get(CONFIG_MAPS, switches.CONFIG_MAP_NAME, namespace=namespace)
 
 
-def _text(found: JSON | None) -> str | None:
-    text = ((found or {}).get("data") or {}).get(switches.CONFIG_MAP_KEY)
+def _text(obj: JSON | None) -> str | None:
+    text = ((obj or {}).get("data") or {}).get(switches.CONFIG_MAP_KEY)
     return text if isinstance(text, str) else None
 
 
@@ -113,8 +113,8 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
         case = "denied" if any(problem.startswith("metadata.annotations") for problem in problems) else ""
         return error("BERTH1101", it, case=case, problems="; ".join(problems))
 
-    found = cluster.paged(NETWORK_ATTACHMENTS)
-    async for finding in of_each(found, judge, most=_MOST, noun="network attachment"):
+    attachments = cluster.paged(NETWORK_ATTACHMENTS)
+    async for finding in of_each(attachments, judge, most=_MOST, noun="network attachment"):
         yield finding
 
 

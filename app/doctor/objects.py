@@ -105,9 +105,9 @@ def condition(obj: JSON, kind: str) -> dict[str, Any]:
     return conditions.condition(status(obj), kind)
 
 
-def lasts(found: dict[str, Any], now: datetime) -> float:
+def lasts(entry: dict[str, Any], now: datetime) -> float:
     """Seconds since the status of a condition changed; 0 where that is not known."""
-    return (now - (moment(found.get("lastTransitionTime")) or now)).total_seconds()
+    return (now - (moment(entry.get("lastTransitionTime")) or now)).total_seconds()
 
 
 def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:

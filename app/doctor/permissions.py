@@ -63,8 +63,8 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
 
 async def _refused_in_tenants(cluster: Cluster, account: Account, asking: Asking) -> dict[str, list[Question]]:
     """By namespace. All is asked in one, and one question in the others: a binding gives all or nothing."""
-    found = await tenant_namespaces(cluster) if account.acts_for_tenants else []
-    names = [namespace.name for namespace in found if not namespace.object["metadata"].get("deletionTimestamp")]
+    namespaces = await tenant_namespaces(cluster) if account.acts_for_tenants else []
+    names = [namespace.name for namespace in namespaces if not namespace.object["metadata"].get("deletionTimestamp")]
     questions = [question for name in names[:1] for question in account.needed(tenant=name)]
     questions += [next(account.needed(tenant=name)) for name in names[1:]]
     refused: dict[str, list[Question]] = {}
@@ -104,10 +104,10 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
 async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[str, str]:
     """That no binding there names the account, or that its role is missing, and the command; "" where it is neither."""
     bindings, roles = (ROLE_BINDINGS, _ROLES) if namespace else (_CLUSTER_ROLE_BINDINGS, _CLUSTER_ROLES)
-    found = await or_default(cluster.listed(bindings, namespace=namespace or None), None)
-    if found is None:
+    present = await or_default(cluster.listed(bindings, namespace=namespace or None), None)
+    if present is None:
         return "", ""
-    names = [binding for binding in found if account.is_among(binding.get("subjects") or [])]
+    names = [binding for binding in present if account.is_among(binding.get("subjects") or [])]
     if not names:
         role = await or_default(cluster.get(roles, account.name, namespace=namespace or None), None)
         bind = _create(bindings.kind, account.name, roles.kind, account, namespace)
@@ -161,10 +161,10 @@ class Grant:
 
 def grant_of(reason: str) -> Grant:
     """Reads `RBAC: allowed by RoleBinding "name/namespace" of Role "role" to …`."""
-    found = _REASON.search(reason)
-    if found is None:
+    match = _REASON.search(reason)
+    if match is None:
         return Grant()
-    kind, place = found[1], found[2]
+    kind, place = match[1], match[2]
     name, _, namespace = place.rpartition("/") if kind == "RoleBinding" else (place, "", "")
     return Grant(kind, name, namespace)
 
@@ -183,14 +183,14 @@ async def _too_much(cluster: Cluster, account: Account, given: Grant, questions:
 async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
     """The command that removes the account from the binding, or deletes a binding without other subjects."""
     resource, place = ROLE_BINDINGS if given.namespace else _CLUSTER_ROLE_BINDINGS, given.namespace
-    found = None
+    binding = None
     if given.kind:
-        found = await or_default(cluster.get(resource, given.name, namespace=place or None), None)
-    if found is None:
+        binding = await or_default(cluster.get(resource, given.name, namespace=place or None), None)
+    if binding is None:
         return commands.kubectl("auth", "can-i", "--list", f"--as={account.user}", namespace=account.namespace)
-    if objects.labels(found).get(objects.PART_OF) == "berth":
+    if objects.labels(binding).get(objects.PART_OF) == "berth":
         return commands.helm_upgrade(cluster)
-    kind, subjects = objects.plural(resource), found.get("subjects") or []
+    kind, subjects = objects.plural(resource), binding.get("subjects") or []
     own = [index for index, subject in enumerate(subjects) if account.is_among([subject])]
     if not own:  # it is bound as a member of a group, with others
         return commands.kubectl("describe", kind, given.name, namespace=place)

@@ -1,10 +1,9 @@
 """Check `pods`: Pods that run without what the webhook would give them today, and those that it would refuse.
 
 What it would give is planned by the injectors that answer `/mutate`, over attachments, switches and namespaces that are
-read once. Pods are read page by page and grouped by owner, so that a large cluster costs neither memory nor patience:
-Pods of one owner that lack the same thing are one finding. Pods that are denied do not exist: for these, the templates
-are checked. Pods that wait for a resource that nothing offers are found by it: of such a Pod the scheduler repeats that
-the resource is insufficient, as of one that waits for its turn.
+read once. Pods are read page by page and grouped by owner, which bounds memory: Pods of one owner that lack the same
+thing are one finding. Pods that are denied do not exist: for these, the templates are checked. Pods that wait for a
+resource that nothing offers are found by it: the scheduler says of these what it says of Pods that wait for their turn.
 """
 
 from __future__ import annotations
@@ -79,11 +78,8 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
         """Whether the selectors, by which people opt out, leave the Pod to Berth. Conditions are no opt-out."""
         name = pod["metadata"]["namespace"]
         home = objects.namespace_labels(namespaces.get(name) or {"metadata": {"name": name}})
-        selecting = (
-            webhook
-            for webhook in calling
-            if webhook.selects_namespace(home) and webhook.selects_object(objects.labels(pod))
-        )
+        own = objects.labels(pod)
+        selecting = (webhook for webhook in calling if webhook.selects_namespace(home) and webhook.selects_object(own))
         return name not in exempt and (not calling or any(selecting))
 
     groups, seen = _Groups[_Lack](), 0
@@ -162,13 +158,13 @@ async def _unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
                 missing[request.resource] = road.text if road.ways == ("nothing",) else ""
             if missing[request.resource]:
                 groups.add(pod, request.resource)
-    known = sorted({name for amounts in (offered.nodes.values() if offered else ()) for name in amounts if "/" in name})
-    others = f" (nodes offer {plain(listed(known))})" if known else ""
+    names = sorted({name for amounts in (offered.nodes.values() if offered else ()) for name in amounts if "/" in name})
+    others = f" (nodes offer {plain(listed(names))})" if names else ""
     for (creator, resource), group in groups.found.items():
         owner, s = await _topmost(cluster, creator), "" if group.pods > 1 else "s"
         topics = tuple(topic("start", creator.namespace, name) for name in group.names)
-        said: dict[str, Any] = {"of": group.of(owner), "s": s, "resource": resource, "road": missing[resource]}
-        yield error("BERTH1207", owner, others=others, explains=topics, **said)
+        values: dict[str, Any] = {"of": group.of(owner), "s": s, "resource": resource, "road": missing[resource]}
+        yield error("BERTH1207", owner, others=others, explains=topics, **values)
     if groups.beyond:
         yield more_of(Severity.error, several(groups.beyond, "more Pod"))
 
@@ -251,8 +247,8 @@ class _Planner:
 
 async def _objects(cluster: Cluster, resource: Resource, only: tuple[str, str] | None) -> AsyncIterator[JSON]:
     if only is not None:
-        if found := await cluster.get(resource, only[1], namespace=only[0]):
-            yield found
+        if obj := await cluster.get(resource, only[1], namespace=only[0]):
+            yield obj
     elif resource == NAMESPACES:
         for obj in await cluster.listed(resource):
             yield obj
@@ -338,16 +334,16 @@ class _Groups(Generic[_T]):
 
 def _owner_of(pod: JSON) -> _Owner:
     metadata = pod["metadata"]
-    found = controller_of(metadata) or {"kind": "Pod", "name": metadata["name"]}
-    return _Owner(found["kind"], metadata["namespace"], found["name"])
+    controller = controller_of(metadata) or {"kind": "Pod", "name": metadata["name"]}
+    return _Owner(controller["kind"], metadata["namespace"], controller["name"])
 
 
 async def _topmost(cluster: Cluster, owner: _Owner) -> _Owner:
     """The Deployment of a ReplicaSet; every other owner stands for itself, and a ReplicaSet that may not be read."""
     if owner.kind != "ReplicaSet":
         return owner
-    found = await or_default(cluster.get(REPLICA_SETS, owner.name, namespace=owner.namespace), None)
-    above = controller_of((found or {}).get("metadata") or {})
+    replica_set = await or_default(cluster.get(REPLICA_SETS, owner.name, namespace=owner.namespace), None)
+    above = controller_of((replica_set or {}).get("metadata") or {})
     return _Owner("Deployment", owner.namespace, above["name"]) if above.get("kind") == "Deployment" else owner
 
 

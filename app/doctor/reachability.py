@@ -42,10 +42,10 @@ _MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 
 
 async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
-    found = await cluster.registered()
-    for service in dict.fromkeys(webhook.service for webhook in found if webhook.service):
+    webhooks = await cluster.registered()
+    for service in dict.fromkeys(webhook.service for webhook in webhooks if webhook.service):
         async for finding in guarded(
-            _service(cluster, service, [webhook for webhook in found if webhook.service == service])
+            _service(cluster, service, [webhook for webhook in webhooks if webhook.service == service])
         ):
             yield finding
 
@@ -62,18 +62,18 @@ async def _service(
 
 async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]) -> tuple[str, str]:
     """What is wrong with the Service, its port or its Pods, and the command; "" where Pods are ready."""
-    (namespace, name, port), one = service, calling[0]
+    (namespace, name, port), webhook = service, calling[0]
     found = await cluster.get(SERVICES, name, namespace=namespace)
     if found is None:
-        text = f"is not there, and {one.resource.kind} {one.name} calls it"
-        return text, await commands.recreate(cluster, one, _WEBHOOK)
+        text = f"is not there, and {webhook.resource.kind} {webhook.name} calls it"
+        return text, await commands.recreate(cluster, webhook, _WEBHOOK)
     ports = [each.get("port") for each in objects.spec(found).get("ports") or []]
     if port not in ports:
         text = f"has no port {port}, which is called (it has {', '.join(map(str, ports)) or 'none'})"
-        if one.by_chart:
-            return text, commands.again(cluster, one)
-        if one.installer_name or len(ports) != 1:
-            return text, await commands.recreate(cluster, one, _WEBHOOK)
+        if webhook.by_chart:
+            return text, commands.again(cluster, webhook)
+        if webhook.installer_name or len(ports) != 1:
+            return text, await commands.recreate(cluster, webhook, _WEBHOOK)
         # The webhooks call the one port that the Service has.
         return text, "\n".join(commands.patch_webhook(each, "clientConfig/service/port", ports[0]) for each in calling)
     if await _ready(cluster, namespace, name):
@@ -84,7 +84,7 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
     text = "has no Pod behind it that is ready"
     if not selected:
         text = f"selects no Pod of {webhooks[0].subject}" if webhooks else text
-        return text, await commands.recreate(cluster, one, _WEBHOOK)
+        return text, await commands.recreate(cluster, webhook, _WEBHOOK)
     return text, commands.look_at(selected[0])
 
 
@@ -99,10 +99,10 @@ async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
 
 
 async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
-    found = await cluster.registered()
+    webhooks = await cluster.registered()
     namespaces = await or_default(cluster.namespaces(), [{"metadata": {"name": "default"}}])
     for resource, body in _PROBES:
-        of_kind = [webhook for webhook in found if webhook.mutating == (resource == PODS)]
+        of_kind = [webhook for webhook in webhooks if webhook.mutating == (resource == PODS)]
         called = [webhook for webhook in of_kind if webhook.covers(resource.group, resource.plural, "CREATE")]
         # A namespace that the webhooks are called for; `default` before others, and none that is ending.
         usable = {
@@ -124,12 +124,12 @@ async def _probe(
     cluster: Cluster, called: Sequence[Registered], resource: Resource, body: JSON, *, namespace: str
 ) -> Finding | None:
     """What the API server's answer says; None where it does not know the kind."""
-    kind, one = resource.kind, called[0]
+    kind, webhook = resource.kind, called[0]
     # Berth or another component refuses it. A dry run stores nothing in any case.
     refusal = await cluster.refusal(resource, body, namespace=namespace)
     if refusal is None:
-        silent = "" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"
-        return error("BERTH0703", one, case=kind, kind=kind, namespace=namespace, silent=silent)
+        silent = "" if webhook.fails_closed else ", or did not answer (failurePolicy is Ignore)"
+        return error("BERTH0703", webhook, case=kind, kind=kind, namespace=namespace, silent=silent)
     text = str(refusal)
     named = next((each for each in called if f'webhook "{each.webhook.get("name")}"' in text), None)
     if named is not None and "denied the request" in text:
@@ -144,8 +144,8 @@ async def _probe(
     if refusal.status == 403 and " is forbidden: User " in text:
         return unchecked(refusal)
     if refusal.status == 0:
-        return unchecked(refusal, subject=one.subject)
-    return info("BERTH0705", one, kind=kind, text=text)
+        return unchecked(refusal, subject=webhook.subject)
+    return info("BERTH0705", webhook, kind=kind, text=text)
 
 
 def _unquoted(reason: str) -> str:
@@ -154,18 +154,18 @@ def _unquoted(reason: str) -> str:
     if not quoted:
         return reason
     body = body.partition('") has prevented')[0].replace('\\"', '"').replace("\\\\", "\\")
-    found = _MESSAGE.search(body)
-    said = found[1].replace('\\"', '"') if found else body
+    match = _MESSAGE.search(body)
+    said = match[1].replace('\\"', '"') if match else body
     return f"{before}it answers with an error of the server: {plain(said)}"
 
 
-async def _answering(cluster: Cluster, one: Registered) -> str:
+async def _answering(cluster: Cluster, webhook: Registered) -> str:
     """The command that shows the Pods that should have answered; the check `certificate` reports problems of trust."""
-    if one.service is None:
-        return f"curl --insecure {one.url}"
+    if webhook.service is None:
+        return f"curl --insecure {webhook.url}"
     if webhooks := await cluster.running("webhook"):
-        return commands.describe_pods(one.service[0], webhooks[0].pod_labels)
-    return await commands.recreate(cluster, one, _WEBHOOK)
+        return commands.describe_pods(webhook.service[0], webhooks[0].pod_labels)
+    return await commands.recreate(cluster, webhook, _WEBHOOK)
 
 
 CHECK = Check("reachability", (_services, _probes))

@@ -30,16 +30,16 @@ class Said:
     refused: bool = False
 
 
-async def pods_of(cluster: Cluster, one: Installed) -> list[JSON]:
-    return await cluster.listed(PODS, namespace=one.namespace, label_selector=one.selector)
+async def pods_of(cluster: Cluster, deployment: Installed) -> list[JSON]:
+    return await cluster.listed(PODS, namespace=deployment.namespace, label_selector=deployment.selector)
 
 
-async def said_by(cluster: Cluster, one: Installed) -> Said:
+async def said_by(cluster: Cluster, deployment: Installed) -> Said:
     """What the Pods of a role that run, and are not ready, wait for; what several say is said once."""
-    waiting = [pod for pod in await pods_of(cluster, one) if _is_waiting(pod)]
-    found = await asyncio.gather(*(_asked(cluster, one, pod) for pod in waiting[:_MOST]))
-    reasons = dict.fromkeys(reason for answer in found for reason in answer.reasons)
-    return Said(tuple(reasons), any(answer.refused for answer in found))
+    waiting = [pod for pod in await pods_of(cluster, deployment) if _is_waiting(pod)]
+    answers = await asyncio.gather(*(_asked(cluster, deployment, pod) for pod in waiting[:_MOST]))
+    reasons = dict.fromkeys(reason for answer in answers for reason in answer.reasons)
+    return Said(tuple(reasons), any(answer.refused for answer in answers))
 
 
 def _is_waiting(pod: JSON) -> bool:
@@ -49,9 +49,9 @@ def _is_waiting(pod: JSON) -> bool:
     return bool(running and objects.condition(pod, "Ready").get("status") != "True")
 
 
-async def _asked(cluster: Cluster, one: Installed, pod: JSON) -> Said:
+async def _asked(cluster: Cluster, deployment: Installed, pod: JSON) -> Said:
     """What one Pod answers; nothing where it cannot be reached, which its containers explain."""
-    metadata, (port, path) = pod["metadata"], _probe(one, pod)
+    metadata, (port, path) = pod["metadata"], _probe(deployment, pod)
     where = PODS.path(namespace=metadata["namespace"], name=f"{metadata['name']}:{port}", subresource="proxy")
     try:
         answer = decode_json(await cluster.client.relayed(f"{where}{path}"))
@@ -63,13 +63,15 @@ async def _asked(cluster: Cluster, one: Installed, pod: JSON) -> Said:
     return Said(tuple(plain(reason, _LONGEST) for reason in waiting if reason)) if isinstance(waiting, list) else Said()
 
 
-def _probe(one: Installed, pod: JSON) -> tuple[int, str]:
+def _probe(deployment: Installed, pod: JSON) -> tuple[int, str]:
     """Port and path of the readiness probe; those of the role where it has none."""
     containers = (pod.get("spec") or {}).get("containers") or [{}]
-    container = next((each for each in containers if each.get("name") == one.container.get("name")), containers[0])
+    container = next(
+        (each for each in containers if each.get("name") == deployment.container.get("name")), containers[0]
+    )
     probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
     named = {port.get("name"): port.get("containerPort") for port in container.get("ports") or ()}
-    port = str(named.get(probe.get("port"), probe.get("port")) or one.setting("health_check_port"))
+    port = str(named.get(probe.get("port"), probe.get("port")) or deployment.setting("health_check_port"))
     try:
         # The API server's proxy takes it as a part of its own path: `..` would lead to another object.
         path = path_of(str(probe.get("path") or _PATH).lstrip("/").split("/"))

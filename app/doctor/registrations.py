@@ -35,19 +35,19 @@ _OWN_FIELDS = frozenset({"name", "rules", "namespaceSelector", "objectSelector",
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
-    found = await cluster.registered()
-    if found or "webhook" in await cluster.expected_roles():
-        if not any(webhook.mutating for webhook in found):
-            fix = await _registering(cluster, found)
+    webhooks = await cluster.registered()
+    if webhooks or "webhook" in await cluster.expected_roles():
+        if not any(webhook.mutating for webhook in webhooks):
+            fix = await _registering(cluster, webhooks)
             yield error("BERTH0501", MUTATING_WEBHOOKS.kind, command=fix, explains=(REGISTERED,))
-        if all(webhook.mutating for webhook in found):
-            fix = await _registering(cluster, found)
+        if all(webhook.mutating for webhook in webhooks):
+            fix = await _registering(cluster, webhooks)
             yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
 
 
-async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
+async def _registering(cluster: Cluster, registered: Sequence[Registered]) -> str:
     """The command that writes the registrations, by the method of the installation."""
-    kept = next((webhook for webhook in found if webhook.installer_name), None)
+    kept = next((webhook for webhook in registered if webhook.installer_name), None)
     if kept is not None:
         # The command also writes the existing registration again: it keeps its failurePolicy.
         return commands.certs_install(kept, namespace=cluster.namespace)
@@ -79,9 +79,11 @@ async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
             yield info("BERTH0504", webhook, timeout=timeout, left=left, deadline=deadline, command=fix)
 
 
-def _choose(cluster: Cluster, one: Registered, field: str, wanted: object) -> str:
+def _choose(cluster: Cluster, webhook: Registered, field: str, value: object) -> str:
     """The command that sets what the values of the chart have, too."""
-    return commands.fix(cluster, one, field, wanted, *([f"{one.values}.{field}={wanted}"] if one.values else []))
+    return commands.fix(
+        cluster, webhook, field, value, *([f"{webhook.values}.{field}={value}"] if webhook.values else [])
+    )
 
 
 async def _deadline(cluster: Cluster) -> float:
@@ -96,13 +98,13 @@ async def _deadline(cluster: Cluster) -> float:
         return _DEADLINE  # the webhook does not start with such a flag
 
 
-def _fails_open(one: Registered) -> tuple[Severity, str]:
+def _fails_open(webhook: Registered) -> tuple[Severity, str]:
     """How bad that is, and the case."""
     # A webhook for tenants alone is not called for a namespace that has only the label of the API server.
-    only_tenants = not one.selects_namespace({objects.NAME_LABEL: "default"})
-    if one.covers("", "pods", "CREATE") and (not one.mutating or only_tenants):
-        return Severity.warning, "confining" if one.mutating else "checking"
-    return Severity.info, "injecting" if one.mutating else ""
+    only_tenants = not webhook.selects_namespace({objects.NAME_LABEL: "default"})
+    if webhook.covers("", "pods", "CREATE") and (not webhook.mutating or only_tenants):
+        return Severity.warning, "confining" if webhook.mutating else "checking"
+    return Severity.info, "injecting" if webhook.mutating else ""
 
 
 async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -111,8 +113,8 @@ async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
     defined = await or_default(cluster.listed(CUSTOM_RESOURCE_DEFINITIONS), [])
     names = {definition["metadata"]["name"] for definition in defined}
     for rule in rules_of("attachments", "objects") if validating else ():
-        there = [plural for plural in rule["resources"] if f"{plural}.{rule['apiGroups'][0]}" in names]
-        for plural, operations in uncovered(validating, [rule | {"resources": there}]).items():
+        plurals = [plural for plural in rule["resources"] if f"{plural}.{rule['apiGroups'][0]}" in names]
+        for plural, operations in uncovered(validating, [rule | {"resources": plurals}]).items():
             fix = commands.fix(cluster, validating[0], "rules/-", rule | {"resources": [plural]})
             unasked = " and ".join(operations)
             yield warning("BERTH0512", validating[0], operations=unasked, plural=plural, command=fix)
@@ -120,16 +122,16 @@ async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
     """Webhooks of a wing that the settings turn on, and that the release does not have."""
-    found = [webhook for webhook in await cluster.registered() if webhook.by_chart]
-    names = {webhook.webhook.get("name") for webhook in found}
+    charted = [webhook for webhook in await cluster.registered() if webhook.by_chart]
+    names = {webhook.webhook.get("name") for webhook in charted}
     given = [pair for deployment in await cluster.running("webhook") for pair in deployment.deployed.items()]
     on = {name.replace("_", ""): str(value).lower() for name, value in given if value not in (False, "", "off")}
-    for webhook in webhooks_of() if found else ():
+    for webhook in webhooks_of() if charted else ():
         setting = webhook.when.removeprefix("webhook.args.")
         if webhook.kind not in (*SHARED, "pods") and setting.lower() in on and f"{webhook.name}.berth.dev" not in names:
             text = f"webhook {webhook.name}.berth.dev is missing, and {setting} is on"
-            fix = commands.again(cluster, found[0], f"{webhook.when}={on[setting.lower()]}")
-            yield error("BERTH0502", found[0], text, case="rules", command=fix)
+            fix = commands.again(cluster, charted[0], f"{webhook.when}={on[setting.lower()]}")
+            yield error("BERTH0502", charted[0], text, case="rules", command=fix)
 
 
 async def _unproven(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -175,12 +177,12 @@ async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
     """Hook Jobs of ours that are there and not Complete, beside the registrations that they were to take away."""
-    found = await cluster.registered()
-    if not found:
+    webhooks = await cluster.registered()
+    if not webhooks:
         return
     case, fix = (
-        "closed" if any(webhook.fails_closed for webhook in found) else "",
-        commands.unregister(*(o.name for o in found)),
+        "closed" if any(webhook.fails_closed for webhook in webhooks) else "",
+        commands.unregister(*(o.name for o in webhooks)),
     )
     for job in await cluster.listed(JOBS, namespace=cluster.namespace, label_selector=f"{objects.PART_OF}=berth"):
         hooks = str((job["metadata"].get("annotations") or {}).get(_HOOK) or "").split(",")
@@ -193,9 +195,9 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
-    if found := await cluster.registered():
-        names = ", ".join(dict.fromkeys(webhook.name for webhook in found))
-        yield sound(len(found), "webhook", subject=names, unless=Severity.warning)
+    if webhooks := await cluster.registered():
+        names = ", ".join(dict.fromkeys(webhook.name for webhook in webhooks))
+        yield sound(len(webhooks), "webhook", subject=names, unless=Severity.warning)
 
 
 async def _tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -264,11 +266,11 @@ def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:
     operations: list[JSON] = []
     exempt = tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))
     for entry in further_webhooks("tenants", shared, exempt=exempt):
-        there = present.get(entry["name"])
-        path = f"/webhooks/{there.index if there else '-'}"
-        if there:
+        registered = present.get(entry["name"])
+        path = f"/webhooks/{registered.index if registered else '-'}"
+        if registered:
             operations.append({"op": "test", "path": f"{path}/name", "value": entry["name"]})
-        operations.append({"op": "replace" if there else "add", "path": path, "value": entry})
+        operations.append({"op": "replace" if registered else "add", "path": path, "value": entry})
     return commands.json_patch(first.resource.plural, first.name, operations)
 
 
@@ -290,17 +292,21 @@ async def _left_out(cluster: Cluster) -> AsyncIterator[Finding]:
     missing = [
         key for key in (*keys, *(("labels", label) for label in labels)) if not _any_admits(called, key, unknown)
     ]
-    one, of_labels = called[0], f"webhook.injectionLabels={{{','.join(labels)}}}"
+    first, of_labels = called[0], f"webhook.injectionLabels={{{','.join(labels)}}}"
     # All missing keys at once: of separate commands the last would undo the rest.
-    wider = [_wider(one.conditions, missing)]
+    wider = [_wider(first.conditions, missing)]
     command = commands.fix(
-        cluster, one, "matchConditions", wider, *([of_labels] if any(place == "labels" for place, _ in missing) else [])
+        cluster,
+        first,
+        "matchConditions",
+        wider,
+        *([of_labels] if any(place == "labels" for place, _ in missing) else []),
     )
     for place, key in missing:
         what = (
             f"annotation {key}" if place == "annotations" else f"label {key} of {networks.config_map(cluster).subject}"
         )
-        yield error("BERTH0510", one, what=what, command=command)
+        yield error("BERTH0510", first, what=what, command=command)
     for subject, why in unknown.items():
         yield info("BERTH0511", subject, why=why)
 

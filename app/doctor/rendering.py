@@ -62,11 +62,11 @@ def counted(counts: Mapping[Severity, int]) -> str:
     )
 
 
-def _object(one: Finding, findings: Sequence[Finding]) -> dict[str, Any]:
-    code = {"code": one.code, "documentation": section_of(one.code)} if one.code else {}
-    members = {name: getattr(one, name) for name in _MEMBERS}
-    below = [_object(other, findings) for other in follow_from(one, findings)]
-    return {"check": one.check, "severity": one.severity.name} | code | members | {"follows": below}
+def _object(finding: Finding, findings: Sequence[Finding]) -> dict[str, Any]:
+    code = {"code": finding.code, "documentation": section_of(finding.code)} if finding.code else {}
+    members = {name: getattr(finding, name) for name in _MEMBERS}
+    below = [_object(other, findings) for other in follow_from(finding, findings)]
+    return {"check": finding.check, "severity": finding.severity.name} | code | members | {"follows": below}
 
 
 def _text(findings: Sequence[Finding]) -> Iterator[Line]:
@@ -77,7 +77,7 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
             yield from _lines(finding)
             for depth, below in _below(finding, findings):
                 yield Line(f"    {'  ' * depth}{below}")
-    yield Line(counted(Counter(one.severity for one in shown)) or "nothing was found")
+    yield Line(counted(Counter(finding.severity for finding in shown)) or "nothing was found")
     if skipped := [finding.check for finding in findings if finding.severity is Severity.skipped]:
         yield Line(f"did not apply here: {', '.join(skipped)}")
 

@@ -46,12 +46,12 @@ async def _used(cluster: Cluster) -> str:
 async def _configs(cluster: Cluster) -> AsyncIterator[Finding]:
     """The RmdConfig is in the namespace of the daemons, and does what it says."""
     home = (await settings_of(cluster)).rmd_namespace
-    found = {obj["metadata"]["namespace"]: obj for obj in await cluster.listed(RMD_CONFIGS)}
-    for place in sorted(found.keys() - {home}):
-        fix = "" if home in found else await commands.helm(cluster, f"rmd.namespace={place}")
-        yield warning("BERTH6004", objects.Object(RMD_CONFIGS, found[place]), home=home, command=fix)
-    if home in found and (config := stored_config(found[home])) is not None:
-        for finding in await _judged(cluster, objects.Object(RMD_CONFIGS, found[home]), config):
+    configs = {obj["metadata"]["namespace"]: obj for obj in await cluster.listed(RMD_CONFIGS)}
+    for place in sorted(configs.keys() - {home}):
+        fix = "" if home in configs else await commands.helm(cluster, f"rmd.namespace={place}")
+        yield warning("BERTH6004", objects.Object(RMD_CONFIGS, configs[place]), home=home, command=fix)
+    if home in configs and (config := stored_config(configs[home])) is not None:
+        for finding in await _judged(cluster, objects.Object(RMD_CONFIGS, configs[home]), config):
             yield finding
 
 
@@ -70,8 +70,8 @@ async def _judged(cluster: Cluster, it: objects.Object, config: Config) -> list[
 async def _not_its_own(cluster: Cluster, config: Config, name: str, message: str) -> AsyncIterator[Finding]:
     """A DaemonSet that the RmdConfig would install, and that it does not own; `message` is that of the RmdConfig."""
     it = objects.named(DAEMON_SETS, name, config.key[0])
-    found = await or_default(cluster.get(DAEMON_SETS, name, namespace=it.namespace), None)
-    if found is None or (owner := stored_daemon_set(found).owner) == config.uid:
+    daemon_set = await or_default(cluster.get(DAEMON_SETS, name, namespace=it.namespace), None)
+    if daemon_set is None or (owner := stored_daemon_set(daemon_set).owner) == config.uid:
         return
     if f"DaemonSet {name} " in message:
         # Its Pods go on: the DaemonSet that the RmdConfig installs adopts them.

@@ -48,28 +48,28 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
     """Each node of the RmdConfig has a daemon, and each daemon answers."""
     settings = await settings_of(cluster)
     namespace = settings.rmd_namespace
-    there = await daemons_of(cluster, namespace)
+    usable = await daemons_of(cluster, namespace)
     pods = {objects.spec(pod).get("nodeName"): pod for pod in await _pods(cluster, namespace)}
     selected = await _selected(cluster, namespace)
-    missing = {node: _why(pods.get(node)) for node, long in selected.items() if long and node not in there}
+    missing = {node: _why(pods.get(node)) for node, long in selected.items() if long and node not in usable}
     for text, nodes in _alike(missing).items():
         case = "" if nodes[0] in pods else "without"
         yield error("BERTH6008", _nodes(nodes), text, case=case, namespace=namespace, selector=SELECTOR)
-    said = {state["spec"]["node"]: state for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
+    states = {state["spec"]["node"]: state for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
     known = one_line(await or_default(_unusable(cluster, settings), ""), MESSAGE) if await _asks_tls(cluster) else ""
     silent = {
         node: str(condition.get("message"))
-        for node, state in sorted(said.items())
+        for node, state in sorted(states.items())
         if (condition := objects.condition(state, CONNECTED)).get("status") == "False"
-        and (node in there or node not in selected)
+        and (node in usable or node not in selected)
     }
     for text, nodes in _alike(silent).items():
         if not known or text != known:  # else the part about the certificate reports it
-            pod = there[nodes[0]].key[1] if nodes[0] in there else ""
+            pod = usable[nodes[0]].key[1] if nodes[0] in usable else ""
             values: dict[str, Any] = {"text": text, "namespace": namespace, "selector": SELECTOR, "pod": pod}
             yield error("BERTH6009", _nodes(nodes), case="pod" if pod else "", **values)
-    if there:
-        yield sound(len(there), "daemon")
+    if usable:
+        yield sound(len(usable), "daemon")
 
 
 async def _selected(cluster: Cluster, namespace: str) -> dict[str, bool]:
@@ -96,10 +96,10 @@ def _why(pod: JSON | None) -> str:
 
 def _alike(texts: Mapping[str, str]) -> dict[str, list[str]]:
     """The nodes by text."""
-    found: dict[str, list[str]] = {}
+    nodes: dict[str, list[str]] = {}
     for node, text in texts.items():
-        found.setdefault(text, []).append(node)
-    return found
+        nodes.setdefault(text, []).append(node)
+    return nodes
 
 
 def _nodes(names: list[str]) -> str:
@@ -110,8 +110,8 @@ async def _asks_tls(cluster: Cluster) -> list[str]:
     """The nodes with daemons that Berth asks over TLS."""
     if "rmd" not in await cluster.controllers():
         return []
-    there = await daemons_of(cluster, (await settings_of(cluster)).rmd_namespace)
-    return sorted(node for node, daemon in there.items() if daemon.url.startswith("https:"))
+    usable = await daemons_of(cluster, (await settings_of(cluster)).rmd_namespace)
+    return sorted(node for node, daemon in usable.items() if daemon.url.startswith("https:"))
 
 
 async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -145,13 +145,13 @@ async def _unusable(cluster: Cluster, settings: RmdSettings) -> str:
 
 async def runtime_classes(cluster: Cluster) -> AsyncIterator[Finding]:
     """On a node with a daemon no Pod has an RDT class of the container runtime: both would set resctrl."""
-    there = await daemons_of(cluster, (await settings_of(cluster)).rmd_namespace)
-    if not there:
+    usable = await daemons_of(cluster, (await settings_of(cluster)).rmd_namespace)
+    if not usable:
         return
     users: dict[str, list[str]] = {}
     async for pod in cluster.pods(field_selector=LIVING):
         metadata, node = pod["metadata"], objects.spec(pod).get("nodeName")
-        if node in there and any(key.startswith(_CLASSES) for key in metadata.get("annotations") or ()):
+        if node in usable and any(key.startswith(_CLASSES) for key in metadata.get("annotations") or ()):
             users.setdefault(node, []).append(f"{metadata['namespace']}/{metadata['name']}")
     by_webhook = (await cluster.settings(AdmissionSettings)).rmd_backend == "runtime"
     fix = await commands.helm(cluster, "webhook.args.rmdBackend=auto") if by_webhook else ""

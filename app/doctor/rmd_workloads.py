@@ -56,59 +56,61 @@ class _Judge:
     late: list[str] = field(default_factory=list)
 
     def judge(self, obj: JSON) -> Finding | None:
-        now, one, it = self.cluster.now(), stored_workload(obj), objects.Object(RMD_WORKLOADS, obj)
-        for node, state in one.states.items():
-            self.states.setdefault(node, {})[one.key] = state
-        if one.deleting:
-            return self._deleting(it, one, objects.overdue(obj, now) or 0.0)
-        if one.read.problems:
-            return error("BERTH6015", it, problems="; ".join(one.read.problems), command=_edit(one))
+        now, workload, it = self.cluster.now(), stored_workload(obj), objects.Object(RMD_WORKLOADS, obj)
+        for node, state in workload.states.items():
+            self.states.setdefault(node, {})[workload.key] = state
+        if workload.deleting:
+            return self._deleting(it, workload, objects.overdue(obj, now) or 0.0)
+        if workload.read.problems:
+            return error("BERTH6015", it, problems="; ".join(workload.read.problems), command=_edit(workload))
         if objects.unseen(obj):
             self.late += [it.subject] if objects.unchanged(obj, now) > PATIENCE else []
             return None
         ready = objects.condition(obj, READY)
         reason, waits = ready.get("reason") if ready.get("status") == "False" else "", objects.lasts(ready, now)
         if reason == "NoNodes":
-            return warning("BERTH6016", it, said=ready.get("message"), command=_edit(one))
+            return warning("BERTH6016", it, said=ready.get("message"), command=_edit(workload))
         if reason == "Pending" and waits > PATIENCE:
             return error("BERTH6017", it, waits=waits)
-        return self._refused(it, one) if reason == "NotReserved" else None
+        return self._refused(it, workload) if reason == "NotReserved" else None
 
-    def _deleting(self, it: objects.Object, one: Workload, took: float) -> Finding | None:
-        if not one.finalized or took < PATIENCE:
+    def _deleting(self, it: objects.Object, workload: Workload, took: float) -> Finding | None:
+        if not workload.finalized or took < PATIENCE:
             return None
-        if not one.states:
+        if not workload.states:
             return error("BERTH6018", it, case="released", took=took, said="")
-        return error("BERTH6018", it, took=took, said=readiness(one, ())[2], command=self._pods_of(min(one.states)))
+        return error(
+            "BERTH6018", it, took=took, said=readiness(workload, ())[2], command=self._pods_of(min(workload.states))
+        )
 
-    def _refused(self, it: objects.Object, one: Workload) -> Finding | None:
+    def _refused(self, it: objects.Object, workload: Workload) -> Finding | None:
         """By what the first daemon says that answers; those that are silent have findings of their own."""
-        said = {
+        responses = {
             node: str(state["response"])
-            for node, state in sorted(one.states.items())
+            for node, state in sorted(workload.states.items())
             if state.get("response") and not succeeded(state)
         }
-        node = next((node for node in said if node not in self.held or self.held[node].connected), None)
+        node = next((node for node in responses if node not in self.held or self.held[node].connected), None)
         if node is None:
             return None
-        reason, held = reason_of(said[node]), self.held.get(node)
-        others = f"; and on {len(said) - 1} more nodes" if len(said) > 1 else ""
-        text = f"{'not reserved' if reason == OTHER else reason} on node {node}: {plain(said[node])}{others}"
+        reason, held = reason_of(responses[node]), self.held.get(node)
+        others = f"; and on {len(responses) - 1} more nodes" if len(responses) > 1 else ""
+        text = f"{'not reserved' if reason == OTHER else reason} on node {node}: {plain(responses[node])}{others}"
         state = objects.named(RMD_NODE_STATES, node_state_name(node), self.namespace)
         fix = commands.kubectl("get", state.plural, state.name, "--output=yaml", namespace=self.namespace)
         if reason == CORES_TAKEN and held is not None:
-            return self._taken(it, one, held, text, fix)
+            return self._taken(it, workload, held, text, fix)
         if reason == CLASSES_USED_UP:
             return self._used_up(it, node, text, fix)
-        if reason in _ASK_LESS or NO_NODE in said[node]:
-            fix = _edit(one)
+        if reason in _ASK_LESS or NO_NODE in responses[node]:
+            fix = _edit(workload)
         elif reason == OTHER:
             fix = commands.kubectl("describe", it.plural, it.name, namespace=it.namespace)
         return error("BERTH6019", it, text, command=fix)
 
-    def _taken(self, it: objects.Object, one: Workload, held: _Held, text: str, fix: str) -> Finding:
-        rows = held.on(one.read.request.cores)
-        old = next((row for row in rows if _may_be_of_operator(row, one.key)), None)
+    def _taken(self, it: objects.Object, workload: Workload, held: _Held, text: str, fix: str) -> Finding:
+        rows = held.on(workload.read.request.cores)
+        old = next((row for row in rows if _may_be_of_operator(row, workload.key)), None)
         if old is not None:
             text += f"; by the reservation of its name, id {old.id}, which its status does not have"
             patch = encode_json({"status": {"workloadStates": {held.node: {"id": old.id}}}}).decode()
@@ -134,16 +136,16 @@ class _Judge:
 async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     """Each RmdWorkload is reserved, and each reservation has its RmdWorkload."""
     namespace = (await settings_of(cluster)).rmd_namespace
-    found = [_read_held(state) for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
-    judge = _Judge(cluster, namespace, {held.node: held for held in sorted(found, key=lambda held: held.node)})
+    holdings = [_read_held(state) for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
+    judge = _Judge(cluster, namespace, {held.node: held for held in sorted(holdings, key=lambda held: held.node)})
     async for finding in of_each(cluster.paged(RMD_WORKLOADS), judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
     if judge.late and "rmd" in await cluster.controllers():
         yield await acting.late(cluster, "controller", "BERTH6020", judge.late)
-    there = await daemons_of(cluster, namespace)
+    pods = await daemons_of(cluster, namespace)
     for held in judge.held.values():
         if held.connected:
-            async for finding in _differing(cluster, held, judge.states.get(held.node, {}), there.get(held.node)):
+            async for finding in _differing(cluster, held, judge.states.get(held.node, {}), pods.get(held.node)):
                 yield finding
 
 
@@ -151,11 +153,11 @@ def _may_be_of_operator(row: _Row, key: Key) -> bool:
     return not row.qualified and row.name == key[1] and row.id.isdigit()
 
 
-def _edit(one: Workload) -> str:
+def _edit(workload: Workload) -> str:
     """Opens what says what is asked for: for an RmdWorkload of the node agent the annotations of the Pod."""
-    namespace, name = one.key
-    if one.pod is not None:
-        return commands.kubectl("edit", "pod", one.pod[0], namespace=namespace)
+    namespace, name = workload.key
+    if workload.pod is not None:
+        return commands.kubectl("edit", "pod", workload.pod[0], namespace=namespace)
     return commands.edit(RMD_WORKLOADS, name, namespace=namespace)
 
 
@@ -248,10 +250,10 @@ def _is_of(row: _Row, key: Key, held: _Held, state: JSON) -> bool:
 def _lost(held: _Held, states: _States) -> Iterator[tuple[Key, str]]:
     """RmdWorkloads, and the ids of reservations that these have and the daemon has not."""
     # A daemon that was restarted gives the same ids to others.
-    there = {(row.name if not row.qualified else row.key, row.id) for row in held.rows}
+    reservations = {(row.name if not row.qualified else row.key, row.id) for row in held.rows}
     for key, state in states.items():
         mine = {(key[1], state.get("id")), (key, state.get("id"))}
-        if state.get("id") and succeeded(state) and not mine & there:
+        if state.get("id") and succeeded(state) and not mine & reservations:
             yield key, str(state["id"])
 
 

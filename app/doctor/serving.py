@@ -45,9 +45,9 @@ class Served:
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
+async def by_tls(cluster: Cluster, webhook: Registered) -> Served | None:
     """As it is really served; None where it cannot be reached from here."""
-    place = await _place(cluster, one)
+    place = await _place(cluster, webhook)
     if place is None:
         return None
     context = ssl.create_default_context()
@@ -63,23 +63,23 @@ async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
     return Served(x509.load_der_x509_certificate(leaf), (), f"served at {place[0]}:{place[1]}") if leaf else None
 
 
-async def _place(cluster: Cluster, one: Registered) -> tuple[str, int] | None:
+async def _place(cluster: Cluster, webhook: Registered) -> tuple[str, int] | None:
     """Host and port, where they can be reached from here: of a URL always, of a Service inside the cluster."""
-    if one.url:
-        return (one.host, urlsplit(one.url).port or 443) if one.host else None
-    if one.service is None or not os.environ.get("KUBERNETES_SERVICE_HOST"):
+    if webhook.url:
+        return (webhook.host, urlsplit(webhook.url).port or 443) if webhook.host else None
+    if webhook.service is None or not os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
-    namespace, name, port = one.service
+    namespace, name, port = webhook.service
     service = await cluster.get(SERVICES, name, namespace=namespace)
     address = spec(service).get("clusterIP") or ""
     return (address, port) if address not in ("", "None") else None
 
 
-async def in_secret(cluster: Cluster, one: Registered) -> Served | None:
+async def in_secret(cluster: Cluster, webhook: Registered) -> Served | None:
     """As the Secret of the Service's Pods holds it; None where there is none. Raises UsageError for a broken one."""
-    if one.service is None:
+    if webhook.service is None:
         return None
-    namespace, service, _ = one.service
+    namespace, service, _ = webhook.service
     webhooks, keepers = await cluster.running("webhook"), await cluster.running("certificates")
     mounted = [name for role in webhooks if role.namespace == namespace for name in role.secrets]
     written = [role.deployed.get("webhook_secret", "") for role in keepers if role.namespace == namespace]

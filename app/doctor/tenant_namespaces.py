@@ -90,19 +90,19 @@ async def bounded(cluster: Cluster) -> AsyncIterator[Finding]:
     if not (namespaces := sorted(settled & present)):
         return
     accounts = [account async for account in cluster.paged(SERVICE_ACCOUNTS, field_selector="metadata.name=default")]
-    found = [(RESOURCE_QUOTAS, quota) for quota in await cluster.listed(RESOURCE_QUOTAS)]
-    found += [(SERVICE_ACCOUNTS, account) for account in accounts]
-    kept = {objects.subject(resource.kind, obj): obj for resource, obj in found}
+    listed = [(RESOURCE_QUOTAS, quota) for quota in await cluster.listed(RESOURCE_QUOTAS)]
+    listed += [(SERVICE_ACCOUNTS, account) for account in accounts]
+    kept = {objects.subject(resource.kind, obj): obj for resource, obj in listed}
     fix, because = await commands.restart_role(cluster, "controller"), depends_on("controller")
     bounds = bounds_of((await cluster.settings(QuotaSettings, role="controller")).quota)
     for namespace, bound in ((namespace, bound) for namespace in namespaces for bound in bounds):
         it = objects.named(bound.resource, bound.name, namespace)
-        there = kept.get(it.subject)
-        if there is None:
+        obj = kept.get(it.subject)
+        if obj is None:
             problem = "is missing"
-        elif not bound.holds_in(there):
+        elif not bound.holds_in(obj):
             problem = "differs from what the controller keeps there"
-        elif bound.resource == RESOURCE_QUOTAS and (uncounted := uncounted_in(there)):
+        elif bound.resource == RESOURCE_QUOTAS and (uncounted := uncounted_in(obj)):
             problem = f"does not hold: kube-controller-manager has not counted {', '.join(uncounted)}"
         else:
             continue

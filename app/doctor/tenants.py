@@ -68,10 +68,10 @@ async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
 
     Where one is called, the check `registrations` looks at each namespace.
     """
-    found = await tenant_namespaces(cluster)
+    namespaces = await tenant_namespaces(cluster)
     called = any(webhook.injects for webhook in await cluster.registered())
-    if found and not called and await confines_tenants(cluster):
-        names = [namespace.name for namespace in found]
+    if namespaces and not called and await confines_tenants(cluster):
+        names = [namespace.name for namespace in namespaces]
         yield error("BERTH2009", MUTATING_WEBHOOKS.kind, names=names, because=(REGISTERED,))
 
 

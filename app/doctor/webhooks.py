@@ -192,55 +192,55 @@ def calling_us(resource: Resource, configuration: JSON, *, release: str, namespa
     """
     ours = configuration["metadata"]["name"] == release or labels(configuration).get(PART_OF) == "berth"
     for index, webhook in enumerate(configuration.get("webhooks") or []):
-        one = Registered(resource, configuration, index, webhook)
-        if ours or _calls_us(one, namespace):
-            yield one
+        registered = Registered(resource, configuration, index, webhook)
+        if ours or _calls_us(registered, namespace):
+            yield registered
 
 
-def _calls_us(one: Registered, namespace: str) -> bool:
-    if one.service is None or one.service[0] != namespace:
+def _calls_us(registered: Registered, namespace: str) -> bool:
+    if registered.service is None or registered.service[0] != namespace:
         return False
-    if split_path(one.client["service"].get("path") or "/")[0] not in _SERVING_PATHS:
+    if split_path(registered.client["service"].get("path") or "/")[0] not in _SERVING_PATHS:
         return False
-    resources = {plural for rule in one.webhook.get("rules") or [] for plural in rule.get("resources") or []}
-    return "pods" in resources if one.mutating else bool(resources & _CHECKED)
+    resources = {plural for rule in registered.webhook.get("rules") or [] for plural in rule.get("resources") or []}
+    return "pods" in resources if registered.mutating else bool(resources & _CHECKED)
 
 
 def uncovered(webhooks: Sequence[Registered], rules: Iterable[JSON]) -> dict[str, list[str]]:
     """The operations of rules for which none of the webhooks is called, by the plural of the kind."""
-    found: dict[str, list[str]] = {}
+    operations: dict[str, list[str]] = {}
     for rule in rules:
         for plural in rule["resources"]:
             for operation in rule["operations"]:
                 if not any(webhook.covers(rule["apiGroups"][0], plural, operation) for webhook in webhooks):
-                    found.setdefault(plural, []).append(operation)
-    return found
+                    operations.setdefault(plural, []).append(operation)
+    return operations
 
 
-def wanted_of(one: Registered) -> JSON:
+def wanted_of(registered: Registered) -> JSON:
     """The webhook that Berth would register in the place of this one, by its name."""
-    build, path = (pods_to, "/mutate") if one.mutating else (objects_to, "/validate")
-    name = str(one.webhook.get("name"))
-    (entry,) = build({"service": {"path": path}}, name=one.name, webhook=name, terms=Terms())["webhooks"]
-    further = further_webhooks(one.known.kind, entry, exempt=()) if one.known else []
+    build, path = (pods_to, "/mutate") if registered.mutating else (objects_to, "/validate")
+    name = str(registered.webhook.get("name"))
+    (entry,) = build({"service": {"path": path}}, name=registered.name, webhook=name, terms=Terms())["webhooks"]
+    further = further_webhooks(registered.known.kind, entry, exempt=()) if registered.known else []
     return next((named for named in further if named["name"] == name), entry)
 
 
-def differences(one: Registered) -> Iterator[tuple[str, object, object]]:
+def differences(registered: Registered) -> Iterator[tuple[str, object, object]]:
     """Fields, their values, and those that Berth would register. What is wider, or has more, is no difference.
 
     Of the rules of a webhook that shares its kinds with others, `registrations` looks at all together.
     """
-    wanted = wanted_of(one)
+    wanted = wanted_of(registered)
     path = "clientConfig/service/path"
-    called, _ = split_path((one.client.get("service") or {}).get("path") or "/")
-    if one.service is not None and called != (right := wanted["clientConfig"]["service"]["path"]):
+    called, _ = split_path((registered.client.get("service") or {}).get("path") or "/")
+    if registered.service is not None and called != (right := wanted["clientConfig"]["service"]["path"]):
         yield path, called, right
     for field in ("admissionReviewVersions", "sideEffects", "reinvocationPolicy"):
-        has, right = one.webhook.get(field), wanted.get(field)
+        has, right = registered.webhook.get(field), wanted.get(field)
         enough = set(right) <= set(has or ()) if isinstance(right, list) else has in (right, _NO_EFFECTS)
         if right is not None and not enough:
             yield field, has, right
-    alone = one.mutating if one.known is None else one.known.kind not in SHARED
-    if alone and uncovered([one], wanted["rules"]):
-        yield "rules", one.webhook.get("rules"), wanted["rules"]
+    alone = registered.mutating if registered.known is None else registered.known.kind not in SHARED
+    if alone and uncovered([registered], wanted["rules"]):
+        yield "rules", registered.webhook.get("rules"), wanted["rules"]

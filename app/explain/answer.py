@@ -64,10 +64,10 @@ def lines(answer: Answer, form: Form) -> Iterator[Line]:
 
 def lines_aside(answer: Answer, form: Form) -> Iterator[Line]:
     """For standard error: notes, and what the form has no place for."""
-    said = [Line(f"note: {note}") for note in (*answer.notes, *_unused(answer))]
+    aside = [Line(f"note: {note}") for note in (*answer.notes, *_unused(answer))]
     if form not in ("text", "json"):
-        said += [*asides(answer.pods, form), *_findings(answer), _summary(answer)]
-    yield from (Line(printable(text), style) for text, style in said)
+        aside += [*asides(answer.pods, form), *_findings(answer), _summary(answer)]
+    yield from (Line(printable(text), style) for text, style in aside)
 
 
 def _lines(answer: Answer, form: Form) -> Iterator[Line]:
@@ -119,11 +119,11 @@ def _unused(answer: Answer) -> Iterator[str]:
 
 
 def _summary(answer: Answer) -> Line:
-    said = answer.summary
-    errors, warnings = said["errors"], said["warnings"]
+    counts = answer.summary
+    errors, warnings = counts["errors"], counts["warnings"]
     text = (
-        f"{several(said['objects'], 'object')}, {several(said['pods'], 'Pod')}: {said['injected']} injected, "
-        f"{said['refused']} refused; {several(errors, 'error')}, {several(warnings, 'warning')}"
+        f"{several(counts['objects'], 'object')}, {several(counts['pods'], 'Pod')}: {counts['injected']} injected, "
+        f"{counts['refused']} refused; {several(errors, 'error')}, {several(warnings, 'warning')}"
     )
     return Line(text, "red" if answer.failed else "yellow" if warnings else "green")
 

@@ -136,9 +136,9 @@ async def _given(cached: Cached, *, manifests: Manifests, rehearsal: Rehearsal, 
         found = found or (home, metadata.get("name")) == only
         yield {**obj, "metadata": {**metadata, "namespace": home}} if resource.namespaced else obj
     if only is not None and not found and not alone:
-        there = await live(rehearsal, resource, only, manifests.notes)
-        if there is not None:
-            yield there
+        configured = await live(rehearsal, resource, only, manifests.notes)
+        if configured is not None:
+            yield configured
 
 
 def _unreadable(obj: JSON) -> str:
@@ -149,10 +149,10 @@ def _unreadable(obj: JSON) -> str:
 def _left_out(manifests: Manifests, caches: Sequence[Cached], rehearsal: Rehearsal) -> Iterator[str]:
     """Notes on objects that the webhook would read in another namespace; those of other names are counted."""
     for kind in dict.fromkeys(cached.resource.kind for cached in caches):
-        wanted = [cached.only for cached in caches if cached.resource.kind == kind]
+        keys = [cached.only for cached in caches if cached.resource.kind == kind]
         names = dict.fromkeys(configurations(rehearsal), rehearsal.namespace) if kind == CONFIG_MAPS.kind else {}
-        names |= {only[1]: only[0] for only in wanted if only is not None}
-        for obj in manifests.of(kind) if None not in wanted else ():
+        names |= {only[1]: only[0] for only in keys if only is not None}
+        for obj in manifests.of(kind) if None not in keys else ():
             name, namespace = str(obj["metadata"].get("name")), obj["metadata"].get("namespace")
             if name not in names:
                 manifests.unused[kind] += 1
@@ -202,10 +202,10 @@ def _findings(known: list[str], manifest: Manifest, decision: Decision) -> Itera
             yield Finding("warning", "Warned", text, manifest)
 
 
-def _comparison(one: Manifest, placement: PlacementOptions) -> Comparison | str:
+def _comparison(manifest: Manifest, placement: PlacementOptions) -> Comparison | str:
     """Or why the rule cannot be used; admission looks at less than the controller."""
     try:
-        return Comparison(one, placement)
+        return Comparison(manifest, placement)
     except RuleError as error:
         return str(error)
 

@@ -203,10 +203,10 @@ def _pruned(schema: JSON, value: Any, path: str) -> Iterator[tuple[str, Collecti
                 yield here, known.keys()
 
 
-def _unknown(given: Manifest, field: str, known: Collection[str]) -> Finding:
+def _unknown(given: Manifest, field: str, names: Collection[str]) -> Finding:
     home, dot, name = field.rpartition(".")
-    beside = name in EITHER and "metadata" in known
-    meant = f"{home}{dot}metadata.{name}" if beside else closest(name, known)
+    beside = name in EITHER and "metadata" in names
+    meant = f"{home}{dot}metadata.{name}" if beside else closest(name, names)
     message = "unknown field: the API server refuses or drops it"
     return Finding("error", "UnknownField", message, given, cut(field, _LONGEST), meant)
 

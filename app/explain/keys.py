@@ -174,8 +174,8 @@ def _job_templates(obj: JSON, templates: JSON) -> Iterator[str]:
 def _below(where: str, templates: Iterable[str]) -> list[str]:
     """The templates of what this is the metadata of; all where there is none."""
     before = where.removesuffix("metadata").rstrip(".")
-    found = [path for path in templates if path == before or path.startswith((f"{before}.", f"{before}["))]
-    return found or list(templates)
+    paths = [path for path in templates if path == before or path.startswith((f"{before}.", f"{before}["))]
+    return paths or list(templates)
 
 
 def _is_of_an_owner(where: str, obj: JSON, templates: JSON) -> bool:

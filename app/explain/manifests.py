@@ -122,61 +122,63 @@ class Manifests:
 
 def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
     """What was read. Objects without a namespace get `namespace`, or "default"."""
-    found = Manifests(notes=list(source.skipped))
-    found.findings += [Finding("error", "UnreadableFile", fault) for fault in source.faults]
+    manifests = Manifests(notes=list(source.skipped))
+    manifests.findings += [Finding("error", "UnreadableFile", fault) for fault in source.faults]
     for place, obj in source.objects:
-        _sort(found, place, _versioned(_present(obj)), namespace=namespace or "default")
-    _add_made(found)
-    return found
+        _sort(manifests, place, _versioned(_present(obj)), namespace=namespace or "default")
+    _add_made(manifests)
+    return manifests
 
 
-def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
+def _sort(manifests: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
     version, foreign = str(obj.get("apiVersion") or ""), is_foreign(obj)
     given = Manifest(place, kind, name, home, obj)
-    found.given.append(given)
+    manifests.given.append(given)
     if not foreign and kind in TEMPLATES:
-        _add_owner(found, given)
-    elif not _set_aside(found, given, foreign=foreign):
+        _add_owner(manifests, given)
+    elif not _set_aside(manifests, given, foreign=foreign):
         if kind == APP_WRAPPERS.kind and not foreign:
-            found.wrappers.append(given)
-            _add_components(found, given)
-        if not _add_templates(found, given) and given not in found.wrappers[-1:]:
-            found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
+            manifests.wrappers.append(given)
+            _add_components(manifests, given)
+        if not _add_templates(manifests, given) and given not in manifests.wrappers[-1:]:
+            manifests.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
 
 
-def _set_aside(found: Manifests, given: Manifest, *, foreign: bool) -> bool:
+def _set_aside(manifests: Manifests, given: Manifest, *, foreign: bool) -> bool:
     """Whether the object is used, and makes no Pods."""
     kind, metadata = given.kind, mapping(given.obj.get("metadata"))
     if not foreign and (kind in _USED or _asks_for_network(given)):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" and not given.within else given.namespace
         metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
-        found.others.append(replace(given, namespace=home, obj={**given.obj, "metadata": metadata}))
+        manifests.others.append(replace(given, namespace=home, obj={**given.obj, "metadata": metadata}))
         return True
     if makes_attachments(given.obj):
-        found.makers.append(given)
+        manifests.makers.append(given)
         return True
     return False
 
 
-def _add_made(found: Manifests) -> None:
+def _add_made(manifests: Manifests) -> None:
     """The attachments that operators would make of the objects in their namespaces."""
-    homes: dict[str, JSON | None] = dict.fromkeys(pod.owner.namespace for pod in found.pods)
-    homes |= dict.fromkeys(manifest.namespace for manifest in found.others if manifest.namespace)
-    homes |= {str(obj["metadata"].get("name")): mapping(obj["metadata"].get("labels")) for obj in found.of("Namespace")}
-    for given in found.makers:
+    homes: dict[str, JSON | None] = dict.fromkeys(pod.owner.namespace for pod in manifests.pods)
+    homes |= dict.fromkeys(manifest.namespace for manifest in manifests.others if manifest.namespace)
+    homes |= {
+        str(obj["metadata"].get("name")): mapping(obj["metadata"].get("labels")) for obj in manifests.of("Namespace")
+    }
+    for given in manifests.makers:
         for obj, operator in attachments_of(given.obj, given.namespace, homes):
             made = Manifest(given.place, obj["kind"], given.name, obj["metadata"]["namespace"], obj, given.within)
-            found.others.append(made)
+            manifests.others.append(made)
             resource = obj["metadata"]["annotations"].get(RESOURCE_NAME, "none")
             taken = f"taken for {made.title} with resource {resource}, as {operator}"
-            found.notes.append(f"{given.subject}: {taken}")
+            manifests.notes.append(f"{given.subject}: {taken}")
 
 
-def _add_components(found: Manifests, wrapper: Manifest) -> None:
+def _add_components(manifests: Manifests, wrapper: Manifest) -> None:
     """The objects that an AppWrapper creates beside its Pods, in its namespace."""
     for path, component in components_of(wrapper.obj):
         template = mapping(component.get("template"))
@@ -186,7 +188,7 @@ def _add_components(found: Manifests, wrapper: Manifest) -> None:
             name = str(mapping(obj.get("metadata")).get("name") or "")
             home = "" if kind in _UNPLACED else wrapper.namespace
             given = Manifest(wrapper.place, kind, name, home, obj, f"{path}.template")
-            _set_aside(found, given, foreign=is_foreign(obj))
+            _set_aside(manifests, given, foreign=is_foreign(obj))
 
 
 def is_foreign(obj: JSON) -> bool:
@@ -209,27 +211,29 @@ def _versioned(obj: JSON) -> JSON:
     return {"apiVersion": known.api_version, **rest} if known else rest
 
 
-def _add_owner(found: Manifests, given: Manifest) -> None:
+def _add_owner(manifests: Manifests, given: Manifest) -> None:
     path = TEMPLATES[given.kind]
     template: Any = given.obj
     for member in path:
         template = mapping(template).get(member)
     if isinstance(template, dict):
-        found.pods.append(PodManifest(given, _made(given, template) if path else _placed(given, template)))
+        manifests.pods.append(PodManifest(given, _made(given, template) if path else _placed(given, template)))
     else:
-        found.findings.append(Finding("error", "NoTemplate", "want a Pod template", given, ".".join(path)))
+        manifests.findings.append(Finding("error", "NoTemplate", "want a Pod template", given, ".".join(path)))
 
 
-def _add_templates(found: Manifests, given: Manifest) -> int:
+def _add_templates(manifests: Manifests, given: Manifest) -> int:
     """How many Pod templates an object of another kind has."""
-    before = len(found.pods)
+    before = len(manifests.pods)
     try:
-        found.pods += [PodManifest(given, _made(given, template), path) for path, template in pod_templates(given.obj)]
+        manifests.pods += [
+            PodManifest(given, _made(given, template), path) for path, template in pod_templates(given.obj)
+        ]
     except ValueError as error:
         if given.kind != APP_WRAPPERS.kind:  # of AppWrappers the webhook says what is wrong
-            found.findings.append(Finding("error", "NoTemplate", str(error), given))
+            manifests.findings.append(Finding("error", "NoTemplate", str(error), given))
         return 1
-    return len(found.pods) - before
+    return len(manifests.pods) - before
 
 
 def _made(given: Manifest, template: JSON) -> JSON:

@@ -91,5 +91,5 @@ class Finding:
     def members(self) -> JSON:
         """As a JSON answer has it."""
         reference = self.manifest.reference if self.manifest else {}
-        found = {"severity": self.severity, "reason": self.reason, **reference, "message": self.message}
-        return found | {name: text for name, text in (("field", self.field), ("meant", self.meant)) if text}
+        members = {"severity": self.severity, "reason": self.reason, **reference, "message": self.message}
+        return members | {name: text for name, text in (("field", self.field), ("meant", self.meant)) if text}

@@ -125,19 +125,19 @@ def _left_out(directory: Path, entries: list[os.DirEntry[str]], others: list[str
 
 def _entries(source: Source, directory: Path, *, recursive: bool) -> list[os.DirEntry[str]]:
     """What is in the directory, by path; directories only where they are not read."""
-    found: list[os.DirEntry[str]] = []
+    entries: list[os.DirEntry[str]] = []
 
     def fault(place: str, error: OSError) -> None:
         source.faults.append(f"cannot read {printable(place)}: {error.strerror or error}")
 
     try:
         for entry in entries_below(directory, deep=recursive, fault=fault):
-            found.append(entry)
-            if len(found) > MOST_ENTRIES:
+            entries.append(entry)
+            if len(entries) > MOST_ENTRIES:
                 raise UsageError(f"{printable(str(directory))}: more than {MOST_ENTRIES} files: name fewer directories")
     except OSError as error:
         raise UsageError(f"cannot read {printable(str(directory))}: {error.strerror or error}") from error
-    return sorted(found, key=lambda entry: entry.path)
+    return sorted(entries, key=lambda entry: entry.path)
 
 
 def _named(directory: Path, paths: list[str]) -> str:
@@ -180,8 +180,8 @@ def build(directory: str, *, seconds: float = _SECONDS) -> str:
     if len(out) > MOST_BYTES:
         raise UsageError(f"-k {shown}: kubectl kustomize writes more than {MOST_BYTES >> 20} MiB")
     if status:
-        said = printable(one_line(errors.decode(errors="replace"), MESSAGE)) or f"exit status {status}"
-        raise UsageError(f"-k {shown}: kubectl kustomize: {said}")
+        message = printable(one_line(errors.decode(errors="replace"), MESSAGE)) or f"exit status {status}"
+        raise UsageError(f"-k {shown}: kubectl kustomize: {message}")
     try:
         return text_in(out)
     except UnicodeDecodeError as error:
@@ -210,8 +210,8 @@ def _run(*command: str, seconds: float) -> tuple[int, bytes, bytes]:
                 for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
                     if not (chunk := os.read(key.fd, 1 << 16)):
                         selector.unregister(key.fileobj)
-                    found, limit = key.data
-                    found += chunk[: limit - len(found)]
+                    output, limit = key.data
+                    output += chunk[: limit - len(output)]
                 if time.monotonic() >= deadline:
                     raise TimeoutError
             status = 0 if selector.get_map() else process.wait(max(0.0, deadline - time.monotonic()))

@@ -54,19 +54,19 @@ def requested(manifest: Manifest, refused: str, placement: PlacementOptions) -> 
     return Requested(manifest, made=Confinement(UNKNOWN_TENANT, placement).confined(body))
 
 
-def text_of(one: Requested) -> Iterator[Line]:
+def text_of(request: Requested) -> Iterator[Line]:
     """As `berth explain` prints an object that would be admitted."""
-    yield Line(f"{one.manifest.subject}: {one.verdict}", "green")
-    affinity = at(one.made, "spec.affinity") or at(one.made, "spec.template.spec.affinity")
+    yield Line(f"{request.manifest.subject}: {request.verdict}", "green")
+    affinity = at(request.made, "spec.affinity") or at(request.made, "spec.template.spec.affinity")
     if affinity:
         yield from (Line(f"    {line}", "cyan") for line in dump({"affinity": affinity}).splitlines())
 
 
-def object_of(one: Requested) -> JSON:
+def object_of(request: Requested) -> JSON:
     """As its JSON answer has it. Contents of Secrets are left out; annotations of kubectl repeat them."""
-    made = one.made
+    made = request.made
     if made is not None and made["kind"] == "Secret":
         metadata = {field: value for field, value in made["metadata"].items() if field != "annotations"}
         made = {field: value for field, value in made.items() if field not in ("data", "stringData")}
         made = {**made, "metadata": metadata}
-    return {**one.manifest.reference, "allowed": not one.refused, "message": one.verdict, "object": made}
+    return {**request.manifest.reference, "allowed": not request.refused, "message": request.verdict, "object": made}

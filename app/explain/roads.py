@@ -42,19 +42,19 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
 
     What the cluster does not show is noted.
     """
-    found: dict[str, list[JSON]] = {resource.kind: list(_of_kind(manifests, resource, notes)) for resource in _KINDS}
+    objects: dict[str, list[JSON]] = {resource.kind: list(_of_kind(manifests, resource, notes)) for resource in _KINDS}
     for resource in _KINDS:
         if client is None:
             break
         try:
             pages = every_item(partial(_page, client, resource))
-            found[resource.kind] += [obj async for obj in pages]
+            objects[resource.kind] += [obj async for obj in pages]
         except ApiError as error:
             if not error.not_found:  # an API server without the kind has no such objects
                 notes.append(f"{resource.plural} could not be listed: roads of resources may be incomplete: {error}")
-    if client is None and not any(found.values()):
+    if client is None and not any(objects.values()):
         return None
-    nodes, classes, slices = found.values()
+    nodes, classes, slices = objects.values()
     return Offer(allocatable_of(nodes), classes, slices)
 
 
@@ -96,9 +96,9 @@ def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests, conf
 
 def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> tuple[str, ...]:
     template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
-    kind, wanted = (RESOURCE_CLAIM_TEMPLATES, template) if template else (RESOURCE_CLAIMS, name)
+    kind, wish = (RESOURCE_CLAIM_TEMPLATES, template) if template else (RESOURCE_CLAIMS, name)
     for obj in filter(None, map(_decoded, manifests.of(kind.kind))):
-        if (obj["metadata"].get("namespace"), obj["metadata"].get("name")) == (namespace, wanted):
+        if (obj["metadata"].get("namespace"), obj["metadata"].get("name")) == (namespace, wish):
             spec = obj.get("spec") or {}
             return tuple(requests_of((spec.get("spec") or {}) if template else spec))
     named = (device_class["metadata"]["name"] for device_class in offer.classes)

@@ -123,41 +123,41 @@ def _stored(manifest: Manifest) -> Rule:
 
 def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
     """What the workload has under the key, and where no workload can have what is wanted, why."""
-    found = facts.find(expression.key)
-    said = "has no value" if found is None else "is a map or a list" if found is False else f"is {quoted(str(found))}"
+    value = facts.find(expression.key)
+    said = "has no value" if value is None else "is a map or a list" if value is False else f"is {quoted(str(value))}"
     if not seen.runs and expression.key in _RUNNING:
         said = f"{said} before it runs"
     never = fixed(expression)
     return said if never is None or never.holds else f"{said}; {never.why}"
 
 
-def text_of(one: RuleExplained) -> Iterator[Line]:
+def text_of(rule: RuleExplained) -> Iterator[Line]:
     """As `berth explain` prints a rule that would be admitted."""
-    yield Line(f"{one.manifest.subject}: {one.verdict}", "green" if one.matched else "yellow")
-    for match in one.matches[:_SHOWN]:
+    yield Line(f"{rule.manifest.subject}: {rule.verdict}", "green" if rule.matched else "yellow")
+    for match in rule.matches[:_SHOWN]:
         yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
         yield from _companion(match)
-    yield from _more(one.matched, "match")
-    for miss in one.misses[:_SHOWN]:
+    yield from _more(rule.matched, "match")
+    for miss in rule.misses[:_SHOWN]:
         yield Line(f"  {miss.seen.title}: does not match")
         for number, term in enumerate(miss.terms):
             for expression, why in term:
                 yield Line(f"    workloadTerms[{number}]: {_shown(expression)}: {why}", "yellow")
-    yield from _more(one.missed, "do not match")
+    yield from _more(rule.missed, "do not match")
 
 
-def object_of(one: RuleExplained) -> JSON:
+def object_of(rule: RuleExplained) -> JSON:
     """As its JSON answer has it."""
     return {
-        **one.manifest.reference,
-        "allowed": not one.refused,
-        "message": one.verdict,
-        "matched": one.matched,
-        "missed": one.missed,
+        **rule.manifest.reference,
+        "allowed": not rule.refused,
+        "message": rule.verdict,
+        "matched": rule.matched,
+        "missed": rule.missed,
         "matches": [
-            {**match.seen.reference, "term": match.term, "companion": _outcome(match.outcome)} for match in one.matches
+            {**match.seen.reference, "term": match.term, "companion": _outcome(match.outcome)} for match in rule.matches
         ],
-        "misses": [{**miss.seen.reference, "terms": list(map(_failed, miss.terms))} for miss in one.misses],
+        "misses": [{**miss.seen.reference, "terms": list(map(_failed, miss.terms))} for miss in rule.misses],
     }
 
 

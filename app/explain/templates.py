@@ -36,13 +36,13 @@ def pod_templates(obj: JSON) -> Iterator[tuple[str, JSON]]:
         for path, component in components_of(obj):
             template = component.get("template")
             if isinstance(template, dict) and all(isinstance(template.get(key), str) for key in ("apiVersion", "kind")):
-                found = written_templates(component) or _seen(template)
-                yield from ((f"{path}.{where}", pod_template) for where, pod_template in found)
+                templates = written_templates(component) or _seen(template)
+                yield from ((f"{path}.{where}", pod_template) for where, pod_template in templates)
     elif (machine := _MACHINES.get(_group_kind(obj))) is not None:
         yield machine, _launcher(at(obj, machine))
     elif not _is_built_in(obj):
-        found = written_templates({"template": obj}) or _seen(obj)
-        yield from ((path.removeprefix(_ROOT), pod_template) for path, pod_template in found)
+        templates = written_templates({"template": obj}) or _seen(obj)
+        yield from ((path.removeprefix(_ROOT), pod_template) for path, pod_template in templates)
 
 
 def _launcher(template: Any) -> JSON:
@@ -78,8 +78,8 @@ def components_of(wrapper: JSON) -> Iterator[tuple[str, JSON]]:
 
 def _seen(obj: JSON) -> list[tuple[str, JSON]]:
     """What looks like a Pod template, by a path with the root that those of podSets have."""
-    found = templates_in(obj, "template")
-    paths = [path for path in found if path.rpartition(".")[2].lower().endswith("template") and path != "template"]
+    templates = templates_in(obj, "template")
+    paths = [path for path in templates if path.rpartition(".")[2].lower().endswith("template") and path != "template"]
     return [(path, pod_template_at(obj, path)) for path in paths]
 
 

@@ -60,18 +60,18 @@ def given_workloads(manifests: Manifests) -> Iterator[Seen]:
                 yield Seen(given.subject, given.reference, workload, runs=True, tenant=workload.namespace)
 
 
-def _of_pod(one: PodManifest) -> Seen | None:
+def _of_pod(pod: PodManifest) -> Seen | None:
     """None for a Pod that is none: it is being deleted, has finished, or no API server would take it."""
-    metadata = one.pod["metadata"]
+    metadata = pod.pod["metadata"]
     named = {**metadata, "uid": metadata.get("uid") or _NO_UID}
     named["name"] = metadata.get("name") or f"{metadata.get('generateName') or ''}xxxxx"
     try:
-        if counts_as_gone(one.pod):
+        if counts_as_gone(pod.pod):
             return None
-        workload = _projected({**one.pod, "metadata": named})
+        workload = _projected({**pod.pod, "metadata": named})
     except (ValueError, TypeError, AttributeError):
         return None
-    return Seen(one.subject, one.reference, workload, runs=bool(metadata.get("uid") and workload.node_name))
+    return Seen(pod.subject, pod.reference, workload, runs=bool(metadata.get("uid") and workload.node_name))
 
 
 async def live_workloads(

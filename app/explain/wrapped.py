@@ -55,10 +55,10 @@ def explained(manifest: Manifest) -> Wrapped:
     )
     if problems or not isinstance(spec, dict):
         return Wrapped(manifest, "", (*problems, *name_problems(metadata, 1), *label_problems(labels)))
-    found = [(component, pod_set) for component in spec["components"] for pod_set in pod_sets_of(component)]
-    problems = [*name_problems(metadata, len(found)), *label_problems(labels)]
+    pod_sets = [(component, pod_set) for component in spec["components"] for pod_set in pod_sets_of(component)]
+    problems = [*name_problems(metadata, len(pod_sets)), *label_problems(labels)]
     asked: Amounts = {}
-    for component, pod_set in found:
+    for component, pod_set in pod_sets:
         counted = counted_spec(counted_template(component["template"], pod_set.path)["spec"], {})
         requests = pod_requests({"spec": counted})
         asked = added(asked, {name: amount * pod_set.replicas for name, amount in requests.items()})
@@ -71,7 +71,7 @@ def explained(manifest: Manifest) -> Wrapped:
             *uncounted(spec),
             *fields,
         ),
-        tuple((pod_set_name(manifest.name, number), pod_set) for number, (_, pod_set) in enumerate(found)),
+        tuple((pod_set_name(manifest.name, number), pod_set) for number, (_, pod_set) in enumerate(pod_sets)),
         asked,
         tuple(dict.fromkeys(_rights(spec["components"], namespace))),
     )
@@ -86,33 +86,32 @@ def _rights(components: Sequence[JSON], namespace: str) -> Iterator[str]:
         yield f"{right.verb} {what} in {namespace}{strict}"
 
 
-def text_of(one: Wrapped) -> Iterator[Line]:
+def text_of(wrapper: Wrapped) -> Iterator[Line]:
     """As `berth explain` prints it."""
-    yield Line(f"{one.manifest.subject}: {one.verdict}", "red" if one.problems else "green")
-    for name, pod_set in one.pod_sets:
+    yield Line(f"{wrapper.manifest.subject}: {wrapper.verdict}", "red" if wrapper.problems else "green")
+    for name, pod_set in wrapper.pod_sets:
         count = f"{pod_set.replicas} Pod" + ("" if pod_set.replicas == 1 else "s")
         yield Line(f"  podSet {name}: {count} of {pod_set.path}", "cyan")
-    if one.asked:
-        yield Line(
-            f"  requested in all: {', '.join(f'{name} {_said(amount)}' for name, amount in sorted(one.asked.items()))}"
-        )
-    for right in one.rights:
+    if wrapper.asked:
+        amounts = ", ".join(f"{name} {_said(amount)}" for name, amount in sorted(wrapper.asked.items()))
+        yield Line(f"  requested in all: {amounts}")
+    for right in wrapper.rights:
         yield Line(f"  its user is asked for: {right}")
-    for warning in one.warnings:
+    for warning in wrapper.warnings:
         yield Line(f"  warning: {warning}", "yellow")
 
 
-def object_of(one: Wrapped) -> JSON:
+def object_of(wrapper: Wrapped) -> JSON:
     """As its JSON answer has it."""
     return {
-        **one.manifest.reference,
-        "allowed": not one.problems,
-        "message": one.verdict,
-        "warnings": list(one.warnings),
-        "queue": one.queue,
-        "podSets": [{"name": name, **pod_set.status} for name, pod_set in one.pod_sets],
-        "requests": {name: _said(amount) for name, amount in (one.asked or {}).items()},
-        "rights": list(one.rights),
+        **wrapper.manifest.reference,
+        "allowed": not wrapper.problems,
+        "message": wrapper.verdict,
+        "warnings": list(wrapper.warnings),
+        "queue": wrapper.queue,
+        "podSets": [{"name": name, **pod_set.status} for name, pod_set in wrapper.pod_sets],
+        "requests": {name: _said(amount) for name, amount in (wrapper.asked or {}).items()},
+        "rights": list(wrapper.rights),
     }
 
 

@@ -91,8 +91,8 @@ def _form(pattern: str, limit: int, text: str, unit: str = "characters") -> Call
     form = re.compile(pattern, re.ASCII)
 
     def faults(value: str) -> list[str]:
-        found = [too_long(limit, unit)] if len(value.encode()) > limit else []
-        return found if form.fullmatch(value) else [*found, text]
+        faults = [too_long(limit, unit)] if len(value.encode()) > limit else []
+        return faults if form.fullmatch(value) else [*faults, text]
 
     return faults
 

@@ -203,20 +203,22 @@ def _check_amounts(limit: Field, fields: tuple[str, ...]) -> None:
         for name in bounds:
             check_name(limit, f"{field}[{name}]", name)
     for name in sorted({name for bounds in amounts.values() for name in bounds}):
-        found = {field: bounds[name] for field, bounds in amounts.items() if name in bounds}
-        shown = {field: limit.value[field][name] for field in found}
+        values = {field: bounds[name] for field, bounds in amounts.items() if name in bounds}
+        shown = {field: limit.value[field][name] for field in values}
         for lower, upper, at in _ORDERED_BOUNDS:
-            if lower in found and upper in found and found[lower] > found[upper]:
+            if lower in values and upper in values and values[lower] > values[upper]:
                 text = f"{_BOUND_NAMES[lower]} {shown[lower]} is greater than {_BOUND_NAMES[upper]} {shown[upper]}"
                 limit.fault(f"{at}[{name}]", "Invalid", text, shown[at])
-        ratio = found.get("maxLimitRequestRatio")
+        ratio = values.get("maxLimitRequestRatio")
         at = f"maxLimitRequestRatio[{name}]"
         if ratio is not None and ratio < 1:
             limit.fault(at, "Invalid", f"ratio {shown['maxLimitRequestRatio']} is less than 1", str(ratio))
-        if ratio is not None and found.get("min") and "max" in found and ratio > found["max"] / found["min"]:
-            text = f"ratio {shown['maxLimitRequestRatio']} is greater than max/min = {found['max'] / found['min']:f}"
+        if ratio is not None and values.get("min") and "max" in values and ratio > values["max"] / values["min"]:
+            text = f"ratio {shown['maxLimitRequestRatio']} is greater than max/min = {values['max'] / values['min']:f}"
             limit.fault(at, "Invalid", text, shown["maxLimitRequestRatio"])
-        same = found.get("default") == found.get("defaultRequest") or not {"default", "defaultRequest"} <= found.keys()
+        same = (
+            values.get("default") == values.get("defaultRequest") or not {"default", "defaultRequest"} <= values.keys()
+        )
         if not overcommits(name) and not same:
             text = f"default value must equal to defaultRequest value in {name}"
             limit.fault(f"defaultRequest[{name}]", "Invalid", text, shown["defaultRequest"])

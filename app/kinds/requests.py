@@ -136,10 +136,10 @@ def container_quality(container: JSON) -> str:
 
 
 def _quality(requests: Amounts, limits: Amounts) -> str:
-    asked = [(requests.get(name, Decimal(0)), limits.get(name, Decimal(0))) for name in _COMPUTE]
-    if any(request != limit for request, limit in asked):
+    amounts = [(requests.get(name, Decimal(0)), limits.get(name, Decimal(0))) for name in _COMPUTE]
+    if any(request != limit for request, limit in amounts):
         return "Burstable"
-    given = {limit > 0 for _, limit in asked}
+    given = {limit > 0 for _, limit in amounts}
     return "Burstable" if len(given) > 1 else "Guaranteed" if given == {True} else "BestEffort"
 
 

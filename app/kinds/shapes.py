@@ -224,13 +224,13 @@ def _canonical_time(text: str, *, micro: bool) -> str:
     """The time in UTC, in whole seconds or in microseconds. Raises ValueError with the server's message."""
     rest, read = text, {}
     for element, pattern in _PARTS[micro]:
-        found = re.match(pattern, rest)
-        if found is None:
+        match = re.match(pattern, rest)
+        if match is None:
             layout = f"2006-01-02T15:04:05{'.000000' if micro else ''}Z07:00"
             raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
-        read[element], rest = found[0], rest[found.end() :]
+        read[element], rest = match[0], rest[match.end() :]
         name, low, high = _RANGES.get(element, ("", 0, 0))
-        if name and not low <= int(found[0]) <= high:
+        if name and not low <= int(match[0]) <= high:
             raise ValueError(f'parsing time "{text}": {name} out of range')
     if rest:
         raise ValueError(f'parsing time "{text}": extra text: "{rest}"')

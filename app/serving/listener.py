@@ -68,8 +68,8 @@ def address(listener: socket.socket, scheme: str) -> str:
 
 def free_port(host: str) -> int:
     """A port that was free a moment ago, for a server that cannot be handed a socket."""
-    with bind(host, 0) as found:
-        port: int = found.getsockname()[1]
+    with bind(host, 0) as sock:
+        port: int = sock.getsockname()[1]
         return port
 
 

@@ -79,10 +79,10 @@ Items = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 
 
 def _named(value: object) -> object:
-    found = comma_list(value)
-    if value != () and not any(item.strip() for item in (found if isinstance(found, tuple | list) else ())):
+    names = comma_list(value)
+    if value != () and not any(item.strip() for item in (names if isinstance(names, tuple | list) else ())):
         raise ValueError("want at least one name; leave it out for any")
-    return found
+    return names
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_named)]
@@ -118,9 +118,11 @@ class RoleSettings(BaseModel):
 
     @model_validator(mode="after")
     def _exclusive(self) -> Self:
-        found = dict.fromkeys(exclusion for cls in type(self).__mro__ for exclusion in vars(cls).get("exclusions", ()))
+        exclusions = dict.fromkeys(
+            exclusion for cls in type(self).__mro__ for exclusion in vars(cls).get("exclusions", ())
+        )
         flags = flags_of(type(self))
-        for exclusion in found:
+        for exclusion in exclusions:
             value = getattr(self, exclusion.second)
             if (
                 self._is_given(exclusion.first)
@@ -141,13 +143,15 @@ class RoleSettings(BaseModel):
 
         Raises UsageError with one line that names each flag that is wrong.
         """
-        found = _environment(cls) if environment else {}
+        environment_values = _environment(cls) if environment else {}
         try:
-            said = {name: value for name, (_, value) in found.items() if not value.startswith(_SERVICE_LINKS)}
+            said = {
+                name: value for name, (_, value) in environment_values.items() if not value.startswith(_SERVICE_LINKS)
+            }
             return cls.model_validate(said | given)
         except ValidationError as error:
             names = {name: flag_names(name, flag)[0] for name, flag in flags_of(cls).items()}
-            names |= {name: variable for name, (variable, _) in found.items() if name not in given}
+            names |= {name: variable for name, (variable, _) in environment_values.items() if name not in given}
             lines = []
             for item in error.errors(include_url=False):
                 text = wanted(item)
@@ -206,10 +210,10 @@ def parsed_type(field: FieldInfo, flag: Flag) -> type:
 
 
 def _flag(name: str, field: FieldInfo) -> Flag:
-    found = next((item for item in field.metadata if isinstance(item, Flag)), None)
-    if found is None:
+    flag = next((item for item in field.metadata if isinstance(item, Flag)), None)
+    if flag is None:
         raise TypeError(f"settings field {name} has no Flag beside it")
-    return found
+    return flag
 
 
 S = TypeVar("S", bound=RoleSettings)
@@ -231,9 +235,9 @@ def variables(name: str, field: FieldInfo) -> list[str]:
 def _environment(settings: type[RoleSettings]) -> dict[str, tuple[str, str]]:
     """What the environment holds, by field: the variable and its value."""
     given = {name.upper(): value for name, value in os.environ.items() if value}
-    found = {}
+    values = {}
     for name, field in settings.model_fields.items():
         variable = next((variable for variable in variables(name, field) if variable in given), None)
         if variable is not None:
-            found[name] = variable, given[variable]
-    return found
+            values[name] = variable, given[variable]
+    return values

@@ -56,10 +56,10 @@ def count(asked: dict[Wanted, Asked], attachment: JSON, keys: Sequence[str]) -> 
 
 def _wanted_by(attachment: JSON, keys: Sequence[str]) -> list[Wanted]:
     """Which class a template asks for depends on the namespace of the Pod."""
-    one = project_with_claims(attachment, keys)
-    if one.claim is not None:
-        return [(one.claim.device_class, True)] if one.claim.device_class else []
-    return [(name, False) for name in one.resources if name]
+    projected = project_with_claims(attachment, keys)
+    if projected.claim is not None:
+        return [(projected.claim.device_class, True)] if projected.claim.device_class else []
+    return [(name, False) for name in projected.resources if name]
 
 
 def unoffered(asked: Mapping[Wanted, Asked], offer: Offer) -> Iterator[tuple[Wanted, Row]]:

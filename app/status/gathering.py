@@ -32,8 +32,8 @@ async def gather(cluster: Cluster) -> Status:
     """The status without the doctor's part. Raises ApiError where the API server cannot be asked at all."""
     await _accepted(cluster)
     await locate(cluster)
-    found = await asyncio.gather(*(_read(cluster, section) for section in SECTIONS))
-    parts = [(section, content) for section, content in zip(SECTIONS, found, strict=True) if content is not None]
+    contents = await asyncio.gather(*(_read(cluster, section) for section in SECTIONS))
+    parts = [(section, content) for section, content in zip(SECTIONS, contents, strict=True) if content is not None]
     return Status(cluster.now(), cluster.namespace, cluster.release, tuple(parts))
 
 
@@ -57,10 +57,10 @@ async def _read(cluster: Cluster, section: Section) -> Found | None:
     """One section; what it cannot read hides no other."""
     reading = Reading(cluster)
     try:
-        found = await section.read(reading)
-        if found is None or not found.unread or any(found.totals.values()):
-            return found
-        return replace(found, totals={})  # zeros would look as if they were counted
+        content = await section.read(reading)
+        if content is None or not content.unread or any(content.totals.values()):
+            return content
+        return replace(content, totals={})  # zeros would look as if they were counted
     except ApiError as refusal:
         reading.note(refusal)
     except Exception as error:  # noqa: BLE001  the wall of a section: one object that it cannot read must not hide the rest

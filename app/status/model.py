@@ -120,10 +120,10 @@ class Away:
     message: str
 
 
-def _settled(section: Section, found: Found) -> Found:
+def _settled(section: Section, content: Found) -> Found:
     ages = {column.name for column in section.columns if column.shown == "age"}
     rows = (
         replace(row, values={name: value for name, value in row.values.items() if name not in ages})
-        for row in found.rows
+        for row in content.rows
     )
-    return replace(found, rows=tuple(rows))
+    return replace(content, rows=tuple(rows))

@@ -47,10 +47,10 @@ class Reading:
 
     async def workloads(self) -> list[Installed]:
         """The Deployments and DaemonSets of roles in the namespace of Berth."""
-        cluster, found = self.cluster, list[JSON]()
+        cluster, objects = self.cluster, list[JSON]()
         for resource in (DEPLOYMENTS, DAEMON_SETS):
-            found += await self.tried(cluster.listed(resource, namespace=cluster.namespace), [])
-        return roles_in(found, release=cluster.release)
+            objects += await self.tried(cluster.listed(resource, namespace=cluster.namespace), [])
+        return roles_in(objects, release=cluster.release)
 
     def nodes(self) -> AsyncIterator[JSON]:
         return self.each(self.cluster.paged(NODES))

@@ -45,10 +45,10 @@ def unreachable(away: Away) -> Line:
     return Line(plain(f"{stamp(away.at)}: the API server could not be asked: {away.message}"), "bold red")
 
 
-def compact(one: Status | Away) -> Line:
+def compact(screen: Status | Away) -> Line:
     """JSON on one line."""
-    said = document(one) if isinstance(one, Status) else {"at": stamp(one.at), "error": one.message}
-    return Line(json.dumps(said))
+    members = document(screen) if isinstance(screen, Status) else {"at": stamp(screen.at), "error": screen.message}
+    return Line(json.dumps(members))
 
 
 def fitted(lines: Sequence[Line], height: int) -> Sequence[Line]:
@@ -70,16 +70,16 @@ def document(status: Status) -> JSON:
     }
 
 
-def _object(section: Section, found: Found) -> JSON:
+def _object(section: Section, content: Found) -> JSON:
     items = [
         {column.name: row.values.get(column.name) for column in section.columns} | {"severity": row.severity.name}
-        for row in found.rows
+        for row in content.rows
     ]
     return {
-        "severity": found.severity.name,
-        "totals": dict(found.totals),
+        "severity": content.severity.name,
+        "totals": dict(content.totals),
         "items": items,
-        "unread": list(found.unread),
+        "unread": list(content.unread),
     }
 
 
@@ -88,20 +88,20 @@ def _counted(diagnosis: Diagnosis) -> JSON:
     return {"at": stamp(diagnosis.at), **counts, "command": diagnosis.command}
 
 
-def _section(section: Section, found: Found, status: Status) -> Iterator[Line]:
+def _section(section: Section, content: Found, status: Status) -> Iterator[Line]:
     totals = ", ".join(
-        f"{'?' if count is None else count} {_noun(name, count)}" for name, count in found.totals.items()
+        f"{'?' if count is None else count} {_noun(name, count)}" for name, count in content.totals.items()
     )
     heading = f"{section.title}: {totals}" if totals else section.title
-    yield from _wrapped(heading, indent="", style=_STYLES[found.severity] or "bold")
-    rows = sorted(found.rows, key=lambda row: -row.severity)[:ROWS]
+    yield from _wrapped(heading, indent="", style=_STYLES[content.severity] or "bold")
+    rows = sorted(content.rows, key=lambda row: -row.severity)[:ROWS]
     if rows:
         yield from _table(section, rows, status)
-    if len(found.rows) > ROWS:
-        yield Line(f"  and {len(found.rows) - ROWS} more: --output json shows all")
-    if not rows and not found.unread and section.empty:
+    if len(content.rows) > ROWS:
+        yield Line(f"  and {len(content.rows) - ROWS} more: --output json shows all")
+    if not rows and not content.unread and section.empty:
         yield from _wrapped(section.empty, indent="  ", style="")
-    for text in found.unread:
+    for text in content.unread:
         yield from _wrapped(plain(text), indent="  ", style=_STYLES[Severity.warning])
 
 

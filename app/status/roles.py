@@ -32,48 +32,48 @@ async def _read(reading: Reading) -> Found:
     return Found({"roles": len(rows), "ready": ready}, tuple(rows), tuple(reading.unread))
 
 
-async def _row(reading: Reading, one: Installed, there: datetime) -> Row:
-    ready, wanted = replicas(one)
-    leader, note = await _leader(reading, one, there)
+async def _row(reading: Reading, workload: Installed, there: datetime) -> Row:
+    ready, wanted = replicas(workload)
+    leader, note = await _leader(reading, workload, there)
     severity = Severity.ok
     if ready < wanted or not wanted:
         severity = Severity.warning if ready else Severity.error
     if note:
         severity = Severity.error
     elif not wanted:
-        note = "it is scaled to 0" if one.object["kind"] == "Deployment" else "no node runs it"
+        note = "it is scaled to 0" if workload.object["kind"] == "Deployment" else "no node runs it"
     elif ready < wanted:
-        note = await _waits(reading, one)
+        note = await _waits(reading, workload)
     values = {
-        "role": one.role,
-        "kind": one.object["kind"],
-        "name": one.name,
+        "role": workload.role,
+        "kind": workload.object["kind"],
+        "name": workload.name,
         "ready": ready,
         "wanted": wanted,
         "leader": leader,
-        "version": version_of(one),
+        "version": version_of(workload),
         "message": note or None,
     }
     return Row(values, severity)
 
 
-def replicas(one: Installed) -> tuple[int, int]:
+def replicas(workload: Installed) -> tuple[int, int]:
     """How many Pods are ready, and how many there should be."""
-    spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
-    if one.object["kind"] == "DaemonSet":
+    spec, status = workload.object.get("spec") or {}, workload.object.get("status") or {}
+    if workload.object["kind"] == "DaemonSet":
         return status.get("numberReady") or 0, status.get("desiredNumberScheduled") or 0
     return status.get("readyReplicas") or 0, spec.get("replicas", 1)
 
 
-def version_of(one: Installed) -> str | None:
+def version_of(workload: Installed) -> str | None:
     """The tag of its image; without one the label of the chart."""
-    name = one.image.partition("@")[0].rpartition("/")[2]
-    return name.partition(":")[2] or labels(one.object).get(_VERSION)
+    name = workload.image.partition("@")[0].rpartition("/")[2]
+    return name.partition(":")[2] or labels(workload.object).get(_VERSION)
 
 
-async def _waits(reading: Reading, one: Installed) -> str:
+async def _waits(reading: Reading, workload: Installed) -> str:
     """Why the first of its Pods that does not work does not; "" where none says it."""
-    pods = reading.each(reading.cluster.paged(PODS, namespace=one.namespace, label_selector=one.selector))
+    pods = reading.each(reading.cluster.paged(PODS, namespace=workload.namespace, label_selector=workload.selector))
     async with aclosing(pods):
         async for pod in pods:
             if (why := waits_for(pod)) is not None:
@@ -81,17 +81,17 @@ async def _waits(reading: Reading, one: Installed) -> str:
     return ""
 
 
-async def _leader(reading: Reading, one: Installed, there: datetime) -> tuple[str | None, str]:
+async def _leader(reading: Reading, workload: Installed, there: datetime) -> tuple[str | None, str]:
     """The holder of the Lease that the role works by, and what is wrong with it."""
-    name = one.descriptor.lease
-    if not name or one.deployed.get("leader_elect", True) is False:
+    name = workload.descriptor.lease
+    if not name or workload.deployed.get("leader_elect", True) is False:
         return None, ""
     try:
-        lease = await reading.cluster.get(LEASES, name, namespace=one.home)
+        lease = await reading.cluster.get(LEASES, name, namespace=workload.home)
     except ApiError as refusal:
         reading.note(refusal)
         return None, ""
-    return leader_of(lease, f"Lease {one.home}/{name}", there)
+    return leader_of(lease, f"Lease {workload.home}/{name}", there)
 
 
 def leader_of(lease: JSON | None, about: str, there: datetime) -> tuple[str | None, str]:

@@ -83,8 +83,8 @@ def row_of(tenant: JSON, *, now: datetime, dpus: Mapping[str, tuple[int, int]], 
 def certificate_days(pins: Iterable[JSON], now: datetime) -> int | None:
     """Whole days until the last of the pinned certificates ends; None where the Tenant notes no end."""
     ends = [moment(pin.get("until")) for pin in pins]
-    known = [end for end in ends if end is not None]
-    return None if not known or len(known) < len(ends) else (max(known) - now) // timedelta(days=1)
+    dates = [end for end in ends if end is not None]
+    return None if not dates or len(dates) < len(ends) else (max(dates) - now) // timedelta(days=1)
 
 
 SECTION = Section(

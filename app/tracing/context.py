@@ -27,10 +27,10 @@ class TraceContext(NamedTuple):
 
 def parse(traceparent: str, tracestate: str = "") -> TraceContext | None:
     """The context of a header's value; None where it is none. A version above 00 may say more, which is not read."""
-    found = _SHAPE.fullmatch(traceparent.strip(" \t")) if len(traceparent) <= _LIMIT else None
-    if found is None:
+    match = _SHAPE.fullmatch(traceparent.strip(" \t")) if len(traceparent) <= _LIMIT else None
+    if match is None:
         return None
-    version, trace_id, span_id, flags, more = found.groups()
+    version, trace_id, span_id, flags, more = match.groups()
     if version == "ff" or (version == "00" and more is not None):
         return None
     if trace_id.strip("0") == "" or span_id.strip("0") == "":

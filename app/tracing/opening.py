@@ -40,10 +40,10 @@ def problem(environment: Mapping[str, str]) -> str:
     if protocol != _PROTOCOL:
         return f"{_PROTOCOLS[1]}: want {_PROTOCOL}, got {protocol[:80]!r}"
     try:
-        found = all(map(importlib.util.find_spec, ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")))
+        installed = all(map(importlib.util.find_spec, ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")))
     except ModuleNotFoundError:
-        found = False
-    return "" if found else "OpenTelemetry is not installed: install berth[otel]"
+        installed = False
+    return "" if installed else "OpenTelemetry is not installed: install berth[otel]"
 
 
 @contextlib.contextmanager

@@ -143,13 +143,13 @@ def _call_attributes(name: str) -> dict[str, AttributeValue]:
 
 def _resource(role: str) -> Resource:
     """Who we are, where the environment does not say it."""
-    known = Resource.create()
+    resource = Resource.create()
     ours = {SERVICE_VERSION: version("berth")}
-    if str(known.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
         ours[SERVICE_NAME] = f"berth-{role}"
-    if SERVICE_INSTANCE_ID not in known.attributes and os.environ.get("HOSTNAME"):
+    if SERVICE_INSTANCE_ID not in resource.attributes and os.environ.get("HOSTNAME"):
         ours[SERVICE_INSTANCE_ID] = f"{os.environ['HOSTNAME']}-{os.getpid()}"
-    return known.merge(Resource(ours))
+    return resource.merge(Resource(ours))
 
 
 def _remote(parent: TraceContext | None) -> Context:
