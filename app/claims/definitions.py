@@ -6,13 +6,16 @@ Of a definition there is a ResourceClaimTemplate of its name in each namespace t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from app.claims.devices import check_devices, devices_of
 from app.claims.requests import Requests, requests_of
+from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.configuration import yaml_in
-from app.kube.names import DNS_LABEL_LIMIT, check_dns_subdomain, shorten
+from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain, check_qualified_name, shorten
+from app.kube.resources import RESOURCE_CLAIM_TEMPLATES
+from app.text import quoted
 from app.wire import JSON
 
 CLASS_DEFINITION = "berth.dev/claim-template"
@@ -22,6 +25,11 @@ CLASS_PREFIX = "berth-class-"
 MOST_DEFINITIONS = 1024
 """In a ConfigMap."""
 _TEMPLATE_LIMIT = 253
+_MOST = 32
+"""Requests, constraints and configurations of a claim, each; by the validation of resource.k8s.io/v1."""
+_MOST_ALTERNATIVES = 8
+_MOST_VALUES = 10_000
+_FORM = "want spec (of a ResourceClaim), or requests and align"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,10 @@ class Definition:
 
 Definitions = Mapping[str, Definition]
 """By name."""
+
+
+class DefinitionError(ValueError):
+    """What is wrong with a definition, with its path."""
 
 
 def stored_class(obj: JSON) -> DeviceClass:
@@ -97,7 +109,7 @@ def check_definition_name(name: str) -> str:
 
 def of_class(one: DeviceClass, name: str) -> Definition:
     """The definition of this name that asks for one device of a class."""
-    spec = devices_of({"device": one.name})
+    spec = _devices_of({"device": one.name})
     return Definition(name, spec, requests_of(spec), one)
 
 
@@ -111,5 +123,158 @@ def all_definitions(configured: Definitions, classes: Iterable[DeviceClass]) -> 
 
 
 def _definition(name: str, said: object) -> Definition:
-    spec = check_devices(said)
+    spec = _check_devices(said)
     return Definition(name, spec, requests_of(spec))
+
+
+def _devices_of(classes: dict[str, str], align: str = "") -> JSON:
+    """The spec that asks for one device of each class, by the name of the request."""
+    requests = [{"name": name, "exactly": {"deviceClassName": one}} for name, one in classes.items()]
+    devices: JSON = {"requests": requests}
+    if align:
+        devices["constraints"] = [{"requests": list(classes), "matchAttribute": align}]
+    return {"devices": devices}
+
+
+def _check_devices(said: Any) -> JSON:
+    """The spec of the ResourceClaims. Raises DefinitionError with the path of all that is wrong.
+
+    `{spec: {devices: …}}` is a ResourceClaimSpec. The short form `{requests: {gpu: gpu.example.com}, align: KEY}` asks
+    for one device of each DeviceClass, all of them with the same value of the attribute KEY.
+    """
+    _check_size(said)
+    if not isinstance(said, dict):
+        raise DefinitionError(f"{_FORM}; got {_kind(said)}")
+    unknown = sorted(map(str, said.keys() - {"spec", "requests", "align"}))
+    if unknown:
+        raise DefinitionError(f"{unknown[0]}: unknown key: {_FORM}")
+    if "spec" in said:
+        if len(said) > 1:
+            raise DefinitionError(f"spec: excludes requests and align: {_FORM}")
+        return _checked(said["spec"], "spec.devices")
+    return _checked(_long_form(said), "")
+
+
+def _check_size(said: Any) -> None:
+    """Aliases can make a short text stand for any number of values."""
+    left, values = _MOST_VALUES, [said]
+    while values:
+        value = values.pop()
+        left -= 1
+        if left < 0:
+            raise DefinitionError(f"has more than {_MOST_VALUES} values, aliases written out: want a shorter one")
+        values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _long_form(said: JSON) -> JSON:
+    requests, align = said.get("requests"), said.get("align", "")
+    if not isinstance(requests, dict) or not requests:
+        raise DefinitionError("requests: required: the DeviceClass of each request, by the name of the request")
+    for name, one in requests.items():
+        if not isinstance(one, str) or not isinstance(name, str):
+            raise DefinitionError(f"requests.{name}: want the name of a DeviceClass, got {_kind(one)}")
+    if not isinstance(align, str):
+        raise DefinitionError(f"align: want the name of an attribute, got {_kind(align)}")
+    if align and len(requests) == 1:
+        raise DefinitionError("align: there is one request: want at least two that can be aligned")
+    return _devices_of(requests, align)
+
+
+def _checked(spec: Any, where: str) -> JSON:
+    """The spec, decoded. `where` is the path of the devices; "" for the short form, whose paths are others."""
+    body = RESOURCE_CLAIM_TEMPLATES.body({}, spec={"spec": spec})
+    try:
+        decoded, unknown = decode_builtin(RESOURCE_CLAIM_TEMPLATES.kind, RESOURCE_CLAIM_TEMPLATES.api_version, body)
+    except ShapeError as error:
+        raise DefinitionError(f"{error.field.removeprefix('spec.')}: {error.fault}") from error
+    problems = [f"{field.removeprefix('spec.')}: unknown field" for field in unknown]
+    found: JSON = decoded["spec"].get("spec") or {}
+    problems += [f"{field}: {fault}" for field, fault in _problems(found.get("devices") or {}, where)]
+    if problems:
+        raise DefinitionError("; ".join(problems))
+    return found
+
+
+def _problems(devices: JSON, where: str) -> Iterator[tuple[str, str]]:
+    requests = devices.get("requests") or []
+    if not requests:
+        yield f"{where}.requests".lstrip("."), "required: at least one request"
+    for name in ("requests", "constraints", "config"):
+        if len(devices.get(name) or ()) > _MOST:
+            yield f"{where}.{name}".lstrip("."), f"want at most {_MOST}, got {len(devices[name])}"
+    names: set[str] = set()
+    for index, one in enumerate(requests[:_MOST]):
+        name = str(one.get("name") or "")
+        path = f"{where}.requests[{index}]" if where else f"requests.{name}"
+        yield from _named(path, name, names, short=not where)
+        yield from _request(path, one, short=not where)
+        names.add(name)
+    for index, one in enumerate((devices.get("constraints") or ())[:_MOST]):
+        path = f"{where}.constraints[{index}]"
+        yield from _constraint(path if where else "align", one, names)
+    for index, one in enumerate((devices.get("config") or ())[:_MOST]):
+        yield from _config(f"{where}.config[{index}]", one, names)
+
+
+def _named(path: str, name: str, names: Collection[str], *, short: bool) -> Iterator[tuple[str, str]]:
+    field = path if short else f"{path}.name"
+    yield from _fault(field, check_dns_label, name)
+    if name in names:
+        yield field, f"{quoted(name)} is there already: want each name once"
+
+
+def _request(path: str, one: JSON, *, short: bool) -> Iterator[tuple[str, str]]:
+    exactly, alternatives = one.get("exactly"), one.get("firstAvailable")
+    if (exactly is None) == (alternatives is None):
+        yield path, "want one of exactly and firstAvailable"
+        return
+    if alternatives is not None and not 0 < len(alternatives) <= _MOST_ALTERNATIVES:
+        yield f"{path}.firstAvailable", f"want 1 to {_MOST_ALTERNATIVES} alternatives, got {len(alternatives)}"
+        return
+    listed = [(f"{path}.exactly", exactly)] if exactly is not None else []
+    listed += [(f"{path}.firstAvailable[{index}]", each) for index, each in enumerate(alternatives or ())]
+    for inner, request in listed:
+        field = path if short else f"{inner}.deviceClassName"
+        yield from _fault(field, check_dns_subdomain, request.get("deviceClassName") or "")
+        mode, count = request.get("allocationMode") or "ExactCount", request.get("count")
+        if mode not in ("ExactCount", "All"):
+            yield f"{inner}.allocationMode", f"want ExactCount or All, got {quoted(mode)}"
+        if count is not None and (mode == "All" or count < 1):
+            yield f"{inner}.count", "want a number of at least 1, and none with allocationMode All"
+        if request.get("adminAccess"):
+            yield f"{inner}.adminAccess", "is not for claims of all Pods: leave it out"
+
+
+def _constraint(path: str, one: JSON, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    for index, name in enumerate(one.get("requests") or ()):
+        if name.partition("/")[0] not in names:
+            yield f"{path}.requests[{index}]", f"{quoted(name)} is no request: want one of {', '.join(sorted(names))}"
+    attributes = [one[key] for key in ("matchAttribute", "distinctAttribute") if one.get(key)]
+    if len(attributes) != 1:
+        yield path, "want matchAttribute or distinctAttribute"
+    elif "/" not in attributes[0]:
+        yield path, f"{quoted(attributes[0])} has no domain: want an attribute such as resource.kubernetes.io/pcieRoot"
+    else:
+        yield from _fault(path, check_qualified_name, attributes[0])
+
+
+def _config(path: str, one: JSON, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    for index, name in enumerate(one.get("requests") or ()):
+        if name.partition("/")[0] not in names:
+            yield f"{path}.requests[{index}]", f"{quoted(name)} is no request: want one of {', '.join(sorted(names))}"
+    opaque = one.get("opaque") or {}
+    yield from _fault(f"{path}.opaque.driver", check_dns_subdomain, opaque.get("driver") or "")
+    if not isinstance(opaque.get("parameters"), dict):
+        yield f"{path}.opaque.parameters", "want an object"
+
+
+def _fault(field: str, check: Any, value: str) -> Iterator[tuple[str, str]]:
+    try:
+        check(value)
+    except ValueError as error:
+        yield field, str(error)
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}
+    return kinds.get(type(value), "a number")

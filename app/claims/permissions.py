@@ -1,4 +1,4 @@
-"""What claims need at an API server: reviews and permissions.
+"""What claims need at an API server: reviews, the webhooks that are called for them, and permissions.
 
 Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the driver of each entry that it changes
 (KEP-4817, gate DRAResourceClaimGranularStatusAuthorization). Before, nothing asks for it.
@@ -6,21 +6,117 @@ Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the dr
 
 from __future__ import annotations
 
-from app.claims.admission.webhooks import STATUS_REVIEW, STATUS_WEBHOOKS
-from app.claims.injection.webhooks import INJECTION_REVIEWS, INJECTION_WEBHOOKS
+from app.appwrappers.model import APP_WRAPPERS
+from app.claims.changes import CHANGES_NETWORK_DATA
+from app.claims.definitions import CLASS_DEFINITION
+from app.claims.injection.pairs import PREFIX
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
     ENDPOINT_SLICES,
+    JOBS,
     NETWORK_ATTACHMENTS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from app.wiring import READ, Permission, Permissions
+from app.networks.places import INJECT_TEMPLATE
+from app.wiring import (
+    EXEMPT,
+    NAMESPACE_NAME,
+    READ,
+    Condition,
+    Permission,
+    Permissions,
+    Requirement,
+    ReviewRule,
+    Term,
+    Webhook,
+)
 
 _GROUP, _CLAIMS = RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.plural
 _WATCH = ("list", "watch")
+_SERVED = "webhook.args.claims"
+_DRA = DEVICE_CLASSES.group
+_INJECTION_REVIEWS = (
+    ReviewRule("claim-pods", "", "v1", ("pods",), ("CREATE",)),
+    ReviewRule("claim-definitions", "", "v1", (CONFIG_MAPS.plural,)),
+    ReviewRule("device-classes", _DRA, DEVICE_CLASSES.version, (DEVICE_CLASSES.plural,)),
+    ReviewRule("pod-templates", JOBS.group, JOBS.version, (JOBS.plural,), ("CREATE",)),
+    ReviewRule("pod-templates", APP_WRAPPERS.group, APP_WRAPPERS.version, (APP_WRAPPERS.plural,), ("CREATE",)),
+)
+
+
+def _asks(kind: str) -> str:
+    side = "has(c.resources.{0}) && c.resources.{0}.exists(key, key.startsWith('" + PREFIX + "'))"
+    sides = " || ".join(f"({side.format(name)})" for name in ("limits", "requests"))
+    return f"has(object.spec.{kind}) && object.spec.{kind}.exists(c, has(c.resources) && ({sides}))"
+
+
+ASKS = (Term(_asks("containers"), when=_SERVED), Term(_asks("initContainers"), when=_SERVED))
+"""Pods whose containers ask for a definition as if it were a resource."""
+_MARKED = " || ".join(
+    f"(has(object.metadata.{where}) && '{INJECT_TEMPLATE}' in object.metadata.{where} && "
+    f"object.metadata.{where}['{INJECT_TEMPLATE}'] == 'true')"
+    for where in ("annotations", "labels")
+)
+_DEFINES = f"has(object.metadata.annotations) && '{CLASS_DEFINITION}' in object.metadata.annotations"
+INJECTION_WEBHOOKS = (
+    Webhook(
+        "claim-pods",
+        "claim-pods",
+        values="claimInjection",
+        namespaces=(EXEMPT,),
+        conditions=(
+            Condition("has-claims", (Term("has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0"),)),
+        ),
+        when=_SERVED,
+    ),
+    Webhook(
+        "claim-definitions",
+        "claim-definitions",
+        values="claimInjection",
+        namespaces=(Requirement(NAMESPACE_NAME, "In", source="berth.ownNamespace"),),
+        conditions=(
+            Condition("is-ours", (Term("object.metadata.name in {values}", values="berth.claimTemplatesName"),)),
+        ),
+        when=_SERVED,
+    ),
+    Webhook(
+        "device-classes",
+        "device-classes",
+        values="claimInjection",
+        scope="*",
+        conditions=(Condition("defines-claims", (Term(_DEFINES),)),),
+        when=_SERVED,
+    ),
+    Webhook(
+        "pod-templates",
+        "pod-templates",
+        values="claimInjection",
+        namespaces=(EXEMPT,),
+        conditions=(Condition("asks-for-injection", (Term(_MARKED),)),),
+        when=_SERVED,
+        # Of AppWrappers, whose defaults follow from the user.
+        proven=True,
+    ),
+)
+STATUS_REVIEW = ReviewRule(
+    "claim-status", RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.version, (f"{RESOURCE_CLAIMS.plural}/status",), ("UPDATE",)
+)
+STATUS_WEBHOOKS = (
+    Webhook(
+        "claim-status",
+        "claim-status",
+        values="claims",
+        namespaces=(EXEMPT,),
+        conditions=(Condition("changes-network-data", (Term(CHANGES_NETWORK_DATA),)),),
+        when=_SERVED,
+        proven=True,
+    ),
+)
+REVIEWS = (*_INJECTION_REVIEWS, STATUS_REVIEW)
+WEBHOOKS = (*INJECTION_WEBHOOKS, *STATUS_WEBHOOKS)
 
 
 def _publishing(verb: str) -> tuple[Permission, ...]:
@@ -54,8 +150,7 @@ _TEMPLATES = (
 )
 """What the controller of templates needs."""
 
-REVIEWS = (*INJECTION_REVIEWS, STATUS_REVIEW)
-WEBHOOKS = (*INJECTION_WEBHOOKS, *STATUS_WEBHOOKS)
+
 PERMISSIONS: Permissions = {
     "webhook": (*_INJECTION, *_ADMISSION),
     "claim-templates": _TEMPLATES,

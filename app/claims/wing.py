@@ -53,7 +53,7 @@ WING = Wing(
     "claims",
     reviews="app.claims.permissions:REVIEWS",
     webhooks="app.claims.permissions:WEBHOOKS",
-    asks="app.claims.injection.webhooks:ASKS",
+    asks="app.claims.permissions:ASKS",
     parts="app.claims.build:review",
     controllers=(
         Controller(

@@ -5,24 +5,60 @@ It comes after the injection of networks, and sees what that adds to the Pod's a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
-from typing import Any
+from collections.abc import Awaitable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from app.admission.chain import Plan, audit_text
 from app.admission.pods import INJECT, Pod
 from app.admission.review import Request
+from app.claims.definitions import class_template
 from app.claims.injection.adding import Added, add_claims
-from app.claims.injection.networks import NetworkClaim, choose, network_claims
 from app.claims.injection.pairs import asked_of, plan_pairs
 from app.claims.injection.sources import Reference, Sources, claims_by_reference
-from app.claims.requests import Requests
+from app.claims.requests import Requests, added
+from app.errors import Denied
 from app.kube.lookup import Lookup, Steps, follow
+from app.kube.names import shorten
 from app.networks.attachments import looked_up, networks_of
+from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS, ClaimSource, source_problems
 from app.networks.device_requests import target_container
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 
 _Looks = Generator[tuple[Lookup[Any], str, str], Any, Networks]
 _ANNOTATIONS = "/metadata/annotations/"
+
+
+class _NetworkClaim(NamedTuple):
+    """The claim for one selection. `annotation` is that of the Pod.
+
+    `name` follows from the attachment and how often it was selected before.
+    """
+
+    attachment: Attachment
+    source: ClaimSource
+    annotation: str
+    name: str
+
+    @property
+    def template(self) -> str:
+        return self.source.template or class_template(self.source.device_class)
+
+    @property
+    def reason(self) -> str:
+        said = f"{CLAIM_TEMPLATE}: {self.source.template}"
+        if self.source.device_class:
+            said = f"{DEVICE_CLASS}: {self.source.device_class}"
+        return f"annotation {self.annotation} selects {self.attachment.key}, which has annotation {said}"
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """`inject` are the claims that the Pod gets. `own` says of the others which claim of the Pod serves them."""
+
+    inject: list[_NetworkClaim] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class ClaimsInjector:
@@ -62,7 +98,7 @@ class ClaimsInjector:
         networks: Networks = ()
         if not pod.spec.host_network and (NETWORKS in annotations or DEFAULT_NETWORK in annotations):
             networks = yield from self._networks(annotations, namespace)
-        wanted = network_claims(networks)
+        wanted = _network_claims(networks)
         injected = list(pairs)
         if wanted:
             target = target_container(pod, annotations)
@@ -77,8 +113,8 @@ class ClaimsInjector:
         return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
-        self, pod: Pod, wanted: list[NetworkClaim], pairs: list[Added], namespace: str, plan: Plan
-    ) -> Generator[tuple[Lookup[Any], str, str], Any, list[NetworkClaim]]:
+        self, pod: Pod, wanted: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: Plan
+    ) -> Generator[tuple[Lookup[Any], str, str], Any, list[_NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
         ours = {one.name for one in wanted}
         own: dict[str, Requests] = {}
@@ -99,7 +135,7 @@ class ClaimsInjector:
                         f"ResourceClaimTemplate {namespace}/{one.template} does not exist: the Pod waits until it is "
                         f"created ({one.reason})"
                     )
-        chosen = choose(wanted, needs, own)
+        chosen = _choose(wanted, needs, own)
         plan.warnings += chosen.warnings
         if chosen.own:
             plan.audit["own-claims"] = audit_text(chosen.own.values())
@@ -125,3 +161,45 @@ def _finish(added: list[Added], plan: Plan, *, changed: bool) -> None:
     if added:
         plan.count("claim", len(added))
         plan.audit["claims"] = audit_text(f"{one.name} of {one.template} for: {one.reason}" for one in added)
+
+
+def _network_claims(networks: Networks) -> list[_NetworkClaim]:
+    """The claims of the networks that have a source. Raises Denied for a broken one."""
+    found, times = [], dict[str, int]()
+    for annotation, attachment in networks:
+        if attachment.claim is None:
+            continue
+        for key, fault in source_problems(attachment.claim):
+            raise Denied(
+                f"network attachment definition '{attachment.key}' has a broken annotation {key}: {fault}",
+                reason="BadClaimSource",
+            )
+        index = times[attachment.key] = times.get(attachment.key, -1) + 1
+        # With the slash no two texts are the same; it makes `shorten` add a hash.
+        name = shorten(f"net-{attachment.namespace}/{attachment.name}/{index}")
+        found.append(_NetworkClaim(attachment, attachment.claim, annotation, name))
+    return found
+
+
+def _choose(wanted: Iterable[_NetworkClaim], needs: Mapping[str, Requests], own: dict[str, Requests]) -> _Chosen:
+    """What of `wanted` is left to inject. `needs` is what the claims of a template ask for, by its name.
+
+    `own` are the Pod's other claims. Where one of them asks for a device of a class that a network needs, its author
+    has seen to these networks: nothing is injected for them, however many devices it asks for.
+    """
+    chosen, left = _Chosen(), dict(added(own.values()))
+    claims = {name: claim for claim, requests in reversed(own.items()) for name in requests}  # the first that asks
+    for one in wanted:
+        classes = needs.get(one.template) or {}
+        shared = next((name for name in classes if name in left), None)
+        if shared is None:
+            chosen.inject.append(one)
+            continue
+        chosen.own[one.name] = f"{one.attachment.key}: claim {claims[shared]} of the Pod asks for a device of {shared}"
+        left[shared] -= 1
+        if left[shared] < 0:
+            chosen.warnings.append(
+                f"{one.attachment.key} needs a device of DeviceClass {shared}, and the Pod's own claims ask for fewer "
+                "devices of it than its networks need: nothing is injected; ask for as many"
+            )
+    return chosen

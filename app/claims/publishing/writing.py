@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import random as _random
 import re
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -15,14 +18,13 @@ from app.claims.publishing.caches import Caches
 from app.claims.publishing.entries import Write, write_of
 from app.claims.publishing.model import NetworkData
 from app.claims.publishing.refusals import STATUS, Refusals
-from app.claims.publishing.rejections import Rejections
 from app.claims.publishing.reporting import Reporting
-from app.claims.publishing.rewrites import BUDGET, Rewrites
 from app.claims.stored.claims import Claim, stored_claim
 from app.claims.stored.pods import ClaimPod
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import RESOURCE_CLAIMS
+from app.kube.retry import Backoff
 from app.kube.store import Key
 
 log = structlog.get_logger(__name__)
@@ -32,6 +34,15 @@ _OUR_FAULT = ("metadata.uid", "status.devices[")
 """Fields of a 422 for a claim that has changed since it was read: replaced by another, or with other devices."""
 _DENIED = re.compile("denied (the )?request")
 """By a webhook or a ValidatingAdmissionPolicy, whose messages may name these fields too."""
+BUDGET = 5
+"""Rewrites of a claim after short pauses. Those beyond come after growing ones."""
+_SHORT = 0.5
+_FIRST_REWRITE, _LONGEST_REWRITE = 1.0, 300.0
+_QUIET = 600.0
+"""Seconds without a rewrite after which a claim has its whole budget again."""
+_CLAIMS = 4096
+"""Claims whose rewrites are remembered."""
+_FIRST_RETRY, _LONGEST_RETRY = 20.0, 600.0
 
 
 class Writing:
@@ -132,3 +143,96 @@ class Writing:
     def _forget(self, claim: Key) -> None:
         self._applied.pop(claim, None)
         self._rejections.forget(claim)
+
+
+@dataclass(slots=True)
+class _Rewritten:
+    backoff: Backoff
+    count: int = 0
+    due: float = 0.0
+    waiting: bool = False
+
+
+class Rewrites:
+    """When fields that another writer removed may be applied again: a budget for each claim, then growing pauses.
+
+    Claims are known by their UIDs, times are in seconds.
+
+    Pauses have full jitter, so that two writers do not keep in step.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, random: Callable[[], float] = _random.random
+    ) -> None:
+        self._clock, self._random = clock, random
+        self._claims: dict[str, _Rewritten] = {}
+
+    def pause(self, claim: str) -> float:
+        """Seconds until what vanished may be written again; 0 for now, which counts as a rewrite."""
+        now = self._clock()
+        one = self._claims.get(claim)
+        if one is None or (not one.waiting and now - one.due > _QUIET):
+            one = self._new(claim)
+        if not one.waiting:
+            one.waiting = True
+            one.due = now + (self._random() * _SHORT if one.count < BUDGET else one.backoff.next())
+        if one.due > now:
+            return one.due - now
+        one.waiting = False
+        one.count += 1
+        return 0.0
+
+    def count(self, claim: str) -> int:
+        """Rewrites since it last had its whole budget."""
+        one = self._claims.get(claim)
+        return 0 if one is None else one.count
+
+    def _new(self, claim: str) -> _Rewritten:
+        made = _Rewritten(Backoff(_FIRST_REWRITE, _LONGEST_REWRITE, self._random))
+        self._claims.pop(claim, None)
+        self._claims[claim] = made
+        if len(self._claims) > _CLAIMS:
+            del self._claims[next(iter(self._claims))]
+        return made
+
+
+@dataclass(slots=True)
+class _Rejected:
+    version: str
+    data: object
+    backoff: Backoff
+    until: float = math.inf
+
+
+class Rejections:
+    """Writes that an API server does not take as they are, and when such a write may be tried again.
+
+    By claim: its version, and the data that were not taken for that. Times are in seconds.
+
+    What the claim itself shows to be wrong passes with its next version. What a policy or a webhook refuses may pass
+    at any time, for example when another claim gives up an address, and no change of the claim says so.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, random: Callable[[], float] = _random.random
+    ) -> None:
+        self._clock, self._random = clock, random
+        self._rejected: dict[Key, _Rejected] = {}
+
+    def pause(self, claim: Key, version: str, data: object) -> float:
+        """Seconds until the data may be written again; infinite for not before the claim changes, 0 for now."""
+        one = self._rejected.get(claim)
+        if one is None or (one.version, one.data) != (version, data):
+            return 0.0
+        return max(one.until - self._clock(), 0.0)
+
+    def rejected(self, claim: Key, version: str, data: object, *, lasting: bool) -> None:
+        """It was not taken; with `lasting` only a change of the claim helps."""
+        one = self._rejected.get(claim)
+        if one is None or (one.version, one.data) != (version, data):
+            one = self._rejected[claim] = _Rejected(version, data, Backoff(_FIRST_RETRY, _LONGEST_RETRY, self._random))
+        one.until = math.inf if lasting else self._clock() + one.backoff.next(at_least=_FIRST_RETRY / 2)
+
+    def forget(self, claim: Key) -> None:
+        """It was written, or is gone."""
+        self._rejected.pop(claim, None)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from app.claims.model import EXTENDED_RESOURCE_CLAIM, DeviceKey, device_key
-from app.claims.stored.managers import NO_OWNERS, owners_in
+from app.claims.model import EXTENDED_RESOURCE_CLAIM, FIELD_MANAGER, PUBLISHED, DeviceKey, device_key
 from app.kube.conditions import status_of
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
-from app.wire import JSON
+from app.wire import JSON, decode_json
 
 
 class Result(NamedTuple):
@@ -152,13 +151,25 @@ _DATA = {"cniResult": "ips"}
 """Of dra-driver-sriov."""
 
 
+class _Owners(NamedTuple):
+    """By managedFields: managers of network data; those of our condition; what of the entry is ours, "." for itself."""
+
+    managers: set[str]
+    tellers: set[str]
+    ours: set[str]
+
+
+_NO_OWNERS = _Owners(set(), set(), set())
+_OUR_CONDITION = f'k:{{"type":"{PUBLISHED}"}}'
+
+
 def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
     entries = status.get("devices") or ()
-    owners = owners_in(metadata) if entries else {}
+    owners = _owners_in(metadata) if entries else {}
     found = {}
     for one in entries:
         key, data = device_key(one), one.get("data")
-        owned = owners.get(key, NO_OWNERS)
+        owned = owners.get(key, _NO_OWNERS)
         found[key] = Entry(
             one.get("networkData"),
             tuple(one.get("conditions") or ()),
@@ -168,3 +179,32 @@ def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
             frozenset(owned.ours),
         )
     return found
+
+
+def _owners_in(metadata: JSON) -> dict[DeviceKey, _Owners]:
+    """Who owns network data, and our condition, by device."""
+    found: dict[DeviceKey, _Owners] = {}
+    for one in metadata.get("managedFields") or ():
+        fields: Any = one.get("fieldsV1") or {}
+        for name in ("f:status", "f:devices"):
+            fields = fields.get(name) or {}
+        manager = one.get("manager", "")
+        for key, below in fields.items():
+            if key.startswith("k:"):
+                device = device_key(decode_json(key[2:]))
+                owners = found.setdefault(device, _Owners(set(), set(), set()))
+                _add(owners, manager, below)
+    return found
+
+
+def _add(owners: _Owners, manager: str, fields: JSON) -> None:
+    data = fields.get("f:networkData")
+    published = _OUR_CONDITION in (fields.get("f:conditions") or ())
+    if data is not None:
+        owners.managers.add(manager)
+    if published:
+        owners.tellers.add(manager)
+    if manager == FIELD_MANAGER:
+        owners.ours.update(
+            (".", *(name.removeprefix("f:") for name in data or ()), *((PUBLISHED,) if published else ()))
+        )

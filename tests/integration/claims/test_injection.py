@@ -16,7 +16,7 @@ from app.admission.server import make_server, review_app
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.build import review as claims
 from app.claims.definitions import CLASS_DEFINITION
-from app.claims.injection.webhooks import ASKS
+from app.claims.permissions import ASKS
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.errors import ApiError
 from app.kube.resources import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.claims.publishing import rejections
+from app.claims.publishing import writing
 from app.errors import ApiError
 from tests.support.claims import ClaimsCluster, attached
 from tests.support.waiting import eventually
@@ -24,7 +24,7 @@ POLICY = (
 async def test_what_was_denied_is_written_once_it_is_taken(
     cluster: ClaimsCluster, monkeypatch: pytest.MonkeyPatch, status: int, message: str
 ) -> None:
-    monkeypatch.setattr(rejections, "_FIRST", 0.01)
+    monkeypatch.setattr(writing, "_FIRST_RETRY", 0.01)
     denials = 3
 
     async def deny(_name: str) -> None:

@@ -6,9 +6,8 @@ import math
 
 from app.claims.model import DeviceKey
 from app.claims.publishing.refusals import STATUS, Refusals, missing_rule
-from app.claims.publishing.rejections import Rejections
-from app.claims.publishing.rewrites import BUDGET, Rewrites
 from app.claims.publishing.waits import Waits
+from app.claims.publishing.writing import BUDGET, Rejections, Rewrites
 
 
 class Clock:

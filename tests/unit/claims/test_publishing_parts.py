@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
-from app.claims.publishing.addresses import addressed, hardware_address
 from app.claims.publishing.attachments import MOST_RANGES, stored_attachment
 from app.claims.publishing.model import Attachment, Inputs, NetworkData, may_publish
-from app.claims.publishing.planning import plan_pod
+from app.claims.publishing.planning import addressed, hardware_address, plan_pod
 from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Network
 from app.claims.stored.claims import stored_claim

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.admission.review import Decision, GroupVersionKind
-from app.claims.admission.stored import stored_claim, stored_network_pod
+from app.claims.admission.views import stored_claim, stored_network_pod
 from app.claims.settings import AdmissionSettings
 from app.errors import UsageError
 from app.permissions import permissions_of

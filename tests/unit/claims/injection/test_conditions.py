@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.cel.matchconditions import Attributes, UserInfo, holds
-from app.claims.injection.webhooks import ASKS, INJECTION_WEBHOOKS
+from app.claims.permissions import ASKS, INJECTION_WEBHOOKS
 from app.networks.places import INJECT_TEMPLATE
 
 JSON = dict[str, Any]
