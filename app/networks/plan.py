@@ -6,7 +6,7 @@ sorted within each, so that equal input gives an equal patch.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 
 import msgspec
@@ -14,7 +14,8 @@ import msgspec
 from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text, refuse
 from app.admission.patch import pointer
 from app.admission.pods import Pod, crowded
-from app.networks import nodeselector, podnetinfo, userdefined
+from app.errors import Denied
+from app.networks import podnetinfo, userdefined
 from app.networks.device_requests import (
     Need,
     count_needs,
@@ -23,11 +24,22 @@ from app.networks.device_requests import (
     resources_shape,
     target_container,
 )
-from app.networks.model import CACHED_LENGTH, Mode, Networks, unrequestable
+from app.networks.model import (
+    CACHED_LENGTH,
+    NODE_SELECTOR,
+    Attachment,
+    Mode,
+    Networks,
+    parse_node_selector,
+    unrequestable,
+)
 from app.text import quoted
 
 NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
 _CACHED_NETWORKS = 16
+_NODE_SELECTOR = "/spec/nodeSelector"
+_Labels = dict[str, tuple[str, Attachment]]
+"""The value of each label, with the first attachment that asks for it."""
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -55,7 +67,7 @@ class Demand(msgspec.Struct, frozen=True, eq=False):
     """
 
     needs: dict[str, Need]
-    labels: nodeselector.Labels
+    labels: _Labels
     counts: dict[str, int]
     first: str
     audit: str
@@ -136,7 +148,7 @@ def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
         target = target_container(pod, merged.annotations)
         added = plan_resources(pod, needs, plan, target=target, mode=inputs.mode, annotations=merged.annotations)
         mounted = podnetinfo.plan_podnetinfo(pod, plan, target=target, hugepages=inputs.hugepages, reason=wanted.first)
-    selectors = nodeselector.plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict)
+    selectors = _plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict)
     plan.warnings.extend(merged.warnings)
     if len(plan.patch.operations) == before:
         plan.skip("NothingMissing", "the Pod has all that its networks need")
@@ -221,7 +233,7 @@ def demand_of(networks: Networks) -> Demand:
 
 
 def _found_for(networks: Networks, *, kept: bool = False) -> Demand:
-    labels = nodeselector.wanted_labels(attachment for _, attachment in networks)
+    labels = _wanted_labels(attachment for _, attachment in networks)
     unasked = tuple(dict.fromkeys(_unasked(networks)))
     return _demand_for(count_needs(networks), labels, kept=kept and not unasked, unasked=unasked)
 
@@ -236,7 +248,7 @@ def _unasked(networks: Networks) -> Iterator[str]:
 
 
 def _demand_for(
-    needs: dict[str, Need], labels: nodeselector.Labels, *, kept: bool = False, unasked: tuple[str, ...] = ()
+    needs: dict[str, Need], labels: _Labels, *, kept: bool = False, unasked: tuple[str, ...] = ()
 ) -> Demand:
     counts = {resource: need.count for resource, need in needs.items()}
     first = next(iter(needs.values())).reason if needs else ""
@@ -250,3 +262,50 @@ _kept_for = lru_cache(maxsize=512)(partial(_found_for, kept=True))
 def _added_lines(added: dict[str, int], needs: dict[str, Need]) -> Iterator[str]:
     for resource, amount in added.items():
         yield f"{resource}={amount} for {','.join(needs[resource].attachments)}"
+
+
+def _wanted_labels(attachments: Iterable[Attachment]) -> _Labels:
+    """Raises Denied for a broken selector, and where two attachments contradict each other: no node fits both."""
+    wanted: _Labels = {}
+    for attachment in attachments:
+        if not attachment.node_selector:
+            continue
+        try:
+            labels = parse_node_selector(attachment.node_selector)
+        except ValueError as error:
+            raise Denied(
+                f"network attachment definition '{attachment.key}': annotation {NODE_SELECTOR}: {error}",
+                reason="BadNodeSelector",
+            ) from error
+        for key, value in labels:
+            other_value, other = wanted.setdefault(key, (value, attachment))
+            if other_value != value:
+                raise Denied(
+                    f"network attachment definitions '{other.key}' and '{attachment.key}' contradict each other: "
+                    f"their node selectors ask for {key}={other_value} and {key}={value}; no node fits both",
+                    reason="NodeSelectorContradiction",
+                )
+    return wanted
+
+
+def _plan_node_selector(pod: Pod, wanted: _Labels, plan: Plan, *, conflict: str) -> list[str]:
+    """Plan the labels that the Pod's selector lacks; returns a line for each. Raises Denied for conflict "deny"."""
+    if not wanted:
+        return []
+    own = pod.spec.node_selector
+    changes = [(key, value, source) for key, (value, source) in sorted(wanted.items()) if own.get(key) != value]
+    for key, value, source in changes:
+        if key in own:
+            text = f"nodeSelector {key}={quoted(own[key])[1:-1]} of the Pod"
+            if conflict == "deny":
+                raise Denied(
+                    f"{text} contradicts network attachment definition '{source.key}', which asks for {key}={value}",
+                    reason="NodeSelectorConflict",
+                )
+            plan.warnings.append(f"{text} is overridden with {value!r} by network attachment '{source.key}'")
+        reason = f"annotation {NODE_SELECTOR} of {source.key}"
+        plan.patch.ensure(_NODE_SELECTOR, {}, present=bool(own), reason=reason)
+        plan.patch.add(pointer("spec", "nodeSelector", key), value, reason=reason)
+    if changes:
+        plan.count("node-selector", len(changes))
+    return [f"{key}={value} for {source.key}" for key, value, source in changes]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator
 
 from app.kube.names import check_annotation_key
 from app.networks.model import RESOURCE_NAME, Mode
-from app.networks.options import NetworksOptions
 from app.networks.switches import Switches
 from app.settings.source import DnsLabel, Exclusion, Flag, RoleSettings
 
@@ -68,3 +68,12 @@ class NetworksSettings(RoleSettings):
         for key in value.split(","):
             check_annotation_key(key.strip())
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class NetworksOptions:
+    """The settings of the wing; the control switches may override `existing_resources`."""
+
+    existing_resources: Mode = "top-up"
+    node_selector_conflict: Literal["override", "deny"] = "override"
+    default_network_namespace: str = "kube-system"

@@ -1,6 +1,7 @@
-"""The wing's part in the chain: gathers what one Pod needs and hands it to the planner.
+"""The wing's part in the chain: injects the networks of Pods, and checks attachments.
 
-Only Pod CREATE is looked at. The namespace of the Pod is the request's, which the API server vouches for.
+The injector gathers what one Pod needs and hands it to the planner. Only Pod CREATE is looked at. The namespace of the
+Pod is the request's, which the API server vouches for.
 """
 
 from __future__ import annotations
@@ -12,18 +13,31 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.admission.chain import UNTOUCHED, Plan
-from app.admission.parts import Claimed, Named
+from app.admission.chain import UNTOUCHED, Plan, refuse
+from app.admission.parts import Claimed, Context, Named, Parts
 from app.admission.pods import INJECT, MIRROR, Pod
-from app.admission.review import Request, check_namespace
+from app.admission.review import Request, check_namespace, written_object
 from app.kube.lookup import Lookup, Steps, follow
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.attachments import Search, looked_up, networks_of
 from app.networks.device_requests import implicit_in, names_a_class
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode, Networks
-from app.networks.options import NetworksOptions
+from app.networks.model import (
+    DEFAULT_NETWORK,
+    NETWORKS,
+    Attachment,
+    Mode,
+    Networks,
+    attachment_problems,
+    attachment_warnings,
+    projection,
+)
+from app.networks.places import misplaced
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
-from app.networks.switches import Switches
+from app.networks.settings import NetworksOptions, NetworksSettings
+from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, Switches, text_of
 from app.pace import at_pace
+from app.settings.source import settings_as
+from app.wire import mapping
 
 _MOST_COMPARED = 10_000
 _MOST_KNOWN = 512
@@ -32,6 +46,33 @@ _KNOWN_LENGTH = 1024
 
 _Key = tuple[str, str | None, str | None]
 """The namespace of a Pod, and its annotations about networks."""
+
+
+def review(context: Context) -> Parts:
+    """The injection of networks, and the check of attachments."""
+    settings, caches = settings_as(context.settings, NetworksSettings), context.caches
+    keys, claims = settings.resource_name_keys, _claims_on(context)
+    # With the same function the wing of claims gets the same cache.
+    project = projection(keys, claims=claims)
+    attachments = caches.lookup(
+        NETWORK_ATTACHMENTS, project, called="network attachment definition", field="metadata.annotations"
+    )
+    switches = ControlSwitches(
+        caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),
+        namespace=context.namespace,
+        initial=settings.initial_switches,
+        logs=context.logs,
+    )
+    injector = NetworksInjector(
+        attachments, switches=switches, options=settings.networks_options, claimed=context.claimed, named=context.named
+    )
+    context.pod_injectors.append(injector)
+    return Parts((injector,), (AttachmentCheck(keys, claims=claims),), switches.problems)
+
+
+def _claims_on(context: Context) -> bool:
+    """Whether the webhook has the wing of claims, and that is on. The wing imports this one, so it is not asked."""
+    return bool(getattr(context.settings, "claims", False))
 
 
 class _Known(NamedTuple):
@@ -214,3 +255,31 @@ def _skip(pod: Pod) -> tuple[str, str] | None:
         return "MirrorPod", "the Pod mirrors a static Pod: it runs already"
     where = pod.opted_out
     return ("OptedOut", f'{where} {INJECT} is "false"') if where else None
+
+
+class AttachmentCheck:
+    """Refuses broken NetworkAttachmentDefinitions on CREATE and UPDATE, so that a broken one is not found by a Pod.
+
+    What Multus and the CNI library would refuse later is refused here, all of it in one message with the field paths.
+    Neutral to everything else.
+
+    An attachment that is being deleted is left alone, so that its finalizers can be removed.
+    """
+
+    def __init__(self, resource_name_keys: Sequence[str], *, claims: bool = False) -> None:
+        self._keys, self._claims = tuple(resource_name_keys), claims
+
+    def check(self, request: Request, plan: Plan) -> None:
+        """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
+        kind, wanted = request.kind, NETWORK_ATTACHMENTS
+        if (kind.group, kind.kind) != (wanted.group, wanted.kind):
+            return
+        obj = written_object(request, reason="UnreadableAttachment")
+        if obj is None:
+            return
+        problems = attachment_problems(obj, self._keys, claims=self._claims)
+        refuse(problems, reason="BrokenAttachment")
+        plan.warnings += attachment_warnings(obj, self._keys, claims=self._claims)
+        plan.warnings += (one.text for one in misplaced(obj.get("metadata"), "metadata", wanted.kind))
+        if "." in str(mapping(obj.get("metadata")).get("name") or ""):
+            plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")

@@ -13,14 +13,25 @@ import msgspec
 
 from app.admission.chain import Plan, audit_text
 from app.admission.namespaces import Namespaces
+from app.admission.parts import Context, Parts
 from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
 from app.pace import at_pace
-from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
+from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement, tenant_of
 from app.placement.plan import plan_affinity, refuse_contradictions, requirements
+from app.placement.settings import ConfinementSettings
+from app.settings.source import settings_as
 from app.text import quoted
 
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
+
+
+def review(context: Context) -> Parts:
+    """The placement on DPUs."""
+    settings = settings_as(context.settings, ConfinementSettings)
+    # Where tenants are not confined, the role may not read namespaces.
+    tenants = context.caches.namespaces(tenant_of) if settings.confine_tenants else None
+    return Parts(injectors=(PlacementInjector(tenants, options=settings.placement),))
 
 
 class PlacementInjector:

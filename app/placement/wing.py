@@ -15,7 +15,7 @@ WING = Wing(
     "placement",
     webhooks="app.placement.permissions:WEBHOOKS",
     asks="app.placement.permissions:ASKS",
-    parts="app.placement.build:review",
+    parts="app.placement.webhook:review",
     permissions="app.placement.permissions:PERMISSIONS",
     settings={
         "webhook": "app.placement.settings:ConfinementSettings",

@@ -22,7 +22,7 @@ from app.kube.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
 )
-from app.networks.build import review as networks
+from app.networks.webhook import review as networks
 from app.registry import settings_of
 from app.wire import encode_json
 from tests.support.pod_requests import request_for

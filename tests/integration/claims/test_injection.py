@@ -30,8 +30,8 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from app.networks.build import review as networks
 from app.networks.places import INJECT_TEMPLATE
+from app.networks.webhook import review as networks
 from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
 from app.registry import settings_of
 from app.runtime.serving import Sources

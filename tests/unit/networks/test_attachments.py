@@ -11,7 +11,7 @@ import pytest
 from app.errors import ApiError, Denied, Transient
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
-from app.networks.options import NetworksOptions
+from app.networks.settings import NetworksOptions
 
 from .conftest import attachment, lookup_for
 

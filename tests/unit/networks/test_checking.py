@@ -10,8 +10,8 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.review import GroupVersionKind
-from app.networks.checking import AttachmentCheck
 from app.networks.model import NETWORKS, NODE_SELECTOR, RESOURCE_NAME
+from app.networks.webhook import AttachmentCheck
 from tests.support.pod_requests import POD_KIND, request_for
 
 KIND = GroupVersionKind("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition")
