@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.appwrappers.admission.defaults import defaults, label_value
+from app.appwrappers.admission.review import defaults, label_value
 from app.kube.names import check_label_value
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.admission.updates import decided_by_queue, decides_what_runs, same, update_problems
+from app.appwrappers.admission.checking import decided_by_queue, decides_what_runs, same, update_problems
 from tests.support.appwrappers import app_wrapper, job, pod
 
 JSON = dict[str, Any]
