@@ -152,15 +152,15 @@ def annotations_after(pod: Pod, plan: Plan) -> dict[str, str]:
     return found
 
 
-def _finish(added: list[Added], plan: Plan, *, changed: bool) -> None:
-    if not (added or changed):
+def _finish(claims: list[Added], plan: Plan, *, changed: bool) -> None:
+    if not (claims or changed):
         return
     if plan.reason != "Injected":
         plan.reason, plan.message = "Injected", ""
     plan.audit["decision"] = plan.reason
-    if added:
-        plan.count("claim", len(added))
-        plan.audit["claims"] = audit_text(f"{one.name} of {one.template} for: {one.reason}" for one in added)
+    if claims:
+        plan.count("claim", len(claims))
+        plan.audit["claims"] = audit_text(f"{claim.name} of {claim.template} for: {claim.reason}" for claim in claims)
 
 
 def _network_claims(networks: Networks) -> list[_NetworkClaim]:
