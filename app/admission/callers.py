@@ -48,7 +48,7 @@ class CallerTokens:
         """Whether the token in the path, or the bearer, is one of these. Compared in constant time."""
         bearers = [value.removeprefix(_BEARER) for name, value in headers if name == b"authorization"]
         shown = (path_token.encode(), *bearers)
-        return any(hmac.compare_digest(one, token) for one in shown for token in self._tokens)
+        return any(hmac.compare_digest(text, token) for text in shown for token in self._tokens)
 
     def look(self) -> None:
         """Read the file once more; what cannot be read leaves the tokens as they are."""

@@ -201,9 +201,9 @@ def _is_free_of(asked: Asked, decision: Decision) -> bool:
         spec = decode_json(asked.volume.join(pieces))
         named = [*spec["volumes"]]
         for kind in ("initContainers", "containers"):
-            named += [mount for one in spec.get(kind) or () for mount in one.get("volumeMounts") or ()]
+            named += [mount for container in spec.get(kind) or () for mount in container.get("volumeMounts") or ()]
         name = asked.volume[1:-1].decode()
-        found = [one.pop("name") for one in named if one.get("name") == name]
+        found = [mount.pop("name") for mount in named if mount.get("name") == name]
     except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError, AttributeError):
         return False
     said = (decision.operations, decision.warnings, decision.audit_annotations, decision.message)

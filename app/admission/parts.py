@@ -150,10 +150,10 @@ def chains(parts: list[Parts], *, namespace: str) -> dict[str, Chain]:
     """The chains by webhook, out of the parts of all wings in their order."""
     return {
         "mutate": Chain(
-            injectors=[one for part in parts for one in part.injectors],
+            injectors=[injector for part in parts for injector in part.injectors],
             exempt_namespaces=frozenset({EXEMPT, namespace}),
         ),
-        "validate": Chain(checks=[one for part in parts for one in part.checks]),
+        "validate": Chain(checks=[check for part in parts for check in part.checks]),
     }
 
 

@@ -80,7 +80,9 @@ class Patch:
 
     def nest(self, inner: Patch, where: str) -> None:
         """Take over a patch of the value at `where`, which is not patched otherwise."""
-        self.operations += [Operation(one.op, where + one.path, one.value) for one in inner.operations]
+        self.operations += [
+            Operation(operation.op, where + operation.path, operation.value) for operation in inner.operations
+        ]
         self.reasons += inner.reasons
 
     def steps(self) -> Steps:

@@ -422,5 +422,8 @@ def _rest(decision: Decision) -> bytes:
     return b",%b}}" % encode_json(response)[1:-1]
 
 
-_BEGIN = {one: b'{"apiVersion":"%b","kind":"%b","response":{"uid":' % (one.encode(), KIND.encode()) for one in VERSIONS}
+_BEGIN = {
+    version: b'{"apiVersion":"%b","kind":"%b","response":{"uid":' % (version.encode(), KIND.encode())
+    for version in VERSIONS
+}
 """The answer up to the uid, by version."""

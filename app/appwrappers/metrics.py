@@ -90,12 +90,12 @@ def _publish() -> None:
 def _count(found: list[AppWrapper]) -> None:
     counts: dict[str, int] = dict.fromkeys(PHASES, 0)
     longest, now = dict.fromkeys(_DELETING, 0.0), datetime.now(UTC)
-    for one in found:
-        if one.phase in counts:
-            counts[one.phase] += 1
-        if one.phase in longest and is_true(one.status, DELETING_RESOURCES):
-            took = (now - changed_at(one.status, DELETING_RESOURCES, now=now)).total_seconds()
-            longest[one.phase] = max(longest[one.phase], took)
+    for wrapper in found:
+        if wrapper.phase in counts:
+            counts[wrapper.phase] += 1
+        if wrapper.phase in longest and is_true(wrapper.status, DELETING_RESOURCES):
+            took = (now - changed_at(wrapper.status, DELETING_RESOURCES, now=now)).total_seconds()
+            longest[wrapper.phase] = max(longest[wrapper.phase], took)
     for phase, count in counts.items():
         PRESENT.labels(phase).set(count)
     for phase, seconds in longest.items():

@@ -59,7 +59,7 @@ PERMISSIONS: Permissions = {
             when="appwrappers",
         ),
         Permission("cluster", _KUEUE, ("localqueues",), ("get",), when="appwrappers"),
-        *(replace(one, when="appwrappers") for one in _OWNERS),
+        *(replace(permission, when="appwrappers") for permission in _OWNERS),
     ),
     "appwrappers": (
         Permission("cluster", _GROUP, (_PLURAL,), (*READ, "patch")),

@@ -97,5 +97,5 @@ def component_status(component: JSON) -> JSON:
         "name": "",
         "kind": template["kind"],
         "apiVersion": template["apiVersion"],
-        "podSets": [one.status for one in pod_sets_of(component)],
+        "podSets": [pod_set.status for pod_set in pod_sets_of(component)],
     }

@@ -228,7 +228,10 @@ def _new_key(algorithm: Algorithm) -> PrivateKey:
 
 
 def _subject(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
-    parts = [*((NameOID.ORGANIZATION_NAME, one) for one in organizations), (NameOID.COMMON_NAME, common_name)]
+    parts = [
+        *((NameOID.ORGANIZATION_NAME, organization) for organization in organizations),
+        (NameOID.COMMON_NAME, common_name),
+    ]
     try:
         return x509.Name([x509.NameAttribute(*part) for part in parts])
     except ValueError as error:

@@ -210,8 +210,10 @@ def needed_still(held: CertificateSet, *, days: int, now: datetime) -> Keeps:
     """
     latest = now - timedelta(days=days) - CLOCK_SKEW
     successors = [start for start in map(_start, held.trusted) if start < latest]
-    return lambda one: (
-        not successors or _start(one) >= max(successors) or not common_name_of(one).startswith(f"{AUTHORITY_NAME} ")
+    return lambda certificate: (
+        not successors
+        or _start(certificate) >= max(successors)
+        or not common_name_of(certificate).startswith(f"{AUTHORITY_NAME} ")
     )
 
 

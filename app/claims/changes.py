@@ -14,11 +14,11 @@ def changed_entries(obj: JSON, old: JSON) -> list[tuple[int, JSON]]:
 
     Raises TypeError, ValueError, AttributeError or KeyError for objects of other shapes.
     """
-    before = {device_key(one): one.get("networkData") for one in entries_of(old)}
+    before = {device_key(entry): entry.get("networkData") for entry in entries_of(old)}
     return [
-        (index, one)
-        for index, one in enumerate(entries_of(obj))
-        if one.get("networkData") and one["networkData"] != before.get(device_key(one))
+        (index, entry)
+        for index, entry in enumerate(entries_of(obj))
+        if entry.get("networkData") and entry["networkData"] != before.get(device_key(entry))
     ]
 
 

@@ -116,9 +116,9 @@ def of_class(one: DeviceClass, name: str) -> Definition:
 def all_definitions(configured: Definitions, classes: Iterable[DeviceClass]) -> Definitions:
     """Those of the ConfigMap, and those of classes; of two with one name the first, classes in the order of names."""
     found = dict(configured)
-    for one in sorted(classes, key=lambda one: one.name):
-        if one.definition:
-            found.setdefault(one.definition, of_class(one, one.definition))
+    for device_class in sorted(classes, key=lambda device_class: device_class.name):
+        if device_class.definition:
+            found.setdefault(device_class.definition, of_class(device_class, device_class.definition))
     return found
 
 
@@ -129,7 +129,7 @@ def _definition(name: str, said: object) -> Definition:
 
 def _devices_of(classes: dict[str, str], align: str = "") -> JSON:
     """The spec that asks for one device of each class, by the name of the request."""
-    requests = [{"name": name, "exactly": {"deviceClassName": one}} for name, one in classes.items()]
+    requests = [{"name": name, "exactly": {"deviceClassName": device_class}} for name, device_class in classes.items()]
     devices: JSON = {"requests": requests}
     if align:
         devices["constraints"] = [{"requests": list(classes), "matchAttribute": align}]
@@ -170,9 +170,9 @@ def _long_form(said: JSON) -> JSON:
     requests, align = said.get("requests"), said.get("align", "")
     if not isinstance(requests, dict) or not requests:
         raise DefinitionError("requests: required: the DeviceClass of each request, by the name of the request")
-    for name, one in requests.items():
-        if not isinstance(one, str) or not isinstance(name, str):
-            raise DefinitionError(f"requests.{name}: want the name of a DeviceClass, got {_kind(one)}")
+    for name, device_class in requests.items():
+        if not isinstance(device_class, str) or not isinstance(name, str):
+            raise DefinitionError(f"requests.{name}: want the name of a DeviceClass, got {_kind(device_class)}")
     if not isinstance(align, str):
         raise DefinitionError(f"align: want the name of an attribute, got {_kind(align)}")
     if align and len(requests) == 1:
@@ -203,17 +203,17 @@ def _problems(devices: JSON, where: str) -> Iterator[tuple[str, str]]:
         if len(devices.get(name) or ()) > _MOST:
             yield f"{where}.{name}".lstrip("."), f"want at most {_MOST}, got {len(devices[name])}"
     names: set[str] = set()
-    for index, one in enumerate(requests[:_MOST]):
-        name = str(one.get("name") or "")
+    for index, request in enumerate(requests[:_MOST]):
+        name = str(request.get("name") or "")
         path = f"{where}.requests[{index}]" if where else f"requests.{name}"
         yield from _named(path, name, names, short=not where)
-        yield from _request(path, one, short=not where)
+        yield from _request(path, request, short=not where)
         names.add(name)
-    for index, one in enumerate((devices.get("constraints") or ())[:_MOST]):
+    for index, constraint in enumerate((devices.get("constraints") or ())[:_MOST]):
         path = f"{where}.constraints[{index}]"
-        yield from _constraint(path if where else "align", one, names)
-    for index, one in enumerate((devices.get("config") or ())[:_MOST]):
-        yield from _config(f"{where}.config[{index}]", one, names)
+        yield from _constraint(path if where else "align", constraint, names)
+    for index, config in enumerate((devices.get("config") or ())[:_MOST]):
+        yield from _config(f"{where}.config[{index}]", config, names)
 
 
 def _named(path: str, name: str, names: Collection[str], *, short: bool) -> Iterator[tuple[str, str]]:

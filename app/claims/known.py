@@ -51,7 +51,10 @@ class KnownDefinitions:
         """What the template of this name is made from; also for those with one device of a DeviceClass."""
         found = self.current.get(name)
         if found is None and name.startswith(CLASS_PREFIX):
-            return next((of_class(one, name) for one in self._classes.values() if one.template == name), None)
+            classes = self._classes.values()
+            return next(
+                (of_class(device_class, name) for device_class in classes if device_class.template == name), None
+            )
         return found
 
     def _renew(self) -> None:

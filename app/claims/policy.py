@@ -85,7 +85,7 @@ def _bad_addresses(bad: str, want: str) -> str:
 
 
 def _in_ranges(rule: AddressRule) -> str:
-    return "(" + " || ".join(f"cidr('{one}').containsIP(cidr(one).ip())" for one in rule.ranges) + ")"
+    return "(" + " || ".join(f"cidr('{network}').containsIP(cidr(one).ip())" for network in rule.ranges) + ")"
 
 
 def _got(want: str, value: str) -> str:

@@ -26,9 +26,9 @@ def requests_of(spec: JSON) -> Requests:
 
 
 def _requests(requests: Iterable[JSON]) -> Iterator[tuple[str, int]]:
-    for one in requests:
-        exactly = one.get("exactly") or {}
-        for request in (exactly, *(one.get("firstAvailable") or ())):
+    for entry in requests:
+        exactly = entry.get("exactly") or {}
+        for request in (exactly, *(entry.get("firstAvailable") or ())):
             name = request.get("deviceClassName")
             if name and not request.get("adminAccess"):
                 yield name, _ALL if request.get("allocationMode") == "All" else request.get("count") or 1

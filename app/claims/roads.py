@@ -41,23 +41,28 @@ class Road:
 
 
 def allocatable_of(nodes: Iterable[JSON]) -> dict[str, Mapping[str, str]]:
-    return {one["metadata"]["name"]: (one.get("status") or {}).get("allocatable") or {} for one in nodes}
+    return {node["metadata"]["name"]: (node.get("status") or {}).get("allocatable") or {} for node in nodes}
 
 
 def road_of(resource: str, offer: Offer) -> Road:
     """The road of an extended resource."""
     plugin = sorted(name for name, amounts in offer.nodes.items() if _is_some(amounts.get(resource)))
-    mapped = [one for one in offer.classes if serves(one, resource)]
+    mapped = [device_class for device_class in offer.classes if serves(device_class, resource)]
     found: list[tuple[Way, str]] = []
     if plugin:
         found.append(("device plugin", f"device plugin, on {_listed(plugin)}"))
     hints = []
     if "/" not in resource:  # no container can ask for it
-        own = [one for part in offer.slices for one in part["spec"].get("devices") or () if multus_finds(one, resource)]
+        own = [
+            device
+            for part in offer.slices
+            for device in part["spec"].get("devices") or ()
+            if multus_finds(device, resource)
+        ]
         if own:
             found.append(("DRA by claim", f"claims of the Pods, with {_counted(len(own))} of this {RESOURCE_NAME}"))
-    for one in mapped:
-        name, devices = one["metadata"]["name"], devices_of(one, offer.slices)
+    for device_class in mapped:
+        name, devices = device_class["metadata"]["name"], devices_of(device_class, offer.slices)
         if not devices:
             hints.append(f"DeviceClass {name} maps it, and no ResourceSlice has a device of that class")
             continue
@@ -75,7 +80,7 @@ def road_of(resource: str, offer: Offer) -> Road:
 
 def claim_road(device_class: str, offer: Offer) -> Road:
     """The road of a claim for a device of a class."""
-    known = next((one for one in offer.classes if one["metadata"]["name"] == device_class), None)
+    known = next((obj for obj in offer.classes if obj["metadata"]["name"] == device_class), None)
     if known is None:
         return Road(("nothing",), f"nothing offers it: there is no DeviceClass {device_class}")
     devices = devices_of(known, offer.slices)
@@ -91,18 +96,20 @@ def devices_of(device_class: JSON, slices: Iterable[JSON]) -> list[JSON]:
     """
     listed = list(slices)
     newest: dict[tuple[str, str], int] = {}
-    for one in listed:
-        pool = one["spec"]["pool"]
-        key = one["spec"]["driver"], pool["name"]
+    for resource_slice in listed:
+        pool = resource_slice["spec"]["pool"]
+        key = resource_slice["spec"]["driver"], pool["name"]
         newest[key] = max(newest.get(key, 0), pool.get("generation", 0))
     selectors = [
-        one["cel"]["expression"] for one in (device_class.get("spec") or {}).get("selectors") or () if one.get("cel")
+        selector["cel"]["expression"]
+        for selector in (device_class.get("spec") or {}).get("selectors") or ()
+        if selector.get("cel")
     ]
     found = []
-    for one in listed:
-        driver, pool = one["spec"]["driver"], one["spec"]["pool"]
+    for resource_slice in listed:
+        driver, pool = resource_slice["spec"]["driver"], resource_slice["spec"]["pool"]
         if pool.get("generation", 0) == newest[driver, pool["name"]]:
-            devices = ({**device, "driver": driver} for device in one["spec"].get("devices") or ())
+            devices = ({**device, "driver": driver} for device in resource_slice["spec"].get("devices") or ())
             found += [device for device in devices if all(_selects(text, device) for text in selectors)]
     return found
 

@@ -121,7 +121,7 @@ def plan_resources(
         if mode == "top-up":
             missing = max(0, need.count - sum(held.values()))
         elif mode == "skip":
-            missing = 0 if target in held or any(one.kind == "containers" for one in held) else need.count
+            missing = 0 if target in held or any(place.kind == "containers" for place in held) else need.count
         else:
             believed = _believed(pod, record, resource, held)
             missing = max(0, need.count - sum(believed.values()))
@@ -154,8 +154,8 @@ def resources_shape(pod: Pod, wanted: KeysView[str]) -> tuple[bool, bool, bool] 
     if RESOURCES_CONTAINER in pod.metadata.annotations or not containers:
         return None
     sidecars = pod.spec.init_containers
-    for one in [*containers, *sidecars] if sidecars else containers:
-        resources = one.resources
+    for container in [*containers, *sidecars] if sidecars else containers:
+        resources = container.resources
         if resources is not None and not (
             wanted.isdisjoint(resources.requests) and wanted.isdisjoint(resources.limits)
         ):

@@ -76,7 +76,7 @@ def misplaced(
 def _fault(place: Place, part: str, path: str, kind: str, templates: tuple[str, ...]) -> str:
     if kind in place.kinds:
         return f"read among annotations alone: put it into {path}.annotations"
-    words = " and ".join(f"{one}{'es' if one.endswith('s') else 's'}" for one in place.kinds)
+    words = " and ".join(f"{owner}{'es' if owner.endswith('s') else 's'}" for owner in place.kinds)
     into = part if part in place.parts else place.parts[0]
     homes = " or ".join(f"{template}.metadata.{into}".lstrip(".") for template in templates[:2])
     more = " and the other templates" if len(templates) > 2 else ""

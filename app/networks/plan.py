@@ -173,12 +173,12 @@ def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: Plan) -> Demand
     if not claimed or claimed.keys().isdisjoint(wanted.needs):
         return wanted
     served = {resource: need for resource, need in wanted.needs.items() if resource in claimed}
-    plan.audit["claimed"] = audit_text(f"{one}: claims of the Pod ask for its devices" for one in served)
+    plan.audit["claimed"] = audit_text(f"{resource}: claims of the Pod ask for its devices" for resource in served)
     plan.warnings += [
-        f"claims of the Pod ask for {claimed[one]} of the devices that serve {one}, and its networks need "
+        f"claims of the Pod ask for {claimed[resource]} of the devices that serve {resource}, and its networks need "
         f"{need.count}: nothing is injected; ask for as many"
-        for one, need in served.items()
-        if claimed[one] < need.count
+        for resource, need in served.items()
+        if claimed[resource] < need.count
     ]
     left = {resource: need for resource, need in wanted.needs.items() if resource not in served}
     return _demand_for(left, wanted.labels)

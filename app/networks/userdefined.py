@@ -115,7 +115,7 @@ def _appended(current: str, injected: str, namespace: str) -> str:
 def _named(value: str, namespace: str) -> list[tuple[str, str, str]]:
     """Each element by what makes it the same network: what else it asks for does not count."""
     parsed = selection.parse(value, annotation=NETWORKS, default_namespace=namespace)
-    return [(one.namespace, one.name, one.interface) for one in parsed]
+    return [(network.namespace, network.name, network.interface) for network in parsed]
 
 
 def _elements(value: str) -> list[object]:
@@ -125,10 +125,10 @@ def _elements(value: str) -> list[object]:
         return decoded if isinstance(decoded, list) else []
     parsed = selection.parse(value, annotation=NETWORKS, default_namespace="")
     return [
-        {"name": one.name}
-        | ({"namespace": one.namespace} if one.namespace else {})
-        | ({"interface": one.interface} if one.interface else {})
-        for one in parsed
+        {"name": network.name}
+        | ({"namespace": network.namespace} if network.namespace else {})
+        | ({"interface": network.interface} if network.interface else {})
+        for network in parsed
     ]
 
 

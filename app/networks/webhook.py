@@ -207,7 +207,7 @@ class NetworksInjector:
 
     def _is_anywhere(self, name: str) -> bool:
         """Whether one of the first attachments has this name."""
-        return any(known == name for _, known in islice(self._lookup.keys(), _MOST_COMPARED))
+        return any(other == name for _, other in islice(self._lookup.keys(), _MOST_COMPARED))
 
     async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: Plan) -> None:
         """The search from where the cache does not know."""
@@ -280,6 +280,6 @@ class AttachmentCheck:
         problems = attachment_problems(obj, self._keys, claims=self._claims)
         refuse(problems, reason="BrokenAttachment")
         plan.warnings += attachment_warnings(obj, self._keys, claims=self._claims)
-        plan.warnings += (one.text for one in misplaced(obj.get("metadata"), "metadata", wanted.kind))
+        plan.warnings += (finding.text for finding in misplaced(obj.get("metadata"), "metadata", wanted.kind))
         if "." in str(mapping(obj.get("metadata")).get("name") or ""):
             plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")

@@ -78,27 +78,30 @@ def refuse_contradictions(spec: PodSpec | None, wanted: Mapping[Requirement, str
 
 
 def _conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterator[str]:
-    for one in wanted:
-        yield from _impossible(one)
+    for requirement in wanted:
+        yield from _impossible(requirement)
     if wanted and spec.node_name:
-        labels = " and ".join(f"{one.key}={quoted(one.value)[1:-1]}" for one in wanted)
+        labels = " and ".join(f"{requirement.key}={quoted(requirement.value)[1:-1]}" for requirement in wanted)
         yield (
             f"{path}.nodeName: {quoted(spec.node_name)} bypasses the scheduler, which chooses a node with the label "
             f"{labels}: leave nodeName out"
         )
     selector = spec.node_selector or {}
-    for one in wanted:
-        own = selector.get(one.key, one.value) or ""
-        if own != one.value:
-            yield f"{path}.nodeSelector[{one.key}]: want {quoted(one.value)} or no such entry, got {quoted(own)}"
+    for requirement in wanted:
+        own = selector.get(requirement.key, requirement.value) or ""
+        if own != requirement.value:
+            yield (
+                f"{path}.nodeSelector[{requirement.key}]: want {quoted(requirement.value)} or no such entry, "
+                f"got {quoted(own)}"
+            )
     for index, term in enumerate(spec.terms):
         for position, expression in enumerate(term.match_expressions or ()):
-            for one in wanted:
-                if expression.key == one.key and not _can_hold(expression, one.value):
+            for requirement in wanted:
+                if expression.key == requirement.key and not _can_hold(expression, requirement.value):
                     at = f"{path}.{TERMS_FIELD}[{index}].{_EXPRESSIONS}[{position}]"
                     yield (
-                        f"{at}: {_written(expression)} never holds "
-                        f"where {one.key} is {quoted(one.value)}, as it must be: remove the expression or the term"
+                        f"{at}: {_written(expression)} never holds where {requirement.key} is "
+                        f"{quoted(requirement.value)}, as it must be: remove the expression or the term"
                     )
 
 
@@ -118,7 +121,7 @@ def _can_hold(expression: Expression, value: str) -> bool:
 
     What the API server refuses anyway (an unknown operator) is not judged.
     """
-    values = [one or "" for one in expression.values or ()]
+    values = [text or "" for text in expression.values or ()]
     match expression.operator:
         case "In":
             return value in values
@@ -143,7 +146,7 @@ def _integer(text: str) -> int | None:
 
 
 def _written(expression: Expression) -> str:
-    values = [one or "" for one in expression.values or ()]
+    values = [value or "" for value in expression.values or ()]
     return f"{expression.operator} {quoted(', '.join(values))}" if values else str(expression.operator)
 
 
@@ -177,7 +180,7 @@ def plan_affinity(spec: PodSpec | None, wanted: Mapping[Requirement, str], patch
     spec, has_spec = spec or PodSpec(), spec is not None
     lacking: dict[Requirement, None] = {}
     for index, some in _missing(spec, wanted).items():
-        reason = "; ".join(wanted[one] for one in some)
+        reason = "; ".join(wanted[requirement] for requirement in some)
         lacking.update(dict.fromkeys(some))
         if index == _NEW:
             _make_room(spec, patch, has_spec=has_spec, reason=reason)
@@ -185,8 +188,8 @@ def plan_affinity(spec: PodSpec | None, wanted: Mapping[Requirement, str], patch
             continue
         path = f"{_TERMS_PATH}/{index}/{_EXPRESSIONS}"
         patch.ensure(path, [], present=spec.terms[index].match_expressions is not None, reason=reason)
-        for one in some:
-            patch.add(f"{path}/-", _expression(one), reason=wanted[one])
+        for requirement in some:
+            patch.add(f"{path}/-", _expression(requirement), reason=wanted[requirement])
     return tuple(lacking)
 
 
@@ -207,7 +210,7 @@ def _missing(spec: PodSpec, wanted: Iterable[Requirement]) -> dict[int, tuple[Re
     if not terms:
         return {_NEW: wanted} if wanted else {}
     lacking = {
-        index: tuple(one for one in wanted if not _implies(term, one))
+        index: tuple(requirement for requirement in wanted if not _implies(term, requirement))
         for index, term in enumerate(terms)
         if not term.empty
     }
@@ -219,7 +222,7 @@ def _expression(one: Requirement) -> JSON:
 
 
 def _new_term(wanted: Iterable[Requirement]) -> JSON:
-    return {_EXPRESSIONS: [_expression(one) for one in wanted]}
+    return {_EXPRESSIONS: [_expression(requirement) for requirement in wanted]}
 
 
 def _implies(term: Term, one: Requirement) -> bool:

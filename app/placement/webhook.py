@@ -87,7 +87,9 @@ class PlacementInjector:
             plan.reason, plan.message = "Injected", ""
         plan.count("affinity", len(added))
         plan.audit["decision"] = plan.reason
-        plan.audit["affinity"] = audit_text(f"{one.key}={one.value} ({wanted[one]})" for one in added)
+        plan.audit["affinity"] = audit_text(
+            f"{requirement.key}={requirement.value} ({wanted[requirement]})" for requirement in added
+        )
 
     def _wanted(self, host: str | None, home: tuple[str, str] | None) -> dict[Requirement, str]:
         """The requirements, each with its reason."""

@@ -136,12 +136,14 @@ def further_webhooks(
         entry = called | {
             "name": f"{webhook.name}.berth.dev",
             "rules": [rule | {"scope": webhook.scope} for rule in rules_of(kind)],
-            "namespaceSelector": {"matchExpressions": [_expression(one, exempt, said) for one in webhook.namespaces]},
+            "namespaceSelector": {
+                "matchExpressions": [_expression(requirement, exempt, said) for requirement in webhook.namespaces]
+            },
         }
         if webhook.conditions:
             entry["matchConditions"] = [
-                {"name": one.name, "expression": " || ".join(_cel(term, said) for term in one.terms)}
-                for one in webhook.conditions
+                {"name": condition.name, "expression": " || ".join(_cel(term, said) for term in condition.terms)}
+                for condition in webhook.conditions
             ]
         entries.append(entry)
     return entries

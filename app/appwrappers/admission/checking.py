@@ -118,7 +118,7 @@ class AppWrapperCheck:
         # What was wrong before must not keep the controller, or its user, from changing anything else.
         known = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
         problems = list(update_problems(obj, old))
-        problems += [one for one in label_problems(mapping(metadata, "labels")) if one not in known]
+        problems += [problem for problem in label_problems(mapping(metadata, "labels")) if problem not in known]
         before = mapping(mapping(old, "metadata"), "annotations")
         warnings = [] if same(mapping(metadata, "annotations"), before) else self._annotation_warnings(metadata)
         deciding = list(decides_what_runs(obj, old)) if self._strict else []
@@ -186,7 +186,7 @@ def _unadmitted(user: UserInfo, obj: JSON, old: JSON) -> list[str]:
 
 def _components(spec: Any) -> list[JSON]:
     found = spec.get("components") if isinstance(spec, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [component for component in found if isinstance(component, dict)] if isinstance(found, list) else []
 
 
 def update_problems(new: JSON, old: JSON) -> Iterator[str]:
@@ -199,9 +199,9 @@ def update_problems(new: JSON, old: JSON) -> Iterator[str]:
     if len(components) != len(earlier):
         yield f"spec.components: {_IMMUTABLE}: want {len(earlier)} components, got {len(components)}"
         return
-    for index, (one, was) in enumerate(zip(components, earlier, strict=True)):
+    for index, (component, was) in enumerate(zip(components, earlier, strict=True)):
         step()
-        yield from _component(one, was, f"spec.components[{index}]")
+        yield from _component(component, was, f"spec.components[{index}]")
 
 
 def decided_by_queue(new: JSON, old: JSON) -> Iterator[str]:
@@ -232,7 +232,7 @@ def decides_what_runs(new: JSON, old: JSON) -> Iterator[str]:
         if not same(_of_components(new, field), _of_components(old, field)):
             yield path
     for section in ("labels", "annotations"):
-        after, before = (mapping(mapping(one, "metadata"), section) for one in (new, old))
+        after, before = (mapping(mapping(obj, "metadata"), section) for obj in (new, old))
         for key in sorted({*after, *before}):
             if _is_of_kueue(key) and (after.get(key) or "") != (before.get(key) or ""):
                 yield f"metadata.{section}[{key}]"
@@ -242,7 +242,7 @@ def decides_what_runs(new: JSON, old: JSON) -> Iterator[str]:
 
 def _of_components(obj: JSON, field: str) -> list[Any]:
     """The values of a field, without those that are empty at the end."""
-    found = [one.get(field) or None for one in _objects(mapping(obj, "spec").get("components"))]
+    found = [component.get(field) or None for component in _objects(mapping(obj, "spec").get("components"))]
     while found and found[-1] is None:
         found.pop()
     return found
@@ -250,7 +250,7 @@ def _of_components(obj: JSON, field: str) -> list[Any]:
 
 def _gains_owner(new: JSON, old: JSON) -> bool:
     """Whether it belongs to another object: Kueue may take it for a part of that. One without an owner waits itself."""
-    after, before = (controller_of(mapping(one, "metadata")).get("uid") for one in (new, old))
+    after, before = (controller_of(mapping(obj, "metadata")).get("uid") for obj in (new, old))
     return bool(after) and after != before
 
 
@@ -278,17 +278,17 @@ def _component(new: JSON, old: JSON, path: str) -> Iterator[str]:
     if len(after) != len(before):
         yield f"{path}.podSets: {_IMMUTABLE}: want {len(before)} podSets, got {len(after)}"
         return
-    for index, (one, was) in enumerate(zip(after, before, strict=True)):
+    for index, (pod_set, was) in enumerate(zip(after, before, strict=True)):
         step()
-        if _replicas(one) != _replicas(was):
-            yield f"{path}.podSets[{index}].replicas: {_IMMUTABLE}: want {_replicas(was)}, got {_replicas(one)}"
-        if one.get("path") != was.get("path"):
-            yield f"{path}.podSets[{index}].path: {_IMMUTABLE}: want {was.get('path')!r}, got {one.get('path')!r}"
+        if _replicas(pod_set) != _replicas(was):
+            yield f"{path}.podSets[{index}].replicas: {_IMMUTABLE}: want {_replicas(was)}, got {_replicas(pod_set)}"
+        if pod_set.get("path") != was.get("path"):
+            yield f"{path}.podSets[{index}].path: {_IMMUTABLE}: want {was.get('path')!r}, got {pod_set.get('path')!r}"
 
 
 def _objects(value: Any) -> list[JSON]:
     """The objects of a list; the schema lets no others be stored."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _replicas(pod_set: JSON) -> Any:
@@ -317,5 +317,5 @@ def _plain(value: Any) -> Any:
         return {key: _plain(below) for key, below in value.items() if below is not None}
     if isinstance(value, list):
         step(1 + len(value))
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

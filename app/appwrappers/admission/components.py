@@ -40,7 +40,7 @@ def component_problems(
     """
     warnings = [] if warnings is None else warnings
     components = spec.get("components") if isinstance(spec, dict) else None
-    if not isinstance(components, list) or not all(isinstance(one, dict) for one in components):
+    if not isinstance(components, list) or not all(isinstance(component, dict) for component in components):
         yield f"{PATH}: want a list of components, each with a template"
         return
     if too_many := list(count_problems(components)):
@@ -68,7 +68,7 @@ def component_problems(
             decides = "unknown to Berth; the API server decides about it"
             warnings += [f"{path}.{field}: {decides}" for field in dict.fromkeys(unknown)]
             total += len(pod_sets)
-            pods += sum(max(one.replicas, 0) for one in pod_sets)
+            pods += sum(max(pod_set.replicas, 0) for pod_set in pod_sets)
         problems += found
     yield from problems
     yield from _sum_problems(components, total=total, pods=pods, most=most, readable=not problems)
@@ -139,13 +139,13 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
         return
     declared: list[PodSet] = []
     decoded = set[str]()
-    for index, one in enumerate(said):
+    for index, entry in enumerate(said):
         step()
-        problem = _declared_problem(one)
+        problem = _declared_problem(entry)
         if problem:
             yield f"{path}.podSets[{index}]{problem}"
             continue
-        declared.append(read_pod_set(one))
+        declared.append(read_pod_set(entry))
         where = declared[-1].path
         if where not in decoded:
             decoded.add(where)
@@ -157,11 +157,11 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
     except ValueError as error:
         yield f"{path}.template: error inferring PodSets: {error}"
         return
-    for one in known if not declared else ():
-        yield from template_problems(template, one.path, f"{path}.{one.path}", name, unknown)
-    for one in known:
-        if one.replicas < 0:
-            yield f"{path}.{one.path}: want 0 replicas or more, got {shown(one.replicas)}"
+    for pod_set in known if not declared else ():
+        yield from template_problems(template, pod_set.path, f"{path}.{pod_set.path}", name, unknown)
+    for pod_set in known:
+        if pod_set.replicas < 0:
+            yield f"{path}.{pod_set.path}: want 0 replicas or more, got {shown(pod_set.replicas)}"
     declared = with_submitter(template, declared)
     yield from _differences(declared, known, f"{path}.podSets")
     found += known if len(known) > len(declared) else declared
@@ -182,21 +182,21 @@ def _declared_problem(said: Any) -> str:
 def _differences(declared: list[PodSet], known: list[PodSet], path: str) -> Iterator[str]:
     """Where declared podSets are not those that the kind has."""
     by_path: dict[str, PodSet] = {}
-    for one in declared:
-        if one.path in by_path:
-            yield f"{path}: multiple DeclaredPodSets with path {quoted(one.path)}"
-        by_path[one.path] = one
+    for pod_set in declared:
+        if pod_set.path in by_path:
+            yield f"{path}: multiple DeclaredPodSets with path {quoted(pod_set.path)}"
+        by_path[pod_set.path] = pod_set
     if not declared or not known:
         return
     if len(declared) != len(known):
         yield f"{path}: DeclaredPodSet count {len(declared)} differs from inferred count {len(known)}"
-    for one in known:
-        said = by_path.get(one.path)
+    for pod_set in known:
+        said = by_path.get(pod_set.path)
         if said is None:
-            yield f"{path}: PodSet with path {quoted(one.path)} is missing"
-        elif said.replicas != one.replicas:
-            counts = f"replica count {said.replicas} differs from inferred count {one.replicas}"
-            yield f"{path}: {counts} for PodSet at path position {quoted(one.path)}"
+            yield f"{path}: PodSet with path {quoted(pod_set.path)} is missing"
+        elif said.replicas != pod_set.replicas:
+            counts = f"replica count {said.replicas} differs from inferred count {pod_set.replicas}"
+            yield f"{path}: {counts} for PodSet at path position {quoted(pod_set.path)}"
 
 
 def _text(value: Any) -> bool:

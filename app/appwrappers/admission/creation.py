@@ -179,9 +179,9 @@ def _missing_problems(template: JSON, path: str) -> Iterator[str]:
     """The fields that a wrapped object at `path` lacks; nothing of other kinds. What is no object is left out."""
     kind = (str(template["apiVersion"]).rpartition("/")[0], template["kind"])
     for holder, fields in _FIELDS.get(kind, {}).items():
-        for where, found in _holders(template, holder.split(".") if holder else [], "spec"):
+        for where, obj in _holders(template, holder.split(".") if holder else [], "spec"):
             for field in fields:
-                if found.get(field) is None:
+                if obj.get(field) is None:
                     yield f"{path}.{where}.{field}: want it: no {template['kind']} is created without"
 
 

@@ -58,11 +58,13 @@ class Entitlement:
         kinds = _kinds(components)[:MOST_KINDS]
         resources = await self._access.resources(kinds)
         needed = {kind: tuple(rights.of_controller(kind, resources, namespace)) for kind in kinds}
-        refused = await self._refused_to_controller(self._controller, (one for all_ in needed.values() for one in all_))
+        refused = await self._refused_to_controller(
+            self._controller, (right for all_ in needed.values() for right in all_)
+        )
         return [
             _missing(self._controller.username, kind, resources, missing)
-            for kind, wanted in needed.items()
-            if (missing := [right for right in wanted if right in refused])
+            for kind, needs in needed.items()
+            if (missing := [right for right in needs if right in refused])
         ]
 
     async def may_admit(self, user: UserInfo, namespace: str, name: str) -> bool:
@@ -72,7 +74,7 @@ class Entitlement:
     async def _refused_to_controller(self, controller: UserInfo, needed: Iterable[Right]) -> frozenset[Right]:
         """What was granted is believed for a while: it is a hint, and the same for nearly every AppWrapper."""
         now = self._clock()
-        asked = [one for one in needed if now - self._granted.get(one, -_REMEMBERED) >= _REMEMBERED]
+        asked = [right for right in needed if now - self._granted.get(right, -_REMEMBERED) >= _REMEMBERED]
         refused = await self._access.refused(controller, asked)
         if len(self._granted) > _KEPT:
             self._granted.clear()
@@ -81,7 +83,7 @@ class Entitlement:
 
 
 def _kinds(components: Iterable[JSON]) -> list[Kind]:
-    return list(dict.fromkeys(kind for one in components if (kind := rights.kind_of(one)) is not None))
+    return list(dict.fromkeys(kind for component in components if (kind := rights.kind_of(component)) is not None))
 
 
 def _without_namespace(components: Sequence[JSON], resources: Resources) -> Iterator[str]:

@@ -125,12 +125,12 @@ class _Defaulting:
             queue=queue,
             child=child,
         )
-        for one in found:
-            where, holder = pointer(*one.section), obj
-            for segment in one.section:
+        for default in found:
+            where, holder = pointer(*default.section), obj
+            for segment in default.section:
                 holder = mapping(holder, segment)
-            plan.patch.ensure(where, {}, present=bool(holder) or one.section == ("spec",), reason=one.reason)
-            plan.patch.add(where + pointer(one.field), one.value, reason=one.reason)
+            plan.patch.ensure(where, {}, present=bool(holder) or default.section == ("spec",), reason=default.reason)
+            plan.patch.add(where + pointer(default.field), default.value, reason=default.reason)
             plan.count("appwrapper-default")
             plan.reason = plan.reason or "Defaulted"
 

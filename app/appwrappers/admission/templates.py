@@ -79,13 +79,13 @@ def uncounted(spec: JSON) -> Iterator[str]:
 
 def misplaced_keys(obj: JSON) -> Iterator[str]:
     """A warning for each key about networks that no Pod gets: of the AppWrapper, and of what it wraps."""
-    yield from (one.text for one in misplaced(obj.get("metadata"), "metadata", APP_WRAPPERS.kind))
+    yield from (finding.text for finding in misplaced(obj.get("metadata"), "metadata", APP_WRAPPERS.kind))
     for index, component in enumerate(obj["spec"]["components"]):
         where, template = f"spec.components[{index}]", component["template"]
-        homes = tuple(f"{where}.{one.path}" for one in pod_sets_of(component))
+        homes = tuple(f"{where}.{pod_set.path}" for pod_set in pod_sets_of(component))
         found = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
-        for one in found:
-            yield one.text + (": take it to the AppWrapper" if one.key == INJECT_TEMPLATE else "")
+        for finding in found:
+            yield finding.text + (": take it to the AppWrapper" if finding.key == INJECT_TEMPLATE else "")
 
 
 def _decoded(template: JSON) -> tuple[JSON, list[str]]:

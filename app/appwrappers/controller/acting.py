@@ -164,7 +164,7 @@ class Objects:
 
     def watched(self, wrapper: AppWrapper) -> bool:
         """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
-        kinds = {(one["apiVersion"], one["kind"]) for one in wrapper.component_statuses}
+        kinds = {(status["apiVersion"], status["kind"]) for status in wrapper.component_statuses}
         return all(
             kind.known for kind in self._caches.kinds.all() if (kind.resource.api_version, kind.resource.kind) in kinds
         )

@@ -53,7 +53,7 @@ def avoid_unhealthy_nodes(spec: JSON, autopilot: Autopilot) -> None:
 
 
 def _not_in(values: Mapping[str, list[str]]) -> list[JSON]:
-    return [{"key": key, "operator": "NotIn", "values": list(found)} for key, found in values.items()]
+    return [{"key": key, "operator": "NotIn", "values": list(texts)} for key, texts in values.items()]
 
 
 def _asked(spec: JSON) -> Iterator[str]:

@@ -50,10 +50,10 @@ class Evictions:
                     page = await self._client.list_page(
                         resource, namespace=wrapper.key[0], label_selector=f"{_JOB_UID}={wrapper.uid}"
                     )
-                    found = [condition(one.get("status") or {}, "Evicted") for one in page.items]
-                    for one in found:
-                        if one.get("status") == "True":
-                            return Eviction(one.get("reason") or "Evicted", one.get("message") or "")
+                    found = [condition(workload.get("status") or {}, "Evicted") for workload in page.items]
+                    for evicted in found:
+                        if evicted.get("status") == "True":
+                            return Eviction(evicted.get("reason") or "Evicted", evicted.get("message") or "")
                     return None
         except ApiError as error:
             # Why it is suspended is worth knowing, but the suspension must not wait for it.

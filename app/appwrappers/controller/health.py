@@ -88,7 +88,9 @@ def health_of(
     # The Pods of an object that has ended and is gone went with it.
     for replicas, outcome in zip(expected, outcomes, strict=True):
         found.total.expected -= sum(replicas) if outcome.gone and outcome.ending == "succeeded" else 0
-    found.failed_components = [_what_failed(one) for one in outcomes if one.ending == "failed" and one.ends]
+    found.failed_components = [
+        _what_failed(outcome) for outcome in outcomes if outcome.ending == "failed" and outcome.ends
+    ]
     found.succeeded = _succeeded(bounds, outcomes, found.total, known=known)
     found.failed = _failed(bounds, outcomes, found.total, known=known)
     found.terminal = _terminal(outcomes, pods, options)
@@ -146,7 +148,7 @@ def _endings(
         if outcome.ending:
             terminal = outcome.terminal or any(map(options.is_terminal, outcome.exit_codes))
             yield index, replace(outcome, terminal=terminal, message=_what_failed(outcome))
-        elif known and not outcome.ends and any(one.expected for one in counts) and all(map(_is_done, counts)):
+        elif known and not outcome.ends and any(count.expected for count in counts) and all(map(_is_done, counts)):
             # Objects of other kinds have ended with their Pods.
             yield index, replace(outcome, ending="succeeded")
 
@@ -175,7 +177,7 @@ def _unready(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], pod
     if waiting:
         return _what_is_wrong(min(waiting, key=lambda pod: (not pod.trouble, pod.key)))
     for counts, outcome in zip(bounds, outcomes, strict=True):
-        there, wanted = sum(one.active + one.succeeded for one in counts), sum(one.expected for one in counts)
+        there, wanted = sum(count.active + count.succeeded for count in counts), sum(count.expected for count in counts)
         if not outcome.ending and there < wanted:
             return f"{outcome.what or 'an object'} has {there} of {several(wanted, 'Pod')}"
     return ""

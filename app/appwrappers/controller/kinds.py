@@ -34,7 +34,7 @@ class Kind:
             lambda key: self.store.get(*key),
             lifetime=LAG,
             reached=lambda shown, written: shown.version >= written.version,
-            uid=lambda one: one.uid,
+            uid=lambda component: component.uid,
         )
         self.written.follow(self.store)
         self.store.subscribe(lambda _event, _key, old, new: changed(resource, old, new))
@@ -87,7 +87,7 @@ class Kinds:
 
     def expire(self) -> list[Component]:
         """What was written, and is not shown in time."""
-        return [one for kind in self._kinds.values() for one in kind.written.expire()]
+        return [component for kind in self._kinds.values() for component in kind.written.expire()]
 
     def _start(self, kind: Kind) -> None:
         if self._group is not None:

@@ -54,7 +54,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
     metadata["labels"] = {APP_WRAPPER: name} | labels | {APP_WRAPPER_UID: wrapper.uid}
     owners = _list(metadata.get("ownerReferences"), "metadata.ownerReferences")
     metadata["ownerReferences"] = [*owners, owner_reference(name, wrapper.uid, blocks=blocks)]
-    first = sum(len(one["podSets"]) for one in status[:index])
+    first = sum(len(entry["podSets"]) for entry in status[:index])
     infos = component.get("podSetInfos") or []
     for number, pod_set in enumerate(status[index]["podSets"]):
         marks = {APP_WRAPPER: name, APP_WRAPPER_UID: wrapper.uid, POD_SET: str(first + number)}
@@ -86,11 +86,11 @@ def _inject(template: JSON, info: JSON, marks: Mapping[str, str], path: str) -> 
             owner[field] = _joined(_texts(owner.get(field), f"{path}: {field}"), added, f"{path}: {field}")
     if tolerations := _list(info.get("tolerations"), "podSetInfos: tolerations"):
         present = _list(spec.get("tolerations"), f"{path}.spec.tolerations")
-        spec["tolerations"] = [*present, *(one for one in tolerations if one not in present)]
+        spec["tolerations"] = [*present, *(toleration for toleration in tolerations if toleration not in present)]
     if gates := _list(info.get("schedulingGates"), "podSetInfos: schedulingGates"):
         present = _list(spec.get("schedulingGates"), f"{path}.spec.schedulingGates")
-        names = [one.get("name") for one in present]
-        spec["schedulingGates"] = [*present, *(one for one in gates if one.get("name") not in names)]
+        names = [gate.get("name") for gate in present]
+        spec["schedulingGates"] = [*present, *(gate for gate in gates if gate.get("name") not in names)]
 
 
 def _joined(present: dict[str, str], added: Mapping[str, str], what: str) -> dict[str, str]:
@@ -109,6 +109,6 @@ def _texts(value: Any, path: str) -> dict[str, str]:
 
 def _list(value: Any, path: str) -> list[JSON]:
     """A list of objects. Raises ValueError."""
-    if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+    if value is not None and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
         raise ValueError(f"{path}: want a list of objects, got {cut(shown(value))}")
     return list(value or ())

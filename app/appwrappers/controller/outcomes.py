@@ -56,8 +56,8 @@ def outcome_of_the_gone(status: JSON) -> Outcome:
     """
     ends = _reader_of(status) not in (None, _pod)
     ended, deployed = condition(status, ENDED), condition(status, RESOURCES_DEPLOYED)
-    generations = [one.get("observedGeneration") for one in (ended, deployed)]
-    times = [str(one.get("lastTransitionTime") or "") for one in (ended, deployed)]
+    generations = [mark.get("observedGeneration") for mark in (ended, deployed)]
+    times = [str(mark.get("lastTransitionTime") or "") for mark in (ended, deployed)]
     current = generations[0] == generations[1] and (bool(generations[0]) or times[0] >= times[1])
     if not (is_true(status, ENDED) and is_true(status, RESOURCES_DEPLOYED) and current):
         return Outcome(ends, gone=True)
@@ -81,7 +81,7 @@ def remember_end(status: JSON, outcome: Outcome, *, now: datetime) -> None:
 def forget_end(status: JSON) -> None:
     """Its object is created again."""
     if condition(status, ENDED):
-        status["conditions"] = [one for one in status["conditions"] if one.get("type") != ENDED]
+        status["conditions"] = [entry for entry in status["conditions"] if entry.get("type") != ENDED]
 
 
 def as_gone(outcome: Outcome) -> Outcome:
@@ -112,8 +112,8 @@ def _was_stopped(metadata: JSON, status: JSON) -> bool:
         return False
     # The timestamp is the end of the grace. A container may end within the second in which it is stopped.
     asked = deleted - timedelta(seconds=whole_or(str(metadata.get("deletionGracePeriodSeconds") or 0), 0))
-    states = [(one.get("state") or {}).get("terminated") or {} for one in container_statuses(status)]
-    return any(ended >= asked for one in states if (ended := moment(one.get("finishedAt"))) is not None)
+    states = [(container.get("state") or {}).get("terminated") or {} for container in container_statuses(status)]
+    return any(ended >= asked for state in states if (ended := moment(state.get("finishedAt"))) is not None)
 
 
 def _by_conditions(succeeded: str, failed: str) -> Callable[[JSON], Outcome]:

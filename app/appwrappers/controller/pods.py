@@ -60,7 +60,9 @@ def stored_pod(obj: JSON) -> Pod:
         ready=condition(status, "Ready").get("status") == "True",
         deleting=deleting,
         held=deleting and bool(metadata.get("finalizers")) and metadata.get("deletionGracePeriodSeconds") == 0,
-        restarts=max((whole_or(one.get("restartCount"), 0) for one in statuses if _is_in_crash_loop(one)), default=0),
+        restarts=max(
+            (whole_or(entry.get("restartCount"), 0) for entry in statuses if _is_in_crash_loop(entry)), default=0
+        ),
         exit_codes=_exit_codes(failures),
         node=str((obj.get("spec") or {}).get("nodeName") or ""),
         resources=frozenset(_resources(obj.get("spec") or {})),
@@ -93,17 +95,19 @@ def trouble_of(status: JSON) -> str:
     statuses = container_statuses(status)
     if failures := _failures(statuses):
         return f"container {failures[0]['container']}: {_ended(failures[0])}"
-    for one in statuses:
-        waiting = (one.get("state") or {}).get("waiting") or {}
+    for container in statuses:
+        waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") and waiting["reason"] not in _USUAL:
-            last = (one.get("lastState") or {}).get("terminated") or {}
-            before = f", {several(whole_or(str(one.get('restartCount')), 0), 'restart')}, last: {_ended(last)}"
-            return f"container {one.get('name')}: {_said(waiting)}" + (before if last else "")
+            last = (container.get("lastState") or {}).get("terminated") or {}
+            before = f", {several(whole_or(str(container.get('restartCount')), 0), 'restart')}, last: {_ended(last)}"
+            return f"container {container.get('name')}: {_said(waiting)}" + (before if last else "")
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         return _said(scheduled)
     unready = [
-        str(one.get("name")) for one in statuses if "running" in (one.get("state") or {}) and not one.get("ready")
+        str(container.get("name"))
+        for container in statuses
+        if "running" in (container.get("state") or {}) and not container.get("ready")
     ]
     return f"container {unready[0]} runs, and is not ready" if unready else ""
 
@@ -111,13 +115,13 @@ def trouble_of(status: JSON) -> str:
 def _failures(statuses: list[JSON]) -> list[JSON]:
     """How containers have failed, the first one first."""
     ended = [
-        terminated | {"container": one.get("name")}
-        for one in statuses
-        if isinstance(terminated := (one.get("state") or {}).get("terminated"), dict)
+        terminated | {"container": container.get("name")}
+        for container in statuses
+        if isinstance(terminated := (container.get("state") or {}).get("terminated"), dict)
         and isinstance(terminated.get("exitCode"), int)
         and terminated["exitCode"]
     ]
-    return sorted(ended, key=lambda one: str(one.get("finishedAt") or "~"))
+    return sorted(ended, key=lambda state: str(state.get("finishedAt") or "~"))
 
 
 def _ended(terminated: JSON) -> str:

@@ -60,8 +60,8 @@ class AppWrapper:
     @property
     def marked(self) -> bool:
         """Whether all objects were created here, so that they and their Pods have our marks."""
-        found = [condition(one, RESOURCES_DEPLOYED) for one in self.component_statuses]
-        return all("observedGeneration" in one for one in found if one)
+        found = [condition(status, RESOURCES_DEPLOYED) for status in self.component_statuses]
+        return all("observedGeneration" in mark for mark in found if mark)
 
     @property
     def finalized(self) -> bool:

@@ -48,7 +48,7 @@ class Writing:
         return found
 
     async def _finalizer(self, wrapper: AppWrapper, *, present: bool) -> None:
-        finalizers = [one for one in wrapper.finalizers if one != FINALIZER]
+        finalizers = [finalizer for finalizer in wrapper.finalizers if finalizer != FINALIZER]
         wanted = [*finalizers, FINALIZER] if present else finalizers or None
         await if_there(self._patch(wrapper, {"metadata": {"finalizers": wanted}}))
 

@@ -32,11 +32,11 @@ def pod_set_infos(workload: Workload, flavors: Mapping[str, JSON]) -> list[JSON]
     Raises PermanentError and FlavorMissingError.
     """
     admission = workload.status.get("admission") or {}
-    assigned = {one["name"]: one for one in admission.get("podSetAssignments") or ()}
+    assigned = {assignment["name"]: assignment for assignment in admission.get("podSetAssignments") or ()}
     pod_sets = workload.pod_sets
     if len(assigned) != len(pod_sets):
         raise PermanentError(f"invalid podset infos: expecting {len(pod_sets)} podset, got {len(assigned)}")
-    return [_info(workload, one, assigned, flavors, admission) for one in pod_sets]
+    return [_info(workload, pod_set, assigned, flavors, admission) for pod_set in pod_sets]
 
 
 def _info(
@@ -87,4 +87,6 @@ def _merge(info: JSON, update: JSON) -> None:
                     f"invalid admission check PodSetUpdate: conflict for {field}: {key} is {before!r} and {value!r}"
                 )
             info[field][key] = value
-    info["tolerations"] += [one for one in update.get("tolerations") or () if one not in info["tolerations"]]
+    info["tolerations"] += [
+        toleration for toleration in update.get("tolerations") or () if toleration not in info["tolerations"]
+    ]

@@ -30,7 +30,7 @@ class Priorities:
             if value is None:
                 raise Transient(f"workloadpriorityclasses {name} not found", delay=_LATER)
             return Priority(value, "WorkloadPriorityClass", name)
-        specs = (one["template"]["spec"] for one in pod_sets(job.key[1], job.components, job.statuses))
+        specs = (pod_set["template"]["spec"] for pod_set in pod_sets(job.key[1], job.components, job.statuses))
         named = next((str(spec["priorityClassName"]) for spec in specs if spec.get("priorityClassName")), "")
         if named:
             found = await get_or_none(self._client, PRIORITY_CLASSES, named)
@@ -41,7 +41,7 @@ class Priorities:
 
     async def _default(self) -> Priority:
         pages = every_item(lambda token: self._client.list_page(PRIORITY_CLASSES, continue_token=token))
-        async for one in pages:
-            if one.get("globalDefault"):
-                return Priority(int(one["value"]), "PriorityClass", one["metadata"]["name"])
+        async for priority_class in pages:
+            if priority_class.get("globalDefault"):
+                return Priority(int(priority_class["value"]), "PriorityClass", priority_class["metadata"]["name"])
         return Priority()

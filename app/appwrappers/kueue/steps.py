@@ -91,14 +91,14 @@ def _without_workload(seen: Seen) -> Step:
 
 def _of_ancestor(job: Job, workloads: tuple[Workload, ...]) -> Step:
     """It has no Workload of its own, and runs within the quota of another: while that one is admitted."""
-    if job.suspended or job.finished or any(one.admitted and not one.finished for one in workloads):
+    if job.suspended or job.finished or any(workload.admitted and not workload.finished for workload in workloads):
         return Step()
     return _stop(None, "The Workload of the object that it belongs to is not admitted")
 
 
 def _released(seen: Seen) -> Step:
     """Its Workloads go with it; the garbage collector does that, but for our finalizer."""
-    held = next((one for one in seen.workloads if one.held and not seen.job.active), None)
+    held = next((workload for workload in seen.workloads if workload.held and not seen.job.active), None)
     return Step("release", held) if held else Step()
 
 
@@ -118,8 +118,8 @@ def _prebuilt(seen: Seen) -> tuple[Workload | None, Step | None]:
 def _one_workload(seen: Seen) -> tuple[Workload | None, Step | None]:
     """The Workload that fits, once all others are gone."""
     job = seen.job
-    match = next((one for one in seen.workloads if one.finished or fits(job, one)), None)
-    others = [one for one in seen.workloads if one is not match]
+    match = next((workload for workload in seen.workloads if workload.finished or fits(job, workload)), None)
+    others = [workload for workload in seen.workloads if workload is not match]
     if match is None and others:
         first = others[0]
         if not job.suspended and not job.finished:
@@ -127,11 +127,13 @@ def _one_workload(seen: Seen) -> tuple[Workload | None, Step | None]:
         if job.suspended and not first.reserved and first.owner == job.uid and not first.deleting:
             event = ("UpdatedWorkload", f"Updated not matching Workload for suspended job: {_named(first)}")
             return None, Step("respec", first, event=event)
-    for one in others:
-        if not one.deleting:
-            return None, Step("delete", one, event=("DeletedWorkload", f"Deleted not matching Workload: {_named(one)}"))
-        if one.held and not (job.active and one.owner == job.uid):
-            return None, Step("release", one)
+    for workload in others:
+        if not workload.deleting:
+            return None, Step(
+                "delete", workload, event=("DeletedWorkload", f"Deleted not matching Workload: {_named(workload)}")
+            )
+        if workload.held and not (job.active and workload.owner == job.uid):
+            return None, Step("release", workload)
     return (None, Step()) if others and match is None else (match, None)
 
 
@@ -169,8 +171,8 @@ def _may_change_priority(job: Job, workload: Workload) -> bool:
 def _reported(seen: Seen, workload: Workload) -> JSON | None:
     """The status with what the AppWrapper says of its Pods; None where it says that already."""
     job, status = seen.job, dict(workload.status)
-    counts = {one.get("name") or "main": one.get("count", 1) for one in workload.pod_sets}
-    said = {one["name"]: one["count"] for one in job.status.get("reclaimablePods") or ()}
+    counts = {pod_set.get("name") or "main": pod_set.get("count", 1) for pod_set in workload.pod_sets}
+    said = {pod_set["name"]: pod_set["count"] for pod_set in job.status.get("reclaimablePods") or ()}
     wanted = [{"name": name, "count": min(said[name], counts[name])} for name in counts if said.get(name)]
     if workload.admitted and wanted != (status.get("reclaimablePods") or []):
         return status | {"reclaimablePods": wanted}

@@ -124,7 +124,7 @@ def same_pod_sets(
     of_pod = (*_OF_POD, *(_COUNTED if waiting else ()), *(() if admitted else ("tolerations",)))
     of_container = (*_OF_CONTAINER, "restartPolicy") if waiting else _OF_CONTAINER
     now = [(count, None, template["spec"]) for count, template, _ in _found(components, statuses)]
-    before = [(one.get("count", 1), one.get("minCount"), _spec_of(one)) for one in stored]
+    before = [(pod_set.get("count", 1), pod_set.get("minCount"), _spec_of(pod_set)) for pod_set in stored]
     wanted, held = ([(*counts, _shape(spec, of_pod, of_container)) for *counts, spec in sets] for sets in (now, before))
     return wanted == held
 
@@ -139,7 +139,9 @@ def _shape(spec: JSON, of_pod: Collection[str], of_container: Collection[str]) -
     shape = {field: spec[field] for field in of_pod if spec.get(field)}
     for field in ("initContainers", "containers"):
         if containers := shape.get(field):
-            shape[field] = [{name: one[name] for name in of_container if one.get(name)} for one in containers]
+            shape[field] = [
+                {name: container[name] for name in of_container if container.get(name)} for container in containers
+            ]
     shape = decode_fields("PodSpec", shape)
     for holder in (shape, *shape.get("initContainers", ()), *shape.get("containers", ())):
         # A request that is missing is the limit: an API server fills it in, or Kueue does.

@@ -57,7 +57,7 @@ class Writing:
 
     async def release(self, workload: Workload) -> None:
         """Take our finalizer off a Workload, so that it can go."""
-        left = [one for one in workload.finalizers if one != RESOURCE_IN_USE]
+        left = [finalizer for finalizer in workload.finalizers if finalizer != RESOURCE_IN_USE]
         await if_there(self._patch(workload, {"metadata": {"finalizers": left or None}}))
 
     async def _create(self, job: Job) -> str:

@@ -47,7 +47,7 @@ def read_pod_set(said: JSON) -> PodSet:
 
 def pod_sets_of(component: JSON) -> list[PodSet]:
     """The podSets of a component: those that are declared, else those of its kind. Raises ValueError."""
-    declared = [read_pod_set(said) for said in component.get("podSets") or ()]
+    declared = [read_pod_set(pod_set) for pod_set in component.get("podSets") or ()]
     return with_submitter(component["template"], declared) or inferred(component["template"])
 
 

@@ -98,10 +98,10 @@ class ClaimStatusCheck:
             return
         claim = held_claim((request.namespace, request.name), obj)
         scene = Scene(self._views, claim, home=home_of(request))
-        entries = {one.device: one for one in claim.entries}
-        for index, one in changed:
+        entries = {entry.device: entry for entry in claim.entries}
+        for index, entry in changed:
             step(32)
-            key = device_key(one)
+            key = device_key(entry)
             path = f"status.devices[{index}].networkData"
             for line in _entry_problems(entries[key], scene.around(entries[key]), path):
                 yield key.driver.lower() in self._denied, line

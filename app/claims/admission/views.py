@@ -76,7 +76,7 @@ class Scene:
         self._own: dict[tuple[str, Address], dict[str, HeldEntry]] = {}
         if claim.pod is None:
             return
-        others = [one for one in views.claims.by_index(BY_POD, claim.pod.uid) if one.key != claim.key]
+        others = [other for other in views.claims.by_index(BY_POD, claim.pod.uid) if other.key != claim.key]
         for held in (claim, *others):
             step()
             for entry in held.entries:
@@ -95,7 +95,9 @@ class Scene:
         if claim.pod is None or not entry.interface:
             return Surroundings()
         namesakes = (
-            self._device(key, one) for key, one in self._names[entry.interface] if (key, one) != (claim.key, entry)
+            self._device(key, other)
+            for key, other in self._names[entry.interface]
+            if (key, other) != (claim.key, entry)
         )
         holders = {
             address: holder
@@ -119,9 +121,9 @@ class Scene:
         """Who else has the address on the network, in words: another Pod, or another interface of the same one."""
         me = (self._pod.uid if self._pod is not None else "", interface)
         for pod in self._views.pods.by_index(BY_ADDRESS, (network, address)):
-            for one in pod.interfaces:
-                if (pod.uid, one.name) != me and one.network == network and address in one.addresses:
-                    yield self._of(f"interface {one.name}", "Pod", pod.key)
+            for attached in pod.interfaces:
+                if (pod.uid, attached.name) != me and attached.network == network and address in attached.addresses:
+                    yield self._of(f"interface {attached.name}", "Pod", pod.key)
         for name, entry in self._own.get((network, address), {}).items():
             if name != interface:
                 yield self._device(self._claim.key, entry)
@@ -169,7 +171,7 @@ class HeldClaim(NamedTuple):
     def addresses(self) -> Iterator[Address]:
         """Those by which a cache finds it; none where no Pod says on which network they are."""
         entries = self.entries if self.pod is not None else ()
-        return (address for one in entries for address in one.addresses if address is not None)
+        return (address for entry in entries for address in entry.addresses if address is not None)
 
 
 class PodInterface(NamedTuple):
@@ -189,11 +191,11 @@ class NetworkPod(NamedTuple):
 
     def addresses(self) -> Iterator[tuple[str, Address]]:
         """Those by which a cache finds it, each with its network."""
-        return ((one.network, address) for one in self.interfaces for address in one.addresses)
+        return ((interface.network, address) for interface in self.interfaces for address in interface.addresses)
 
     def network_of(self, interface: str) -> str:
         """The network of an interface; "" where Multus has not named the interface."""
-        return next((one.network for one in self.interfaces if one.name == interface), "")
+        return next((attached.network for attached in self.interfaces if attached.name == interface), "")
 
 
 def stored_claim(obj: JSON) -> HeldClaim | None:
@@ -207,8 +209,8 @@ def stored_claim(obj: JSON) -> HeldClaim | None:
 def held_claim(key: Key, obj: JSON) -> HeldClaim:
     """Raises TypeError, ValueError, AttributeError or KeyError for an object of another shape."""
     consumers = status_of(obj).get("reservedFor") or []
-    pods = [PodName(one["name"], one["uid"]) for one in consumers if one.get("resource") == "pods"]
-    entries = [(device_key(one), one["networkData"]) for one in entries_of(obj) if one.get("networkData")]
+    pods = [PodName(consumer["name"], consumer["uid"]) for consumer in consumers if consumer.get("resource") == "pods"]
+    entries = [(device_key(entry), entry["networkData"]) for entry in entries_of(obj) if entry.get("networkData")]
     return HeldClaim(
         key,
         pods[0] if len(consumers) == len(pods) == 1 else None,
@@ -246,9 +248,9 @@ def stored_network_pod(obj: JSON) -> NetworkPod | None:
     except ValueError:
         return None
     interfaces = tuple(
-        PodInterface(one.interface, one.name, tuple(_bare(one.ips)))
-        for one in found
-        if one.interface and "/" in one.name
+        PodInterface(entry.interface, entry.name, tuple(_bare(entry.ips)))
+        for entry in found
+        if entry.interface and "/" in entry.name
     )
     return NetworkPod(key_of(obj), metadata.get("uid", ""), interfaces) if interfaces else None
 

@@ -31,18 +31,18 @@ class Added:
 
 def add_claims(pod: Pod, wanted: list[Added], patch: Patch) -> list[Added]:
     """Plan what of these the Pod lacks, and return that. Raises Denied where it would be too many."""
-    there = {one.name for one in pod.spec.resource_claims}
+    there = {claim.name for claim in pod.spec.resource_claims}
     used = {name for _, _, container in containers_of(pod) for name in claims_of(container)}
-    missing = [one for one in wanted if one.name not in there or one.name not in used]
+    missing = [claim for claim in wanted if claim.name not in there or claim.name not in used]
     if missing:
         check_number(len(missing), first=missing[0].reason)
-    for one in missing:
-        if one.name not in there:
-            patch.ensure("/spec/resourceClaims", [], present=bool(pod.spec.resource_claims), reason=one.reason)
-            value = {"name": one.name, "resourceClaimTemplateName": one.template}
-            patch.add("/spec/resourceClaims/-", value, reason=one.reason)
-        if one.name not in used:
-            _refer(pod, one, patch)
+    for claim in missing:
+        if claim.name not in there:
+            patch.ensure("/spec/resourceClaims", [], present=bool(pod.spec.resource_claims), reason=claim.reason)
+            value = {"name": claim.name, "resourceClaimTemplateName": claim.template}
+            patch.add("/spec/resourceClaims/-", value, reason=claim.reason)
+        if claim.name not in used:
+            _refer(pod, claim, patch)
     return missing
 
 
@@ -70,4 +70,4 @@ def containers_of(pod: Pod) -> Iterator[tuple[Kind, int, Container]]:
 
 def claims_of(container: Container) -> list[str]:
     """The names of the claims that a container uses."""
-    return [one.name for one in container.resources.claims] if container.resources is not None else []
+    return [claim.name for claim in container.resources.claims] if container.resources is not None else []

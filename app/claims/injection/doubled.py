@@ -45,15 +45,19 @@ def doubled(
     A class of `classes` that does not exist (None) has its implicit resource alone.
     """
     served = {IMPLICIT_PREFIX + name: name for name in claims}
-    served |= {one.resource: name for name, one in classes.items() if one is not None and one.resource}
-    for one in asking:
-        name = served.get(one.resource)
+    served |= {
+        device_class.resource: name
+        for name, device_class in classes.items()
+        if device_class is not None and device_class.resource
+    }
+    for request in asking:
+        name = served.get(request.resource)
         if name is not None:
             yield (
-                f"{one.field}: {one.resource} and claim {quoted(claims[name])} both ask for a device of DeviceClass "
-                f"{name}: drop one of them. Where networks need the resource, annotate their attachment with "
-                f'{DEVICE_CLASS} or {CLAIM_TEMPLATE} to have it served by a claim, or with {INJECT}: "false"; on the '
-                "Pod the latter turns off injection and this check"
+                f"{request.field}: {request.resource} and claim {quoted(claims[name])} both ask for a device of "
+                f"DeviceClass {name}: drop one of them. Where networks need the resource, annotate their attachment "
+                f'with {DEVICE_CLASS} or {CLAIM_TEMPLATE} to have it served by a claim, or with {INJECT}: "false"; on '
+                "the Pod the latter turns off injection and this check"
             )
 
 

@@ -83,7 +83,7 @@ class ClaimsInjector:
         elif where := pod.opted_out:
             plan.skip("OptedOut", f'{where} {INJECT} is "false"')
         else:
-            if any(one.resource_claim_name for one in pod.spec.resource_claims):
+            if any(claim.resource_claim_name for claim in pod.spec.resource_claims):
                 plan.keep = False  # claims are volatile; injectors that came before may have read them too
             return follow(self._steps(pod, namespace, plan))
         return None
@@ -103,7 +103,7 @@ class ClaimsInjector:
         if wanted:
             target = target_container(pod, annotations)
             chosen = yield from self._chosen(pod, wanted, pairs, namespace, plan)
-            injected += [Added(one.name, one.template, target.kind, target.place, one.reason) for one in chosen]
+            injected += [Added(claim.name, claim.template, target.kind, target.place, claim.reason) for claim in chosen]
         if injected or asked:
             _finish(add_claims(pod, injected, plan.patch), plan, changed=bool(asked))
 
@@ -116,7 +116,7 @@ class ClaimsInjector:
         self, pod: Pod, wanted: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: Plan
     ) -> Generator[tuple[Lookup[Any], str, str], Any, list[_NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
-        ours = {one.name for one in wanted}
+        ours = {claim.name for claim in wanted}
         own: dict[str, Requests] = {}
         for reference, claims in claims_by_reference(pod).items():
             requests = (yield from self._sources.requests(namespace, reference)) or {}
@@ -124,16 +124,16 @@ class ClaimsInjector:
         for pair in pairs:
             own[pair.name] = (yield from self._sources.requests(namespace, Reference(template=pair.template))) or {}
         needs: dict[str, Requests] = {}
-        for one in wanted:
-            if one.source.device_class:
-                needs[one.template] = {one.source.device_class: 1}
-            elif one.template not in needs:
-                found = yield from self._sources.requests(namespace, Reference(template=one.template))
-                needs[one.template] = found or {}
+        for claim in wanted:
+            if claim.source.device_class:
+                needs[claim.template] = {claim.source.device_class: 1}
+            elif claim.template not in needs:
+                found = yield from self._sources.requests(namespace, Reference(template=claim.template))
+                needs[claim.template] = found or {}
                 if found is None:
                     plan.warnings.append(
-                        f"ResourceClaimTemplate {namespace}/{one.template} does not exist: the Pod waits until it is "
-                        f"created ({one.reason})"
+                        f"ResourceClaimTemplate {namespace}/{claim.template} does not exist: the Pod waits until it is "
+                        f"created ({claim.reason})"
                     )
         chosen = _choose(wanted, needs, own)
         plan.warnings += chosen.warnings
@@ -145,10 +145,10 @@ class ClaimsInjector:
 def annotations_after(pod: Pod, plan: Plan) -> dict[str, str]:
     """The annotations of the Pod with what the injectors before have planned."""
     found = dict(pod.metadata.annotations)
-    for one in plan.operations:
-        if one.op == "add" and one.path.startswith(_ANNOTATIONS) and isinstance(one.value, str):
-            key = one.path.removeprefix(_ANNOTATIONS).replace("~1", "/").replace("~0", "~")
-            found[key] = one.value
+    for operation in plan.operations:
+        if operation.op == "add" and operation.path.startswith(_ANNOTATIONS) and isinstance(operation.value, str):
+            key = operation.path.removeprefix(_ANNOTATIONS).replace("~1", "/").replace("~0", "~")
+            found[key] = operation.value
     return found
 
 
@@ -189,17 +189,19 @@ def _choose(wanted: Iterable[_NetworkClaim], needs: Mapping[str, Requests], own:
     """
     chosen, left = _Chosen(), dict(added(own.values()))
     claims = {name: claim for claim, requests in reversed(own.items()) for name in requests}  # the first that asks
-    for one in wanted:
-        classes = needs.get(one.template) or {}
+    for claim in wanted:
+        classes = needs.get(claim.template) or {}
         shared = next((name for name in classes if name in left), None)
         if shared is None:
-            chosen.inject.append(one)
+            chosen.inject.append(claim)
             continue
-        chosen.own[one.name] = f"{one.attachment.key}: claim {claims[shared]} of the Pod asks for a device of {shared}"
+        chosen.own[claim.name] = (
+            f"{claim.attachment.key}: claim {claims[shared]} of the Pod asks for a device of {shared}"
+        )
         left[shared] -= 1
         if left[shared] < 0:
             chosen.warnings.append(
-                f"{one.attachment.key} needs a device of DeviceClass {shared}, and the Pod's own claims ask for fewer "
-                "devices of it than its networks need: nothing is injected; ask for as many"
+                f"{claim.attachment.key} needs a device of DeviceClass {shared}, and the Pod's own claims ask for "
+                "fewer devices of it than its networks need: nothing is injected; ask for as many"
             )
     return chosen

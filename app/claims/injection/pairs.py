@@ -42,10 +42,10 @@ class Asked:
 def asked_of(pod: Pod) -> list[Asked]:
     """What the containers of a Pod ask for. Raises Denied where an amount is none."""
     return [
-        one
+        request
         for kind, index, container in containers_of(pod)
         if container.resources is not None and (container.resources.limits or container.resources.requests)
-        for one in _asked(kind, index, container, container.resources)
+        for request in _asked(kind, index, container, container.resources)
     ]
 
 
@@ -64,19 +64,21 @@ def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, ex
     """
     wanted = []
     # Looked at before names are made: of these, what the Pod has already needs no claim.
-    check_number(sum(one.count for one in asked) - existing, first=asked[0].reason)
-    for one in asked:
-        if one.definition not in definitions:
+    check_number(sum(request.count for request in asked) - existing, first=asked[0].reason)
+    for request in asked:
+        if request.definition not in definitions:
             known = ", ".join(PREFIX + name for name in sorted(definitions)[:_LISTED]) or "there is none"
             raise Denied(
-                f"container {quoted(one.container.name)} asks for {quoted(PREFIX + one.definition)}, and there is no "
-                f"definition of this name: want one of: {known}",
+                f"container {quoted(request.container.name)} asks for {quoted(PREFIX + request.definition)}, and there "
+                f"is no definition of this name: want one of: {known}",
                 reason="UnknownDefinition",
             )
-        for side in one.sides:
-            place = pointer("spec", one.kind, one.index, "resources", side, PREFIX + one.definition)
-            patch.remove(place, reason=f"{one.reason}: claims of it serve this")
-        wanted += [Added(name, one.definition, one.kind, one.index, one.reason) for name in _names(one)]
+        for side in request.sides:
+            place = pointer("spec", request.kind, request.index, "resources", side, PREFIX + request.definition)
+            patch.remove(place, reason=f"{request.reason}: claims of it serve this")
+        wanted += [
+            Added(name, request.definition, request.kind, request.index, request.reason) for name in _names(request)
+        ]
     return wanted
 
 

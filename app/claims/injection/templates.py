@@ -28,7 +28,7 @@ MOST_TEMPLATES = 64
 """Of one AppWrapper; a Workload of Kueue has fewer podSets."""
 _READ = ("metadata", "spec")
 _REASON = "UnreadablePodTemplate"
-_KINDS = {(one.group, one.kind): one for one in (JOBS, APP_WRAPPERS)}
+_KINDS = {(resource.group, resource.kind): resource for resource in (JOBS, APP_WRAPPERS)}
 
 
 class TemplateInjector:
@@ -52,7 +52,9 @@ class TemplateInjector:
         pods: dict[str, Pod] = {}
         templates = templates_of(obj)
         homes = tuple(where.removeprefix("/").replace("/", ".") for where in templates)
-        plan.warnings += (one.text for one in misplaced(obj.get("metadata"), "metadata", obj["kind"], templates=homes))
+        plan.warnings += (
+            finding.text for finding in misplaced(obj.get("metadata"), "metadata", obj["kind"], templates=homes)
+        )
         for where, template in templates.items():
             with _named(where):
                 pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})

@@ -26,8 +26,8 @@ def stored_attachment(obj: JSON, keys: Sequence[str] = (RESOURCE_NAME,)) -> Atta
     """
     found = project(obj, keys)
     managed = list(_managements(mapping(obj.get("spec")).get("config")))
-    subnets = list(islice((one for ipam in managed for one in _subnets(ipam)), MOST_RANGES + 1))
-    statics = list(islice((one for ipam in managed for one in _statics(ipam)), MOST_RANGES + 1))
+    subnets = list(islice((subnet for ipam in managed for subnet in _subnets(ipam)), MOST_RANGES + 1))
+    statics = list(islice((address for ipam in managed for address in _statics(ipam)), MOST_RANGES + 1))
     if len(subnets) + len(statics) > MOST_RANGES:
         # A part of them would say that the addresses in the others are outside.
         subnets, statics = [], []
@@ -53,8 +53,8 @@ def _subnets(ipam: JSON) -> Iterator[IPv4Network | IPv6Network]:
     """host-local has `subnet` and lists of `ranges`, whereabouts has `range` and `ipRanges`."""
     texts = [ipam.get("subnet"), ipam.get("range")]
     ranges = ipam.get("ranges")
-    for one in ranges if isinstance(ranges, list) else ():
-        texts += [part.get("subnet") for part in _objects(one)]
+    for group in ranges if isinstance(ranges, list) else ():
+        texts += [part.get("subnet") for part in _objects(group)]
     texts += [part.get("range") for part in _objects(ipam.get("ipRanges"))]
     for text in texts:
         # whereabouts also takes FIRST-LAST/PREFIX.
@@ -64,14 +64,14 @@ def _subnets(ipam: JSON) -> Iterator[IPv4Network | IPv6Network]:
 
 
 def _statics(ipam: JSON) -> Iterator[IPv4Interface | IPv6Interface]:
-    for one in _objects(ipam.get("addresses")):
-        found = _interface(one.get("address"))
+    for entry in _objects(ipam.get("addresses")):
+        found = _interface(entry.get("address"))
         if found is not None:
             yield found
 
 
 def _objects(value: object) -> list[JSON]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _interface(text: object) -> IPv4Interface | IPv6Interface | None:

@@ -41,7 +41,7 @@ class Device:
 
     @property
     def pci_ids(self) -> frozenset[str]:
-        return frozenset(one for one in self.ids if _PCI.fullmatch(one))
+        return frozenset(text for text in self.ids if _PCI.fullmatch(text))
 
 
 def identity(text: str) -> str:
@@ -58,9 +58,9 @@ def devices_of(inputs: Inputs, claims: tuple[Claim, ...]) -> tuple[Device, ...]:
 
 def _devices(inputs: Inputs, claim: Claim, pools: Pools) -> Iterator[Device]:
     results: dict[DeviceKey, Result] = {}
-    for one in sorted(claim.results, key=lambda one: (one.device, one.admin_access, one.request)):
+    for result in sorted(claim.results, key=lambda result: (result.device, result.admin_access, result.request)):
         # A device that is also there for monitoring is the claim's own all the same.
-        results.setdefault(one.device, one)
+        results.setdefault(result.device, result)
     for key, result in results.items():
         found = pools.find(key)
         attributes, node = found if found is not None else (Attributes(), "")
@@ -74,7 +74,7 @@ def _devices(inputs: Inputs, claim: Claim, pools: Pools) -> Iterator[Device]:
             for_multus=_for_multus(inputs, claim, attributes, node),
             resource=resource,
             device_id=attributes.device_id,
-            ids=frozenset(identity(one) for one in (attributes.device_id, attributes.pci_bus_id) if one.strip()),
+            ids=frozenset(identity(text) for text in (attributes.device_id, attributes.pci_bus_id) if text.strip()),
             interface=interface,
             ips=tuple(_driver_ips(claim, key)),
             network=bool(resource or interface) or key.driver in inputs.drivers,
@@ -99,10 +99,10 @@ def _for_multus(inputs: Inputs, claim: Claim, attributes: Attributes, node: str)
 def _interface(claim: Claim, result: Result) -> str:
     """The one name in its configuration: `ifName` of VfConfig and CNIConfig, `interface.name` of dranet; else ""."""
     names: list[object] = []
-    for one in claim.configs:
-        if one.concerns(result):
-            names += [one.parameters.get("ifName"), mapping(one.parameters.get("interface")).get("name")]
-    texts = {one for one in names if isinstance(one, str) and one}
+    for config in claim.configs:
+        if config.concerns(result):
+            names += [config.parameters.get("ifName"), mapping(config.parameters.get("interface")).get("name")]
+    texts = {name for name in names if isinstance(name, str) and name}
     return texts.pop() if len(texts) == 1 else ""
 
 
@@ -110,7 +110,7 @@ def _driver_ips(claim: Claim, key: DeviceKey) -> Iterator[str]:
     """As dra-driver-sriov publishes the CNI result."""
     entry = claim.entries.get(key)
     ips = mapping(entry.data.get("cniResult")).get("ips") if entry is not None else None
-    for one in ips if isinstance(ips, list) else ():
-        address = mapping(one).get("address")
+    for ip in ips if isinstance(ips, list) else ():
+        address = mapping(ip).get("address")
         if isinstance(address, str):
             yield address

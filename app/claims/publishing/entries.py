@@ -41,7 +41,9 @@ def write_of(
 
     Of devices that are `kept`, and not in `data`, our fields stay what they are.
     """
-    changed = {device for device, one in data.items() if not _is_written(claim.entries.get(device), one)}
+    changed = {
+        device for device, network_data in data.items() if not _is_written(claim.entries.get(device), network_data)
+    }
     ours = {device for device, entry in claim.entries.items() if "." in entry.owned and device not in data}
     changed |= ours - kept
     if not changed:
@@ -51,7 +53,7 @@ def write_of(
     metadata = {"name": name, "namespace": namespace, "uid": claim.uid}
     if force:
         metadata["resourceVersion"] = claim.version
-    entries = [_entry(device, claim.entries.get(device), one, now) for device, one in data.items()]
+    entries = [_entry(device, claim.entries.get(device), network_data, now) for device, network_data in data.items()]
     entries += [_as_it_is(device, claim.entries[device]) for device in sorted(ours & kept)]
     body = RESOURCE_CLAIMS.body(metadata, **({"status": {"devices": entries}} if entries else {}))
     return Write(body, force, frozenset(device.driver for device in changed))
@@ -114,7 +116,7 @@ def _is_written(entry: Entry | None, data: NetworkData) -> bool:
 def _has_room(entry: Entry | None) -> bool:
     """Whether the entry has our condition, or has room for it."""
     conditions = entry.conditions if entry is not None else ()
-    return len(conditions) < MOST_CONDITIONS or any(one.get("type") == PUBLISHED for one in conditions)
+    return len(conditions) < MOST_CONDITIONS or any(item.get("type") == PUBLISHED for item in conditions)
 
 
 def _others(entry: Entry | None) -> frozenset[str]:
@@ -141,5 +143,5 @@ def _as_it_is(device: DeviceKey, entry: Entry) -> JSON:
     if members := {key: value for key, value in (entry.network_data or {}).items() if key in entry.owned}:
         found["networkData"] = members
     if PUBLISHED in entry.owned:
-        found["conditions"] = [one for one in entry.conditions if one.get("type") == PUBLISHED]
+        found["conditions"] = [item for item in entry.conditions if item.get("type") == PUBLISHED]
     return found

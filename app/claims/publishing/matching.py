@@ -48,10 +48,10 @@ class Selected:
     def entry(self, interface: str) -> Attached | None:
         """The entry of its device: that of this interface, of the expected one, else the first with an interface."""
         for name in (interface, self.expected):
-            found = [one for one in self.entries if name and one.interface == name]
+            found = [entry for entry in self.entries if name and entry.interface == name]
             if found:
                 return found[0]
-        return next((one for one in self.entries if one.interface), next(iter(self.entries), None))
+        return next((entry for entry in self.entries if entry.interface), next(iter(self.entries), None))
 
 
 _Pair = tuple[Device, Selected]
@@ -66,9 +66,16 @@ class Matching:
         self._plugins = pod.plugin_resources
         self._devices = devices
         self._all = selected
-        self._selected = [one for one in selected if not one.default]
+        self._selected = [selection for selection in selected if not selection.default]
         self.found: dict[Device, Selected] = {}
-        self._keep(_unique((device, one) for device in devices for one in selected if _addresses(one) & device.ids))
+        self._keep(
+            _unique(
+                (device, selection)
+                for device in devices
+                for selection in selected
+                if _addresses(selection) & device.ids
+            )
+        )
         self._without: list[Selected] = []
         """The selections to which Multus gives no device of their resource; it then uses the requested one."""
         if certain:
@@ -81,13 +88,15 @@ class Matching:
     def left_for(self, device: Device) -> list[Selected]:
         """The selections that have interfaces and no device, and that may be those of this device."""
         return [
-            one
-            for one in self._free(self._selected)
-            if one.entries
-            and one.resource
-            and _fit(device, one)
-            and not (one in self._without and one.device_id and device.ids and not _requested(one, device))
-            and (one.resource == device.resource or one.resource not in self._plugins)
+            selection
+            for selection in self._free(self._selected)
+            if selection.entries
+            and selection.resource
+            and _fit(device, selection)
+            and not (
+                selection in self._without and selection.device_id and device.ids and not _requested(selection, device)
+            )
+            and (selection.resource == device.resource or selection.resource not in self._plugins)
         ]
 
     def _keep(self, pairs: Iterable[_Pair]) -> None:
@@ -95,21 +104,21 @@ class Matching:
 
     def _free(self, selected: Iterable[Selected]) -> list[Selected]:
         taken = set(self.found.values())
-        return [one for one in selected if one not in taken]
+        return [selection for selection in selected if selection not in taken]
 
     def _by_order(self) -> None:
         """Multus sorts the devices of a resource by id, and gives the n-th to the n-th selection of that resource."""
-        numbered = [one for one in self._selected if one.order]
-        self._without += [one for one in numbered if not one.resource]
-        for resource in dict.fromkeys(one.resource for one in numbered if one.resource):
-            selected = [one for one in numbered if one.resource == resource]
+        numbered = [selection for selection in self._selected if selection.order]
+        self._without += [selection for selection in numbered if not selection.resource]
+        for resource in dict.fromkeys(selection.resource for selection in numbered if selection.resource):
+            selected = [selection for selection in numbered if selection.resource == resource]
             devices = sorted(
-                (one for one in self._devices if one.for_multus and one.resource == resource),
-                key=lambda one: one.device_id,
+                (device for device in self._devices if device.for_multus and device.resource == resource),
+                key=lambda device: device.device_id,
             )
             pairs = list(zip(devices, selected, strict=False))
             if self._countable(resource, devices) and all(map(self._consistent, pairs)):
-                ids = Counter(one.device_id for one in devices)
+                ids = Counter(device.device_id for device in devices)
                 self._keep([pair for pair in pairs if ids[pair[0].device_id] == 1])
                 self._without += selected[len(devices) :]
 
@@ -119,11 +128,14 @@ class Matching:
         That is devices of device plugins, networks of its own configuration, and devices without a slice.
         """
         keys = self._numbered_keys()
-        drivers = {one.key.driver for one in devices}
+        drivers = {device.key.driver for device in devices}
         return (
             resource not in self._plugins
-            and all(one.order or one.key in keys or one.resource != resource for one in self._selected)
-            and all(one.known or one.key.driver not in drivers for one in self._devices)
+            and all(
+                selection.order or selection.key in keys or selection.resource != resource
+                for selection in self._selected
+            )
+            and all(device.known or device.key.driver not in drivers for device in self._devices)
         )
 
     def _consistent(self, pair: _Pair) -> bool:
@@ -135,16 +147,18 @@ class Matching:
         )
 
     def _by_device_id(self) -> Iterator[_Pair]:
-        for one in self._free(self._without):
+        for selection in self._free(self._without):
             for device in self._unmatched():
-                if _requested(one, device) and _may_be(device, one):
-                    yield device, one
+                if _requested(selection, device) and _may_be(device, selection):
+                    yield device, selection
 
     def _by_interface(self) -> Iterator[_Pair]:
-        for one in self._free(self._selected):
-            names = {entry.interface for entry in one.entries if entry.interface}
+        for selection in self._free(self._selected):
+            names = {entry.interface for entry in selection.entries if entry.interface}
             yield from (
-                (device, one) for device in self._unmatched() if device.interface in names and _fit(device, one)
+                (device, selection)
+                for device in self._unmatched()
+                if device.interface in names and _fit(device, selection)
             )
 
     def _by_exclusion(self) -> Iterator[_Pair]:
@@ -154,21 +168,29 @@ class Matching:
         for entries that may be of several selections, by order.
         """
         keys = self._numbered_keys()
-        drivers = {one.key.driver for one in self._devices if one.network}
-        free = [one for one in self._unmatched() if one.network or (not one.known and one.key.driver in drivers)]
-        for device, one in _unique((each, one) for each in free for one in self.left_for(each)):
-            if one.resource not in self._plugins and not one.device_id and (one.order or one.key not in keys):
-                yield device, one
+        drivers = {device.key.driver for device in self._devices if device.network}
+        free = [
+            device
+            for device in self._unmatched()
+            if device.network or (not device.known and device.key.driver in drivers)
+        ]
+        for device, selection in _unique((each, selection) for each in free for selection in self.left_for(each)):
+            if (
+                selection.resource not in self._plugins
+                and not selection.device_id
+                and (selection.order or selection.key not in keys)
+            ):
+                yield device, selection
 
     def _numbered_keys(self) -> set[str]:
-        return {one.key for one in self._selected if one.order}
+        return {selection.key for selection in self._selected if selection.order}
 
     def _unmatched(self) -> list[Device]:
-        return [one for one in self._devices if one not in self.found]
+        return [device for device in self._devices if device not in self.found]
 
 
 def _addresses(selected: Selected) -> frozenset[str]:
-    return frozenset(identity(one.pci_address) for one in selected.entries if one.pci_address)
+    return frozenset(identity(entry.pci_address) for entry in selected.entries if entry.pci_address)
 
 
 def _requested(selected: Selected, device: Device) -> bool:
@@ -199,25 +221,33 @@ def selected_in(inputs: Inputs, status: Sequence[Attached]) -> tuple[Selected, .
     Each entry of the status is in one of them.
     """
     selections = _parsed(inputs.pod.networks, NETWORKS, inputs.pod.key[0])
-    keys = [_key(one) for one in selections]
+    keys = [_key(selection) for selection in selections]
     first = 1 + _before(status, keys)
-    expected = [one.interface or f"net{place}" for place, one in enumerate(selections, start=first)]
+    expected = [selection.interface or f"net{place}" for place, selection in enumerate(selections, start=first)]
     owners: dict[int, int] = {}
     for key in dict.fromkeys(keys):
-        entries = [index for index, one in enumerate(status) if one.name == key and not one.default]
-        orders = [order for order, one in enumerate(keys) if one == key]
+        entries = [index for index, entry in enumerate(status) if entry.name == key and not entry.default]
+        orders = [order for order, other in enumerate(keys) if other == key]
         names = [status[index].interface for index in entries]
         owners.update(zip(entries, _shares(names, orders, expected), strict=False))
     found = [
         _selected(
-            inputs, one, [status[index] for index in sorted(owners) if owners[index] == order], order + 1, expected
+            inputs,
+            selection,
+            [status[index] for index in sorted(owners) if owners[index] == order],
+            order + 1,
+            expected,
         )
-        for order, one in enumerate(selections)
+        for order, selection in enumerate(selections)
     ]
-    left = {index: one for index, one in enumerate(status) if index not in owners}
-    for one in _parsed(inputs.pod.default_network, DEFAULT_NETWORK, inputs.home)[:1]:
-        mine = [i for i, entry in left.items() if entry.name == _key(one) and (entry.default or entry.name not in keys)]
-        found.append(_selected(inputs, one, [left.pop(index) for index in mine], 0, ()))
+    left = {index: entry for index, entry in enumerate(status) if index not in owners}
+    for selection in _parsed(inputs.pod.default_network, DEFAULT_NETWORK, inputs.home)[:1]:
+        mine = [
+            i
+            for i, entry in left.items()
+            if entry.name == _key(selection) and (entry.default or entry.name not in keys)
+        ]
+        found.append(_selected(inputs, selection, [left.pop(index) for index in mine], 0, ()))
     return (*found, *(_alone(inputs, entry, selections) for entry in left.values()))
 
 
@@ -235,8 +265,8 @@ def _key(selection: Selection) -> str:
 
 def _before(status: Sequence[Attached], keys: Sequence[str]) -> int:
     """How many networks of its own configuration Multus has numbered before the Pod's."""
-    defaults = {one.name for one in status if one.default}
-    return len({one.name for one in status} - defaults - set(keys))
+    defaults = {entry.name for entry in status if entry.default}
+    return len({entry.name for entry in status} - defaults - set(keys))
 
 
 def _shares(names: Sequence[str], orders: Sequence[int], expected: Sequence[str]) -> Iterator[int]:
@@ -273,7 +303,7 @@ def _selected(
 
 
 def _alone(inputs: Inputs, entry: Attached, selections: Sequence[Selection]) -> Selected:
-    ips = tuple(ip for one in selections if _key(one) == entry.name for ip in one.ips)
+    ips = tuple(ip for selection in selections if _key(selection) == entry.name for ip in selection.ips)
     return Selected(
         key=entry.name,
         order=0,

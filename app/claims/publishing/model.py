@@ -50,11 +50,11 @@ class Attachment:
 
     def __post_init__(self) -> None:
         networks: dict[tuple[int, int], set[int]] = {}
-        for one in self.subnets:
-            bits = one.max_prefixlen - one.prefixlen
-            networks.setdefault((one.version, bits), set()).add(int(one.network_address) >> bits)
-        object.__setattr__(self, "_fixed", frozenset(one.ip for one in self.statics))
-        object.__setattr__(self, "_networks", {key: frozenset(found) for key, found in networks.items()})
+        for subnet in self.subnets:
+            bits = subnet.max_prefixlen - subnet.prefixlen
+            networks.setdefault((subnet.version, bits), set()).add(int(subnet.network_address) >> bits)
+        object.__setattr__(self, "_fixed", frozenset(static.ip for static in self.statics))
+        object.__setattr__(self, "_networks", {key: frozenset(numbers) for key, numbers in networks.items()})
 
     @property
     def has_subnets(self) -> bool:
@@ -91,7 +91,7 @@ def may_publish(
     administrator lets those of the attachment be published although nothing says which they are. None in `excluded` is.
     Each link has link-local addresses of IPv6, no subnet names them, and they lead nowhere else.
     """
-    if any(address in one for one in excluded):
+    if any(address in network for network in excluded):
         return False
     if address.version == 6 and address.is_link_local:
         return True

@@ -42,8 +42,8 @@ def plan_pod(inputs: Inputs) -> Planned:
     """
     pod = inputs.pod
     names = frozenset(pod.claim_names)
-    mine = (one for one in inputs.claims if one.key[0] == pod.key[0] and one.key[1] in names)
-    claims = tuple(sorted(mine, key=lambda one: one.key))
+    mine = (claim for claim in inputs.claims if claim.key[0] == pod.key[0] and claim.key[1] in names)
+    claims = tuple(sorted(mine, key=lambda claim: claim.key))
     status, error = _status(pod.network_status)
     devices = devices_of(inputs, claims)
     whole = _pod_refused(pod)
@@ -53,7 +53,7 @@ def plan_pod(inputs: Inputs) -> Planned:
         if why is not None:
             refused[claim.key] = why
     data: dict[Key, dict[DeviceKey, NetworkData]] = {}
-    unpublished = [_claim_unpublished(one, refused[one.key], devices) for one in claims if one.key in refused]
+    unpublished = [_claim_unpublished(claim, refused[claim.key], devices) for claim in claims if claim.key in refused]
     for device, answer in _answers(inputs, claims, devices, status):
         if device.claim in refused:
             continue
@@ -76,7 +76,7 @@ def _answers(
 ) -> Iterator[tuple[Device, NetworkData | Unpublished]]:
     """Devices that are not published are matched too: their interfaces are not those of other devices."""
     selected = selected_in(inputs, status)
-    allocated = {one.key[1] for one in claims if one.allocated}
+    allocated = {claim.key[1] for claim in claims if claim.allocated}
     missing = [name for name in inputs.pod.claim_names if name not in allocated]
     matching = Matching(inputs.pod, devices, selected, certain=not missing)
     for device in devices:
@@ -135,10 +135,10 @@ def _claim_refused(claim: Claim, pod: ClaimPod) -> _Why | None:
     """Why the devices of the claim are not those of this Pod alone."""
     if not claim.allocated:
         return "NotAllocated", "no devices are allocated to the claim"
-    other = next((one for one in claim.consumers if one.resource != "pods"), None)
+    other = next((consumer for consumer in claim.consumers if consumer.resource != "pods"), None)
     if other is not None:
         return "PodGroup", f"the claim is reserved for {other.resource}/{other.name}; want it reserved for one Pod"
-    if pod.uid not in {one.uid for one in claim.consumers}:
+    if pod.uid not in {consumer.uid for consumer in claim.consumers}:
         return "NotReserved", f"the claim is not reserved for Pod {_name(pod)} with UID {pod.uid}"
     if len(claim.consumers) > 1:
         count = len(claim.consumers)
@@ -158,7 +158,7 @@ def _status_refused(pod: ClaimPod, error: ValueError | None) -> _Why | None:
 
 def _claim_unpublished(claim: Claim, why: _Why, devices: Sequence[Device]) -> Unpublished:
     reason, message = why
-    network = any(one.network for one in devices if one.claim == claim.key)
+    network = any(device.network for device in devices if device.claim == claim.key)
     return Unpublished(claim.key, None, reason, message, reason in _PROBLEMS and network)
 
 
@@ -178,14 +178,16 @@ def _unmatched(
         message = f"neither an attribute {RESOURCE_NAME} nor its configuration says that it is a network device"
         return _unpublished(device, "NotNetwork", message)
     if not left:
-        wanted = bool(device.resource) and any(one.resource == device.resource for one in selected)
+        wanted = bool(device.resource) and any(selection.resource == device.resource for selection in selected)
         resource = f" of resource {device.resource}" if device.resource else ""
         message = f"no entry of {NETWORK_STATUS} is left for a device{resource}"
         return _unpublished(device, "NoInterface", message, problem=wanted)
     if missing:
         message = f"the devices of {', '.join(missing[:_NAMED])} are not known, and may be those of the same interfaces"
         return _unpublished(device, "Ambiguous", message)
-    names = ", ".join(f"{one.key} ({(one.entries[0].interface or 'no interface')})" for one in left[:_NAMED])
+    names = ", ".join(
+        f"{selection.key} ({(selection.entries[0].interface or 'no interface')})" for selection in left[:_NAMED]
+    )
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
     message = (
         f"it may be behind {names}{more}, and nothing says which; want an attribute {DEVICE_ID} in its "
@@ -196,7 +198,7 @@ def _unmatched(
 
 def _not_distinguished(device: Device, entries: Sequence[Selected]) -> Unpublished:
     """`entries` are those of an attachment that is selected more than once."""
-    names = ", ".join(one.entries[0].interface or "no interface" for one in entries[:_NAMED])
+    names = ", ".join(selection.entries[0].interface or "no interface" for selection in entries[:_NAMED])
     message = f"the entries of {entries[0].key} ({names}) may be of either selection; want an interface name in each"
     return _unpublished(device, "Ambiguous", message, problem=True)
 
@@ -259,7 +261,7 @@ def addressed(
 
 def _prefixes(texts: Iterable[str]) -> dict[_Address, int]:
     parsed = (_parsed(text) for text in texts)
-    return {one[0]: one[1] for one in parsed if one is not None and one[1]}
+    return {pair[0]: pair[1] for pair in parsed if pair is not None and pair[1]}
 
 
 def _managed(address: _Address, attachment: Attachment | None) -> int | None:

@@ -47,28 +47,28 @@ class Refusals:
     def names(self) -> list[str]:
         """What is refused now. What no write has asked for since is left out: its claims are gone."""
         now = self._clock()
-        return sorted(name for name, one in self._refused.items() if now - one.until < _LONGEST)
+        return sorted(name for name, refusal in self._refused.items() if now - refusal.until < _LONGEST)
 
     def pause(self, drivers: Iterable[str]) -> float:
         """Seconds until a write for these may be tried. At 0 the caller tries, and others wait for its outcome."""
-        refused = [one for name in (STATUS, *drivers) if (one := self._refused.get(name)) is not None]
+        refused = [refusal for name in (STATUS, *drivers) if (refusal := self._refused.get(name)) is not None]
         now = self._clock()
-        pause = max((one.until - now for one in refused), default=0.0)
+        pause = max((refusal.until - now for refusal in refused), default=0.0)
         if pause > 0:
             # Not all at the same moment.
             return pause + self._random() * _ATTEMPT
-        for one in refused:
-            one.until, one.tried = now + _ATTEMPT, True
+        for refusal in refused:
+            refusal.until, refusal.tried = now + _ATTEMPT, True
         return 0.0
 
     def refused(self, names: Iterable[str]) -> None:
         """Writes that were under way together are refused together: they count as one."""
         now = self._clock()
         for name in names:
-            one = self._refused.setdefault(name, _Refused(Backoff(_FIRST, _LONGEST, self._random)))
-            if one.tried:
-                limit = min(_LONGEST, _FIRST * 2.0 ** min(one.backoff.attempts, 16))
-                one.until, one.tried = now + one.backoff.next(at_least=limit / 2), False
+            refusal = self._refused.setdefault(name, _Refused(Backoff(_FIRST, _LONGEST, self._random)))
+            if refusal.tried:
+                limit = min(_LONGEST, _FIRST * 2.0 ** min(refusal.backoff.attempts, 16))
+                refusal.until, refusal.tried = now + refusal.backoff.next(at_least=limit / 2), False
 
     def granted(self, drivers: Iterable[str]) -> bool:
         """A write for these was taken; True where it had been refused before."""

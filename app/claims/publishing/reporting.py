@@ -35,7 +35,7 @@ class Reporting:
 
     def planned(self, pod: ClaimPod, planned: Planned, states: Mapping[DeviceKey, State]) -> None:
         """What was found for a Pod: its problems become Events where they are new."""
-        unmatched: Counter[str] = Counter(one.reason for one in planned.unpublished if one.problem)
+        unmatched: Counter[str] = Counter(finding.reason for finding in planned.unpublished if finding.problem)
         metrics.found(pod.key, Counter(states.values()), unmatched)
         problems = frozenset(_problems(planned))
         uid, before = self._told.pop(pod.key, ("", frozenset()))
@@ -71,12 +71,12 @@ class Reporting:
 
 
 def _problems(planned: Planned) -> Iterable[_Problem]:
-    for one in planned.unpublished:
-        if one.problem:
-            device = "" if one.device is None else f", device {one.device}"
-            yield "NetworkDataUnmatched", f"claim {one.claim[1]}{device}: {one.message}"
-    for claim, found in planned.data.items():
-        for key, data in found.items():
+    for finding in planned.unpublished:
+        if finding.problem:
+            device = "" if finding.device is None else f", device {finding.device}"
+            yield "NetworkDataUnmatched", f"claim {finding.claim[1]}{device}: {finding.message}"
+    for claim, devices in planned.data.items():
+        for key, data in devices.items():
             if data.withheld:
                 yield withheld_reason(data), f"claim {claim[1]}, device {key}: {withheld_message(data)}"
             if data.dropped:

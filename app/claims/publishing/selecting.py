@@ -26,7 +26,7 @@ def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
             selections = parse(text, annotation=annotation, default_namespace=namespace)
         except Denied:
             continue
-        found |= dict.fromkeys(f"{one.namespace}/{one.name}" for one in selections)
+        found |= dict.fromkeys(f"{selection.namespace}/{selection.name}" for selection in selections)
     with suppress(ValueError):
-        found |= dict.fromkeys(one.name for one in attached_to(pod.network_status or "[]") if "/" in one.name)
+        found |= dict.fromkeys(entry.name for entry in attached_to(pod.network_status or "[]") if "/" in entry.name)
     return tuple(found)

@@ -24,21 +24,27 @@ class Pools:
 
     def __init__(self, slices: Iterable[Slice]) -> None:
         generations: dict[tuple[str, str], dict[int, list[Slice]]] = {}
-        for one in sorted(slices, key=lambda one: one.name):
-            generations.setdefault((one.driver, one.pool), {}).setdefault(one.generation, []).append(one)
-        self._slices = {pool: _newest(found) for pool, found in generations.items()}
+        for resource_slice in sorted(slices, key=lambda resource_slice: resource_slice.name):
+            generations.setdefault((resource_slice.driver, resource_slice.pool), {}).setdefault(
+                resource_slice.generation, []
+            ).append(resource_slice)
+        self._slices = {pool: _newest(by_number) for pool, by_number in generations.items()}
 
     def find(self, device: DeviceKey) -> Known | None:
         """None for a device that its pool does not have, and of a pool without a complete generation."""
-        for one in self._slices.get((device.driver, device.pool), ()):
-            if (attributes := one.devices.get(device.device)) is not None:
-                return Known(attributes, one.node)
+        for resource_slice in self._slices.get((device.driver, device.pool), ()):
+            if (attributes := resource_slice.devices.get(device.device)) is not None:
+                return Known(attributes, resource_slice.node)
         return None
 
 
 def _newest(generations: Mapping[int, list[Slice]]) -> list[Slice]:
     """Those of the newest complete generation, the last by name first."""
-    complete = [number for number, found in generations.items() if len(found) >= max(one.slices for one in found)]
+    complete = [
+        number
+        for number, slices in generations.items()
+        if len(slices) >= max(resource_slice.slices for resource_slice in slices)
+    ]
     if not complete:
         return []
     return generations[max(complete)][::-1]

@@ -123,7 +123,7 @@ class Writing:
         """How it ended. Raises what is to be tried again."""
         if error.lacks_driver or (error.status == 403 and " cannot patch resource " in str(error)):
             # The API server names each driver that lacks a right; others of the claim may have theirs.
-            named = frozenset(one for one in wanted.drivers if f'"{one}"' in str(error))
+            named = frozenset(driver for driver in wanted.drivers if f'"{driver}"' in str(error))
             names = (named or wanted.drivers) if error.lacks_driver else (STATUS,)
             self._refusals.refused(names)
             self._reporting.refused(pod, claim, names)

@@ -98,12 +98,12 @@ def stored_claim(obj: JSON) -> Claim:
         allocated=bool(allocation),
         node=_node_of(allocation),
         results=tuple(
-            Result(device_key(one), one.get("request", ""), bool(one.get("adminAccess")))
-            for one in devices.get("results") or ()
+            Result(device_key(result), result.get("request", ""), bool(result.get("adminAccess")))
+            for result in devices.get("results") or ()
         ),
         consumers=tuple(
-            Consumer(one.get("resource", ""), one.get("name", ""), one.get("uid", ""))
-            for one in status.get("reservedFor") or ()
+            Consumer(consumer.get("resource", ""), consumer.get("name", ""), consumer.get("uid", ""))
+            for consumer in status.get("reservedFor") or ()
         ),
         configs=tuple(_configs(devices)),
         entries=_entries(status, metadata),
@@ -123,11 +123,11 @@ def _node_of(allocation: JSON) -> str:
 
 
 def _configs(devices: JSON) -> Iterator[Config]:
-    for one in devices.get("config") or ():
-        opaque = one.get("opaque") or {}
+    for config in devices.get("config") or ():
+        opaque = config.get("opaque") or {}
         parameters = opaque.get("parameters")
         if isinstance(parameters, dict):
-            yield Config(opaque.get("driver", ""), tuple(one.get("requests") or ()), _read(parameters, _PARAMETERS))
+            yield Config(opaque.get("driver", ""), tuple(config.get("requests") or ()), _read(parameters, _PARAMETERS))
 
 
 def _read(opaque: JSON, names: Mapping[str, str]) -> JSON:
@@ -167,12 +167,12 @@ def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
     entries = status.get("devices") or ()
     owners = _owners_in(metadata) if entries else {}
     found = {}
-    for one in entries:
-        key, data = device_key(one), one.get("data")
+    for entry in entries:
+        key, data = device_key(entry), entry.get("data")
         owned = owners.get(key, _NO_OWNERS)
         found[key] = Entry(
-            one.get("networkData"),
-            tuple(one.get("conditions") or ()),
+            entry.get("networkData"),
+            tuple(entry.get("conditions") or ()),
             _read(data, _DATA) if isinstance(data, dict) else {},
             frozenset(owned.managers),
             frozenset(owned.tellers),
@@ -184,11 +184,11 @@ def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
 def _owners_in(metadata: JSON) -> dict[DeviceKey, _Owners]:
     """Who owns network data, and our condition, by device."""
     found: dict[DeviceKey, _Owners] = {}
-    for one in metadata.get("managedFields") or ():
-        fields: Any = one.get("fieldsV1") or {}
+    for entry in metadata.get("managedFields") or ():
+        fields: Any = entry.get("fieldsV1") or {}
         for name in ("f:status", "f:devices"):
             fields = fields.get(name) or {}
-        manager = one.get("manager", "")
+        manager = entry.get("manager", "")
         for key, below in fields.items():
             if key.startswith("k:"):
                 device = device_key(decode_json(key[2:]))

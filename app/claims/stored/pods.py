@@ -44,7 +44,7 @@ class ClaimPod:
     @property
     def claim_names(self) -> tuple[str, ...]:
         """The names of its ResourceClaims, as far as they are known."""
-        found = (*(one.claim for one in self.claims), self.extended_claim)
+        found = (*(claim.claim for claim in self.claims), self.extended_claim)
         return tuple(dict.fromkeys(name for name in found if name))
 
 
@@ -57,17 +57,19 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
 def claim_pod(obj: JSON) -> ClaimPod:
     """Any Pod, also one that has no claim."""
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, status_of(obj)
-    made = {one.get("name"): one.get("resourceClaimName") or "" for one in status.get("resourceClaimStatuses") or ()}
+    made = {
+        entry.get("name"): entry.get("resourceClaimName") or "" for entry in status.get("resourceClaimStatuses") or ()
+    }
     claims = tuple(
-        PodClaim(one["name"], one.get("resourceClaimName") or made.get(one["name"], ""))
-        for one in spec.get("resourceClaims") or ()
+        PodClaim(claim["name"], claim.get("resourceClaimName") or made.get(claim["name"], ""))
+        for claim in spec.get("resourceClaims") or ()
     )
     by_resource: JSON = status.get("extendedResourceClaimStatus") or {}
     extended = by_resource.get("resourceClaimName") or ""
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     requests = tuple(
-        (one.get("requestName") or "", one.get("resourceName") or "")
-        for one in by_resource.get("requestMappings") or ()
+        (request.get("requestName") or "", request.get("resourceName") or "")
+        for request in by_resource.get("requestMappings") or ()
     )
     return ClaimPod(
         key=key_of(obj),

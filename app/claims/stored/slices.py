@@ -42,7 +42,7 @@ def stored_slice(obj: JSON) -> Slice:
         generation=pool.get("generation", 0),
         slices=pool.get("resourceSliceCount", 0),
         node=spec.get("nodeName") or "",
-        devices={one["name"]: _attributes(one.get("attributes") or {}) for one in spec.get("devices") or ()},
+        devices={device["name"]: _attributes(device.get("attributes") or {}) for device in spec.get("devices") or ()},
     )
 
 
