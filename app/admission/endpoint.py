@@ -166,16 +166,16 @@ class ReviewEndpoint:
             memo = self.memo if pace is None else None
             if self.proven:
                 request.prove()
-            asked = None if memo is None else memo.asked(request)
-            if memo is not None and asked is not None:
-                kept = memo.find(asked)
+            question = None if memo is None else memo.asked(request)
+            if memo is not None and question is not None:
+                kept = memo.find(question)
                 if kept is not None:
                     return _answer(review, kept)
             found = self.chain.review(request, pace)
             # Most reviews are decided from the caches, without waiting for anything.
             if isinstance(found, tuple):
-                if memo is not None and asked is not None:
-                    memo.offer(asked, found)
+                if memo is not None and question is not None:
+                    memo.offer(question, found)
                 return _answer(review, found.decision)
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)
@@ -287,9 +287,9 @@ def _deadline_of(query: bytes, default: float) -> float:
     for pair in query.split(b"&"):
         if pair.startswith(b"timeout=") and pair.endswith(b"s"):
             try:
-                asked = float(pair[8:-1])
+                seconds = float(pair[8:-1])
             except ValueError:
                 return default
             # A tenth is kept for the way back; not a number, zero or less says nothing about patience.
-            return min(default, asked * 0.9) if asked > 0 else default
+            return min(default, seconds * 0.9) if seconds > 0 else default
     return default

@@ -168,10 +168,10 @@ class Memo:
 
     def _is_second(self, key: Key) -> bool:
         """A key that shares its hash with another one may be taken for it: then the first offer is enough."""
-        known = hash(key)
-        slot = known % _SLOTS
-        before, self._offered[slot] = self._offered[slot], known
-        return before == known
+        fingerprint = hash(key)
+        slot = fingerprint % _SLOTS
+        before, self._offered[slot] = self._offered[slot], fingerprint
+        return before == fingerprint
 
     def _bound(self) -> None:
         while self.bytes > self._limit:
@@ -206,5 +206,5 @@ def _is_free_of(asked: Asked, decision: Decision) -> bool:
         found = [mount.pop("name") for mount in named if mount.get("name") == name]
     except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError, AttributeError):
         return False
-    said = (decision.operations, decision.warnings, decision.audit_annotations, decision.message)
-    return len(found) == len(pieces) - 1 and _VOLUME not in encode_json((spec, said))
+    parts = (decision.operations, decision.warnings, decision.audit_annotations, decision.message)
+    return len(found) == len(pieces) - 1 and _VOLUME not in encode_json((spec, parts))

@@ -108,8 +108,10 @@ class FaultTolerance(_Part):
             "warmup_grace_period",
         ):
             if getattr(self, name) > ceiling:
-                said = type(self).model_fields[name].alias or to_camel(name)
-                raise ValueError(f"{said}: want at most gracePeriodCeiling, {ceiling:g}s, got {getattr(self, name):g}s")
+                alias = type(self).model_fields[name].alias or to_camel(name)
+                raise ValueError(
+                    f"{alias}: want at most gracePeriodCeiling, {ceiling:g}s, got {getattr(self, name):g}s"
+                )
         if self.admission_grace_period > self.warmup_grace_period:
             raise ValueError(
                 f"admissionGracePeriod: want at most warmupGracePeriod, {self.warmup_grace_period:g}s, "
@@ -148,9 +150,9 @@ def parse_config(config_map: JSON) -> OperatorConfig:
     if len(data) != 1:
         raise ValueError(f"data: want exactly one key with the configuration as YAML, got {len(data)}")
     ((key, text),) = data.items()
-    said = yaml_in(text, key)
+    document = yaml_in(text, key)
     try:
-        return _Whole.model_validate(_without_null(said) or {}).appwrapper
+        return _Whole.model_validate(_without_null(document) or {}).appwrapper
     except ValidationError as error:
         problems = [f"data[{key}]: {_said(item)}" for item in error.errors(include_url=False)]
         raise ValueError("; ".join(problems)) from error

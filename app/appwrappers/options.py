@@ -78,23 +78,23 @@ class Options:
 
 def read_options(annotations: Mapping[str, str], defaults: FaultTolerance) -> Options:
     """The options of an AppWrapper with these annotations."""
-    said = _Said(annotations, defaults.grace_period_ceiling)
-    terminal, retryable = said.codes(TERMINAL_EXIT_CODES), said.codes(RETRYABLE_EXIT_CODES)
-    said.in_both(terminal & retryable)
+    texts = _Said(annotations, defaults.grace_period_ceiling)
+    terminal, retryable = texts.codes(TERMINAL_EXIT_CODES), texts.codes(RETRYABLE_EXIT_CODES)
+    texts.in_both(terminal & retryable)
     return Options(
-        admission_grace=said.duration(ADMISSION_GRACE, defaults.admission_grace_period),
-        warmup_grace=said.duration(WARMUP_GRACE, defaults.warmup_grace_period),
-        failure_grace=said.duration(FAILURE_GRACE, defaults.failure_grace_period),
-        retry_pause=said.duration(RETRY_PAUSE, defaults.retry_pause),
-        retry_limit=said.integer(RETRY_LIMIT, defaults.retry_limit, least=0),
-        deletion_grace=said.duration(DELETION_GRACE, defaults.forceful_deletion_grace_period),
-        deletion_on_failure=said.duration(DELETION_ON_FAILURE, 0.0),
-        success_ttl=said.ttl(defaults.success_ttl),
-        restart_limit=said.integer(RESTART_LIMIT, defaults.restart_limit),
-        retry_reset=said.duration(RETRY_RESET, defaults.retry_reset_period),
+        admission_grace=texts.duration(ADMISSION_GRACE, defaults.admission_grace_period),
+        warmup_grace=texts.duration(WARMUP_GRACE, defaults.warmup_grace_period),
+        failure_grace=texts.duration(FAILURE_GRACE, defaults.failure_grace_period),
+        retry_pause=texts.duration(RETRY_PAUSE, defaults.retry_pause),
+        retry_limit=texts.integer(RETRY_LIMIT, defaults.retry_limit, least=0),
+        deletion_grace=texts.duration(DELETION_GRACE, defaults.forceful_deletion_grace_period),
+        deletion_on_failure=texts.duration(DELETION_ON_FAILURE, 0.0),
+        success_ttl=texts.ttl(defaults.success_ttl),
+        restart_limit=texts.integer(RESTART_LIMIT, defaults.restart_limit),
+        retry_reset=texts.duration(RETRY_RESET, defaults.retry_reset_period),
         terminal_exit_codes=terminal,
         retryable_exit_codes=retryable,
-        problems=tuple(said.problems),
+        problems=tuple(texts.problems),
     )
 
 
@@ -123,14 +123,14 @@ class _Said:
 
     def integer(self, name: str, default: int, *, least: int = -_MOST) -> int:
         """What is out of bounds is cut to them."""
-        said = self._annotations.get(name)
-        if said is None:
+        text = self._annotations.get(name)
+        if text is None:
             return default
-        if not _INTEGER.fullmatch(said):
+        if not _INTEGER.fullmatch(text):
             self._problem(name, "want an integer", str(default))
             return default
-        used = min(max(int(said), least), _MOST)
-        if used != int(said):
+        used = min(max(int(text), least), _MOST)
+        if used != int(text):
             self._problem(name, f"want an integer from {least} to {_MOST}", str(used))
         return used
 
@@ -152,9 +152,9 @@ class _Said:
         return min(max(seconds, 0.0), self._ceiling)
 
     def _seconds(self, name: str, default: float) -> float:
-        said = self._annotations.get(name)
+        text = self._annotations.get(name)
         try:
-            return default if said is None else seconds_of(said)
+            return default if text is None else seconds_of(text)
         except ValueError:
             self._problem(name, "want a duration such as 90s or 1h30m", f"{default:g}s")
             return default

@@ -62,8 +62,8 @@ class CertificateSet:
         bundles = {name: _bundle(files, name, problems) for name in (BUNDLE, BRIDGE, f"{AUTHORITY}.crt")}
         if AUTHORITY in pairs:
             pairs[AUTHORITY] = replace(pairs[AUTHORITY], chain=bundles[BRIDGE])
-        known = {BUNDLE, BRIDGE, *(f"{stem}{ending}" for stem in pairs for ending in (".crt", ".key"))}
-        others = {name: content for name, content in files.items() if name not in known}
+        names = {BUNDLE, BRIDGE, *(f"{stem}{ending}" for stem in pairs for ending in (".crt", ".key"))}
+        others = {name: content for name, content in files.items() if name not in names}
         return cls(pairs, bundles[BUNDLE] or bundles[f"{AUTHORITY}.crt"], problems, others)
 
     @property

@@ -49,8 +49,8 @@ class _State:
     def asked(self) -> rotation.Renewal:
         """The renewal that an admin wishes."""
         wish = self.secret.annotations.get(RENEW, "")
-        known: tuple[rotation.Renewal, ...] = get_args(rotation.Renewal)
-        return next((renewal for renewal in known if renewal == wish), "")
+        renewals: tuple[rotation.Renewal, ...] = get_args(rotation.Renewal)
+        return next((renewal for renewal in renewals if renewal == wish), "")
 
 
 class WebhookCertificates:

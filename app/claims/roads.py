@@ -80,10 +80,10 @@ def road_of(resource: str, offer: Offer) -> Road:
 
 def claim_road(device_class: str, offer: Offer) -> Road:
     """The road of a claim for a device of a class."""
-    known = next((obj for obj in offer.classes if obj["metadata"]["name"] == device_class), None)
-    if known is None:
+    obj = next((obj for obj in offer.classes if obj["metadata"]["name"] == device_class), None)
+    if obj is None:
         return Road(("nothing",), f"nothing offers it: there is no DeviceClass {device_class}")
-    devices = devices_of(known, offer.slices)
+    devices = devices_of(obj, offer.slices)
     if not devices:
         return Road(("nothing",), f"nothing offers it: no ResourceSlice has a device of DeviceClass {device_class}")
     return Road(("DRA by claim",), f"DRA by claim, DeviceClass {device_class} with {_counted(len(devices))}")

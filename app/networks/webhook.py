@@ -271,8 +271,8 @@ class AttachmentCheck:
 
     def check(self, request: Request, plan: Plan) -> None:
         """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
-        kind, wanted = request.kind, NETWORK_ATTACHMENTS
-        if (kind.group, kind.kind) != (wanted.group, wanted.kind):
+        kind, resource = request.kind, NETWORK_ATTACHMENTS
+        if (kind.group, kind.kind) != (resource.group, resource.kind):
             return
         obj = written_object(request, reason="UnreadableAttachment")
         if obj is None:
@@ -280,6 +280,6 @@ class AttachmentCheck:
         problems = attachment_problems(obj, self._keys, claims=self._claims)
         refuse(problems, reason="BrokenAttachment")
         plan.warnings += attachment_warnings(obj, self._keys, claims=self._claims)
-        plan.warnings += (finding.text for finding in misplaced(obj.get("metadata"), "metadata", wanted.kind))
+        plan.warnings += (finding.text for finding in misplaced(obj.get("metadata"), "metadata", resource.kind))
         if "." in str(mapping(obj.get("metadata")).get("name") or ""):
             plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")

@@ -41,8 +41,8 @@ class TenantPolicy:
         `whole` is what can be left out, where the API requires the field itself.
         """
         names = sorted(entry.partition("=")[2] for entry in self.entries if entry.startswith(f"{kind}="))
-        wanted = f"use {' or '.join(names)}, or leave {whole} out" if names else f"leave {whole} out"
-        return f"{wanted} (the cloud admin allows more with --tenant-allow {kind}=NAME)"
+        advice = f"use {' or '.join(names)}, or leave {whole} out" if names else f"leave {whole} out"
+        return f"{advice} (the cloud admin allows more with --tenant-allow {kind}=NAME)"
 
 
 def parse_policy(entries: Iterable[str]) -> TenantPolicy:
@@ -65,9 +65,9 @@ def _checked(entry: str) -> str:
         if name in _NEVER:
             raise ValueError(f"{entry!r}: tenants cannot be allowed {_NEVER[name]}")
         if name not in volume_types():
-            known = ", ".join(volume_types())
+            types = ", ".join(volume_types())
             raise ValueError(
-                f"{entry!r}: {name!r} is not a type of volume that tenants can be allowed, want one of {known}"
+                f"{entry!r}: {name!r} is not a type of volume that tenants can be allowed, want one of {types}"
             )
         return entry
     try:

@@ -53,18 +53,18 @@ class Access:
     async def refused(self, user: UserInfo, rights: Iterable[Right]) -> frozenset[Right]:
         """The rights that the user has not; one question for each, all at a time. Raises Transient as above."""
         client = self._connected()
-        asked = tuple(dict.fromkeys(rights))
+        questions = tuple(dict.fromkeys(rights))
         who = encode_json(user)
 
         async def answer(right: Right) -> JSON:
             return await client.post(_REVIEWS, review_of(user, right))
 
         answers = await asyncio.gather(
-            *(once((who, right), partial(answer, right), field=_FIELD, what=right.what) for right in asked)
+            *(once((who, right), partial(answer, right), field=_FIELD, what=right.what) for right in questions)
         )
         return frozenset(
             right
-            for right, answer in zip(asked, answers, strict=True)
+            for right, answer in zip(questions, answers, strict=True)
             if (answer.get("status") or {}).get("allowed") is not True
         )
 

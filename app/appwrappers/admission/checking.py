@@ -116,9 +116,9 @@ class AppWrapperCheck:
     def _changed(self, request: Request, obj: JSON, old: JSON, plan: Plan) -> Awaitable[None]:
         metadata = mapping(obj, "metadata")
         # What was wrong before must not keep the controller, or its user, from changing anything else.
-        known = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
+        earlier = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
         problems = list(update_problems(obj, old))
-        problems += [problem for problem in label_problems(mapping(metadata, "labels")) if problem not in known]
+        problems += [problem for problem in label_problems(mapping(metadata, "labels")) if problem not in earlier]
         before = mapping(mapping(old, "metadata"), "annotations")
         warnings = [] if same(mapping(metadata, "annotations"), before) else self._annotation_warnings(metadata)
         deciding = list(decides_what_runs(obj, old)) if self._strict else []

@@ -133,13 +133,13 @@ def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
 
 def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet], unknown: list[str]) -> Iterator[str]:
     """Problems of the podSets of a component; those that count are put into `found`, unknown fields into `unknown`."""
-    template, said = component["template"], component.get("podSets") or []
-    if not isinstance(said, list):
+    template, entries = component["template"], component.get("podSets") or []
+    if not isinstance(entries, list):
         yield f"{path}.podSets: want a list"
         return
     declared: list[PodSet] = []
     decoded = set[str]()
-    for index, entry in enumerate(said):
+    for index, entry in enumerate(entries):
         step()
         problem = _declared_problem(entry)
         if problem:
@@ -150,7 +150,7 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
         if where not in decoded:
             decoded.add(where)
             yield from template_problems(template, where, f"{path}.podSets[{index}].path", name, unknown)
-    if len(declared) != len(said):
+    if len(declared) != len(entries):
         return
     try:
         known = inferred(template)
@@ -191,11 +191,11 @@ def _differences(declared: list[PodSet], known: list[PodSet], path: str) -> Iter
     if len(declared) != len(known):
         yield f"{path}: DeclaredPodSet count {len(declared)} differs from inferred count {len(known)}"
     for pod_set in known:
-        said = by_path.get(pod_set.path)
-        if said is None:
+        declaration = by_path.get(pod_set.path)
+        if declaration is None:
             yield f"{path}: PodSet with path {quoted(pod_set.path)} is missing"
-        elif said.replicas != pod_set.replicas:
-            counts = f"replica count {said.replicas} differs from inferred count {pod_set.replicas}"
+        elif declaration.replicas != pod_set.replicas:
+            counts = f"replica count {declaration.replicas} differs from inferred count {pod_set.replicas}"
             yield f"{path}: {counts} for PodSet at path position {quoted(pod_set.path)}"
 
 

@@ -118,10 +118,10 @@ def creation_warnings(component: JSON, path: str) -> Iterator[str]:
 def _surplus_infos(component: JSON, path: str) -> Iterator[str]:
     """A warning where there are more podSetInfos than podSets."""
     infos = component.get("podSetInfos")
-    wanted = len(pod_sets_of(component))
-    if isinstance(infos, list) and len(infos) > wanted:
-        counts = f"{len(infos)} for {several(wanted, 'podSet')}"
-        yield f"{path}.podSetInfos: {counts}: those after the first {wanted} are not used"
+    pod_sets = len(pod_sets_of(component))
+    if isinstance(infos, list) and len(infos) > pod_sets:
+        counts = f"{len(infos)} for {several(pod_sets, 'podSet')}"
+        yield f"{path}.podSetInfos: {counts}: those after the first {pod_sets} are not used"
 
 
 def _group(template: JSON) -> str:

@@ -25,8 +25,8 @@ def text_of(user: UserInfo) -> str:
     extra = decode_json(user.extra)
     if isinstance(extra, dict):
         extra.pop(_CREDENTIAL, None)
-    said = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": extra}
-    return encode_sorted({field: value for field, value in said.items() if value}).decode()
+    fields = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": extra}
+    return encode_sorted({field: value for field, value in fields.items() if value}).decode()
 
 
 def read(text: str) -> UserInfo:

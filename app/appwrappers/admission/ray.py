@@ -152,10 +152,10 @@ def _redis(cluster: _Cluster) -> Iterator[str]:
     variables = f"{head}.template.spec.containers[0].env"
     given = cluster.at("gcsFaultToleranceOptions") is not None
     parameters, environment = mapping(cluster.at("headGroupSpec.rayStartParams")), cluster.environment
-    said = str(cluster.annotations.get(_FT) or "")
-    if said and given:
+    annotation = str(cluster.annotations.get(_FT) or "")
+    if annotation and given:
         yield f"{options}: want it or the annotation {_FT}, not both"
-    if not given and said.lower() != "true" and _REDIS in environment:
+    if not given and annotation.lower() != "true" and _REDIS in environment:
         yield f"{variables}: {_REDIS} turns fault tolerance on: want {options} beside it"
     if given and parameters.get("redis-password"):
         yield f"{head}.rayStartParams.redis-password: put it into {options}.redisPassword"
@@ -170,8 +170,8 @@ def _redis(cluster: _Cluster) -> Iterator[str]:
 
 def _scaling(cluster: _Cluster) -> Iterator[str]:
     variables = f"{cluster.path}.headGroupSpec.template.spec.containers[0].env"
-    version, said = cluster.at("autoscalerOptions.version"), cluster.environment.get(_V2)
-    if not cluster.scales and said in _ON:
+    version, variable = cluster.at("autoscalerOptions.version"), cluster.environment.get(_V2)
+    if not cluster.scales and variable in _ON:
         yield f"{variables}: {_V2} needs {cluster.path}.enableInTreeAutoscaling: want true there, or leave it out"
     if cluster.scales and version is not None and _V2 in cluster.environment:
         yield f"{variables}: want autoscalerOptions.version or {_V2}, not both"
@@ -309,15 +309,15 @@ def upgrade_warnings(template: JSON, path: str) -> Iterator[str]:
         return
     options = mapping(_found(template, f"{strategy}.clusterUpgradeOptions"))
     scaled = _found(template, "spec.rayClusterConfig.enableInTreeAutoscaling") is True
-    wanted = [] if scaled else ["spec.rayClusterConfig.enableInTreeAutoscaling: want true"]
+    problems = [] if scaled else ["spec.rayClusterConfig.enableInTreeAutoscaling: want true"]
     for field, least, most in _UPGRADE_BOUNDS:
         value: Any = options.get(field, _ALL if field == "maxSurgePercent" else None)
         if not (is_whole(value) and least <= value <= most):
             bounds = f"{least} to {most}" if most == _ALL else f"{least} or more"
-            wanted.append(f"{strategy}.clusterUpgradeOptions.{field}: want {bounds}, got {shown(value)}")
+            problems.append(f"{strategy}.clusterUpgradeOptions.{field}: want {bounds}, got {shown(value)}")
     if not options.get("gatewayClassName"):
-        wanted.append(f"{strategy}.clusterUpgradeOptions.gatewayClassName: want the name of a GatewayClass")
-    for want in wanted:
+        problems.append(f"{strategy}.clusterUpgradeOptions.gatewayClassName: want the name of a GatewayClass")
+    for want in problems:
         yield f"{path}.{want}, or KubeRay refuses the incremental upgrade where RayServiceIncrementalUpgrade is on"
 
 

@@ -104,8 +104,8 @@ class Objects:
         if not kind.resource.namespaced:
             raise ValueError(f"{status['kind']}: want a kind whose objects are in namespaces")
         key = (wrapper.key[0], str(status["name"]))
-        known = kind.get(key)
-        if known is None or known.owner != wrapper.uid or known.deleting:
+        component = kind.get(key)
+        if component is None or component.owner != wrapper.uid or component.deleting:
             body = object_of(wrapper, index, self._caches.config, blocks=author is None)
             try:
                 made = await self._client.create(kind.resource, body, namespace=key[0], acting_as=author)

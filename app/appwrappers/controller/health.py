@@ -177,9 +177,10 @@ def _unready(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], pod
     if waiting:
         return _what_is_wrong(min(waiting, key=lambda pod: (not pod.trouble, pod.key)))
     for counts, outcome in zip(bounds, outcomes, strict=True):
-        there, wanted = sum(count.active + count.succeeded for count in counts), sum(count.expected for count in counts)
-        if not outcome.ending and there < wanted:
-            return f"{outcome.what or 'an object'} has {there} of {several(wanted, 'Pod')}"
+        present = sum(count.active + count.succeeded for count in counts)
+        expected = sum(count.expected for count in counts)
+        if not outcome.ending and present < expected:
+            return f"{outcome.what or 'an object'} has {present} of {several(expected, 'Pod')}"
     return ""
 
 

@@ -172,10 +172,10 @@ def _reported(seen: Seen, workload: Workload) -> JSON | None:
     """The status with what the AppWrapper says of its Pods; None where it says that already."""
     job, status = seen.job, dict(workload.status)
     counts = {pod_set.get("name") or "main": pod_set.get("count", 1) for pod_set in workload.pod_sets}
-    said = {pod_set["name"]: pod_set["count"] for pod_set in job.status.get("reclaimablePods") or ()}
-    wanted = [{"name": name, "count": min(said[name], counts[name])} for name in counts if said.get(name)]
-    if workload.admitted and wanted != (status.get("reclaimablePods") or []):
-        return status | {"reclaimablePods": wanted}
+    reported = {pod_set["name"]: pod_set["count"] for pod_set in job.status.get("reclaimablePods") or ()}
+    reclaimable = [{"name": name, "count": min(reported[name], counts[name])} for name in counts if reported.get(name)]
+    if workload.admitted and reclaimable != (status.get("reclaimablePods") or []):
+        return status | {"reclaimablePods": reclaimable}
     found = condition(status, kueue.PODS_READY)
     if not found and (job.suspended or not workload.admitted):
         return None

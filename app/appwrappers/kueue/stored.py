@@ -199,9 +199,9 @@ def stored_workload(obj: JSON) -> Workload:
 
 def _priority_class(spec: JSON) -> str:
     """The name of its WorkloadPriorityClass, as either version of the API says it; "" where it has none."""
-    said: Any = spec.get("priorityClassRef") or {}
-    if said.get("kind") == "WorkloadPriorityClass":
-        return str(said.get("name", ""))
+    reference: Any = spec.get("priorityClassRef") or {}
+    if reference.get("kind") == "WorkloadPriorityClass":
+        return str(reference.get("name", ""))
     if spec.get("priorityClassSource") == "kueue.x-k8s.io/workloadpriorityclass":
         return str(spec.get("priorityClassName") or "")
     return ""

@@ -56,8 +56,8 @@ def counted_template(template: JSON, path: str) -> JSON:
     spec = _with_containers(found["spec"])
     resources = spec.get("resources") or {}
     if resources.get("limits"):
-        asked = pod_requests({"spec": {**spec, "overhead": None}})
-        filled = {name: canonical(f"{asked[name]:f}") for name in resources["limits"] if name in asked}
+        requests = pod_requests({"spec": {**spec, "overhead": None}})
+        filled = {name: canonical(f"{requests[name]:f}") for name in resources["limits"] if name in requests}
         spec["resources"] = {**resources, "requests": {**filled, **(resources.get("requests") or {})}}
     return {**found, "spec": spec}
 

@@ -69,12 +69,12 @@ def priority_of(resource: Resource, priority: Priority) -> JSON:
     if resource.version == "v1beta1":
         source = f"{GROUP}/workloadpriorityclass" if priority.kind == "WorkloadPriorityClass" else ""
         source = f"{_SCHEDULING}/priorityclass" if priority.kind == "PriorityClass" else source
-        said: JSON = {"priorityClassName": priority.name or None, "priorityClassSource": source or None}
+        fields: JSON = {"priorityClassName": priority.name or None, "priorityClassSource": source or None}
     else:
         group = GROUP if priority.kind == "WorkloadPriorityClass" else _SCHEDULING
         ref = {"group": group, "kind": priority.kind, "name": priority.name}
-        said = {"priorityClassRef": ref if priority.kind else None}
-    return {"priority": priority.value} | said
+        fields = {"priorityClassRef": ref if priority.kind else None}
+    return {"priority": priority.value} | fields
 
 
 def fits(job: Job, workload: Workload) -> bool:

@@ -113,8 +113,8 @@ def _has_resources(container: Any) -> bool:
 def _cleans_up(template: JSON, prefix: str) -> bool:
     """Whether a Pod cleans Redis up once the head is gone: Kueue counts it where it is more than the head."""
     annotations: Any = (template.get("metadata") or {}).get("annotations") or {}
-    said = str(annotations.get("ray.io/ft-enabled")).lower()
-    return said == "true" or found_at(template, f"{prefix}.gcsFaultToleranceOptions") is not None
+    annotation = str(annotations.get("ray.io/ft-enabled")).lower()
+    return annotation == "true" or found_at(template, f"{prefix}.gcsFaultToleranceOptions") is not None
 
 
 def _at_least(container: JSON, amounts: dict[str, str]) -> JSON:

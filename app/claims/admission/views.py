@@ -133,8 +133,8 @@ class Scene:
             if its is None:
                 continue
             for entry in claim.entries:
-                there = address in entry.addresses and its.network_of(entry.interface) == network
-                if there and (its.uid, entry.interface) != me:
+                held = address in entry.addresses and its.network_of(entry.interface) == network
+                if held and (its.uid, entry.interface) != me:
                     yield self._device(claim.key, entry)
 
     def _device(self, key: Key, entry: HeldEntry) -> str:

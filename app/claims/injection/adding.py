@@ -31,13 +31,13 @@ class Added:
 
 def add_claims(pod: Pod, wanted: list[Added], patch: Patch) -> list[Added]:
     """Plan what of these the Pod lacks, and return that. Raises Denied where it would be too many."""
-    there = {claim.name for claim in pod.spec.resource_claims}
+    existing = {claim.name for claim in pod.spec.resource_claims}
     used = {name for _, _, container in containers_of(pod) for name in claims_of(container)}
-    missing = [claim for claim in wanted if claim.name not in there or claim.name not in used]
+    missing = [claim for claim in wanted if claim.name not in existing or claim.name not in used]
     if missing:
         check_number(len(missing), first=missing[0].reason)
     for claim in missing:
-        if claim.name not in there:
+        if claim.name not in existing:
             patch.ensure("/spec/resourceClaims", [], present=bool(pod.spec.resource_claims), reason=claim.reason)
             value = {"name": claim.name, "resourceClaimTemplateName": claim.template}
             patch.add("/spec/resourceClaims/-", value, reason=claim.reason)

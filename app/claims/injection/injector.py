@@ -46,10 +46,10 @@ class _NetworkClaim(NamedTuple):
 
     @property
     def reason(self) -> str:
-        said = f"{CLAIM_TEMPLATE}: {self.source.template}"
+        annotation = f"{CLAIM_TEMPLATE}: {self.source.template}"
         if self.source.device_class:
-            said = f"{DEVICE_CLASS}: {self.source.device_class}"
-        return f"annotation {self.annotation} selects {self.attachment.key}, which has annotation {said}"
+            annotation = f"{DEVICE_CLASS}: {self.source.device_class}"
+        return f"annotation {self.annotation} selects {self.attachment.key}, which has annotation {annotation}"
 
 
 @dataclass(slots=True)
@@ -89,23 +89,23 @@ class ClaimsInjector:
         return None
 
     def _steps(self, pod: Pod, namespace: str, plan: Plan) -> Steps:
-        asked = asked_of(pod)
+        requests = asked_of(pod)
         pairs: list[Added] = []
-        if asked:
+        if requests:
             existing = len(pod.spec.resource_claims)
-            pairs = plan_pairs(asked, self._sources.definitions.current, plan.patch, existing=existing)
+            pairs = plan_pairs(requests, self._sources.definitions.current, plan.patch, existing=existing)
         annotations = annotations_after(pod, plan)
         networks: Networks = ()
         if not pod.spec.host_network and (NETWORKS in annotations or DEFAULT_NETWORK in annotations):
             networks = yield from self._networks(annotations, namespace)
-        wanted = _network_claims(networks)
+        claims = _network_claims(networks)
         injected = list(pairs)
-        if wanted:
+        if claims:
             target = target_container(pod, annotations)
-            chosen = yield from self._chosen(pod, wanted, pairs, namespace, plan)
+            chosen = yield from self._chosen(pod, claims, pairs, namespace, plan)
             injected += [Added(claim.name, claim.template, target.kind, target.place, claim.reason) for claim in chosen]
-        if injected or asked:
-            _finish(add_claims(pod, injected, plan.patch), plan, changed=bool(asked))
+        if injected or requests:
+            _finish(add_claims(pod, injected, plan.patch), plan, changed=bool(requests))
 
     def _networks(self, annotations: dict[str, str], namespace: str) -> _Looks:
         """The networks; what is to be said of them, the injection of networks has said."""

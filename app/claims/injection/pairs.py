@@ -52,9 +52,9 @@ def asked_of(pod: Pod) -> list[Asked]:
 def _asked(kind: Kind, index: int, container: Container, resources: Resources) -> Iterator[Asked]:
     sides = {"requests": resources.requests, "limits": resources.limits}
     for resource in dict.fromkeys(name for side in sides.values() for name in side if name.startswith(PREFIX)):
-        said = {name: side[resource] for name, side in sides.items() if resource in side}
-        count = max(_amount(value, container, resource) for value in said.values())
-        yield Asked(kind, index, container, resource.removeprefix(PREFIX), count, tuple(said))
+        amounts = {name: side[resource] for name, side in sides.items() if resource in side}
+        count = max(_amount(value, container, resource) for value in amounts.values())
+        yield Asked(kind, index, container, resource.removeprefix(PREFIX), count, tuple(amounts))
 
 
 def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, existing: int = 0) -> list[Added]:
@@ -62,24 +62,24 @@ def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, ex
 
     Raises Denied for unknown definitions, and for too many claims.
     """
-    wanted = []
+    claims = []
     # Looked at before names are made: of these, what the Pod has already needs no claim.
     check_number(sum(request.count for request in asked) - existing, first=asked[0].reason)
     for request in asked:
         if request.definition not in definitions:
-            known = ", ".join(PREFIX + name for name in sorted(definitions)[:_LISTED]) or "there is none"
+            names = ", ".join(PREFIX + name for name in sorted(definitions)[:_LISTED]) or "there is none"
             raise Denied(
                 f"container {quoted(request.container.name)} asks for {quoted(PREFIX + request.definition)}, and there "
-                f"is no definition of this name: want one of: {known}",
+                f"is no definition of this name: want one of: {names}",
                 reason="UnknownDefinition",
             )
         for side in request.sides:
             place = pointer("spec", request.kind, request.index, "resources", side, PREFIX + request.definition)
             patch.remove(place, reason=f"{request.reason}: claims of it serve this")
-        wanted += [
+        claims += [
             Added(name, request.definition, request.kind, request.index, request.reason) for name in _names(request)
         ]
-    return wanted
+    return claims
 
 
 def _names(one: Asked) -> Iterator[str]:

@@ -48,9 +48,9 @@ def injection(context: Context, settings: AdmissionSettings) -> Parts:
         DEVICE_CLASSES, classes, stored_class, client=lambda: caches.client, called="device class", field=_CLAIMS
     )
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
-    known = KnownDefinitions(config_maps, classes, name=name, logs=context.logs)
+    definitions = KnownDefinitions(config_maps, classes, name=name, logs=context.logs)
     sources = Sources(
-        known,
+        definitions,
         caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template", field=_CLAIMS),
         caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim", field=_CLAIMS, volatile=True),
     )
@@ -69,7 +69,7 @@ def injection(context: Context, settings: AdmissionSettings) -> Parts:
         _DoubleAllocationCheck(sources, class_lookup, exempt=frozenset({EXEMPT, context.namespace})),
         _DefinitionCheck(namespace=context.namespace, name=name),
     )
-    return Parts((injector, TemplateInjector(context.pod_injectors)), checks, known.problems)
+    return Parts((injector, TemplateInjector(context.pod_injectors)), checks, definitions.problems)
 
 
 class _DoubleAllocationCheck:
@@ -158,9 +158,9 @@ class _ClaimedResources:
         found: dict[str, int] = {}
         for name, count in counts.items():
             found[IMPLICIT_PREFIX + name] = count
-            known: DeviceClass | None = yield self._classes, "", name
-            if known is not None and known.resource:
-                found[known.resource] = found.get(known.resource, 0) + count
+            device_class: DeviceClass | None = yield self._classes, "", name
+            if device_class is not None and device_class.resource:
+                found[device_class.resource] = found.get(device_class.resource, 0) + count
         return found
 
 
@@ -177,10 +177,10 @@ class _OtherNames:
         """
         found: dict[str, int] = {}
         for name in sorted({*implicit_in(pod), *(need for need in needs if need.startswith(IMPLICIT_PREFIX))}):
-            known: DeviceClass | None = yield self._classes, "", name.removeprefix(IMPLICIT_PREFIX)
-            if known is None or not known.resource:
+            device_class: DeviceClass | None = yield self._classes, "", name.removeprefix(IMPLICIT_PREFIX)
+            if device_class is None or not device_class.resource:
                 continue
-            for need, other in ((known.resource, name), (name, known.resource)):
+            for need, other in ((device_class.resource, name), (name, device_class.resource)):
                 spare = sum(holders(pod, other).values()) - needs.get(other, 0)
                 if need in needs and spare > 0:
                     found[need] = found.get(need, 0) + spare

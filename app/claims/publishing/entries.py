@@ -103,14 +103,16 @@ def _is_written(entry: Entry | None, data: NetworkData) -> bool:
     if entry is None or "." not in entry.owned:
         return False
     members = data.body()
-    there = entry.network_data or {}
-    if entry.owned - {".", PUBLISHED} != members.keys() or any(there.get(key) != members[key] for key in members):
+    network_data = entry.network_data or {}
+    if entry.owned - {".", PUBLISHED} != members.keys() or any(
+        network_data.get(key) != members[key] for key in members
+    ):
         return False
     if not _has_room(entry):
         return PUBLISHED not in entry.owned
-    said = condition({"conditions": entry.conditions}, PUBLISHED)
-    wanted = ("True", reason_of(data), message_of(data))
-    return PUBLISHED in entry.owned and tuple(said.get(key) for key in ("status", "reason", "message")) == wanted
+    published = condition({"conditions": entry.conditions}, PUBLISHED)
+    expected = ("True", reason_of(data), message_of(data))
+    return PUBLISHED in entry.owned and tuple(published.get(key) for key in ("status", "reason", "message")) == expected
 
 
 def _has_room(entry: Entry | None) -> bool:
@@ -131,9 +133,9 @@ def _keys(device: DeviceKey) -> JSON:
 def _entry(device: DeviceKey, entry: Entry | None, data: NetworkData, now: datetime) -> JSON:
     found = _keys(device) | {"networkData": data.body()}
     if _has_room(entry):
-        said: JSON = {"conditions": entry.conditions if entry is not None else ()}
-        set_condition(said, PUBLISHED, "True", reason_of(data), message_of(data), now=now)
-        found["conditions"] = [condition(said, PUBLISHED)]
+        holder: JSON = {"conditions": entry.conditions if entry is not None else ()}
+        set_condition(holder, PUBLISHED, "True", reason_of(data), message_of(data), now=now)
+        found["conditions"] = [condition(holder, PUBLISHED)]
     return found
 
 

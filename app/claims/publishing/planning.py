@@ -80,16 +80,18 @@ def _answers(
     missing = [name for name in inputs.pod.claim_names if name not in allocated]
     matching = Matching(inputs.pod, devices, selected, certain=not missing)
     for device in devices:
-        one = matching.found.get(device)
+        selection = matching.found.get(device)
         if device.admin:
             message = "allocated with admin access: its interface is that of another claim"
             yield device, _unpublished(device, "AdminAccess", message)
-        elif one is None:
+        elif selection is None:
             yield device, _unmatched(device, matching.left_for(device), selected, missing)
         else:
-            shared = [other for other in selected if other.key == one.key and not other.order and not other.default]
-            certain = one.entries or not shared
-            yield device, _network_data(inputs, device, one) if certain else _not_distinguished(device, shared)
+            shared = [
+                other for other in selected if other.key == selection.key and not other.order and not other.default
+            ]
+            certain = selection.entries or not shared
+            yield device, _network_data(inputs, device, selection) if certain else _not_distinguished(device, shared)
 
 
 def _network_data(inputs: Inputs, device: Device, selected: Selected) -> NetworkData | Unpublished:
@@ -178,10 +180,12 @@ def _unmatched(
         message = f"neither an attribute {RESOURCE_NAME} nor its configuration says that it is a network device"
         return _unpublished(device, "NotNetwork", message)
     if not left:
-        wanted = bool(device.resource) and any(selection.resource == device.resource for selection in selected)
+        selected_resource = bool(device.resource) and any(
+            selection.resource == device.resource for selection in selected
+        )
         resource = f" of resource {device.resource}" if device.resource else ""
         message = f"no entry of {NETWORK_STATUS} is left for a device{resource}"
-        return _unpublished(device, "NoInterface", message, problem=wanted)
+        return _unpublished(device, "NoInterface", message, problem=selected_resource)
     if missing:
         message = f"the devices of {', '.join(missing[:_NAMED])} are not known, and may be those of the same interfaces"
         return _unpublished(device, "Ambiguous", message)
@@ -240,7 +244,7 @@ def addressed(
     unspecified, multicast, loopback and broadcast ones. Those that may not be published are `withheld`.
     """
     found: dict[_Address, int | None] = {}
-    said = (_prefixes(requested), _prefixes(driver))
+    prefixes = (_prefixes(requested), _prefixes(driver))
     for text in texts:
         parsed = _parsed(text)
         if parsed is not None and parsed[0] not in found:
@@ -248,7 +252,7 @@ def addressed(
     published = {address: own for address, own in found.items() if may_publish(address)}
     # Of those that are kept alone: a network status may have thousands, and each is looked up in all subnets.
     kept = [
-        (address, own or said[0].get(address) or _managed(address, attachment) or said[1].get(address))
+        (address, own or prefixes[0].get(address) or _managed(address, attachment) or prefixes[1].get(address))
         for address, own in islice(published.items(), MOST_IPS)
     ]
     return Addresses(

@@ -73,24 +73,24 @@ class Writing:
         The result is the seconds after which to come again, None for not before something changes. Raises ApiError
         for what may pass.
         """
-        wanted = write_of(claim, data, kept, now=self._now())
-        if wanted is None:
+        write = write_of(claim, data, kept, now=self._now())
+        if write is None:
             return None
         if pause := self._rejections.pause(claim.key, claim.version, data):
             return pause if pause < math.inf else None
-        if pause := self._refusals.pause(wanted.drivers):
+        if pause := self._refusals.pause(write.drivers):
             return pause
         again = self._applied.get(claim.key) == (claim.uid, data)
         if again and (pause := self._rewrites.pause(claim.uid)):
             return pause
         outcome = "rewritten" if again else "applied" if data else "released"
-        taken = await self._apply(pod, claim, wanted, data, outcome)
+        taken = await self._apply(pod, claim, write, data, outcome)
         if self._caches.claims.get(*claim.key) is None:
             # Its end came before the answer, and comes only once.
             self._forget(claim.key)
             return None
         if not taken:
-            pause = self._rejections.pause(claim.key, claim.version, data) or self._refusals.pause(wanted.drivers)
+            pause = self._rejections.pause(claim.key, claim.version, data) or self._refusals.pause(write.drivers)
             return pause if pause < math.inf else None
         if again and self._rewrites.count(claim.uid) == BUDGET:
             self._reporting.erased(pod, claim, BUDGET)
@@ -170,22 +170,22 @@ class Rewrites:
     def pause(self, claim: str) -> float:
         """Seconds until what vanished may be written again; 0 for now, which counts as a rewrite."""
         now = self._clock()
-        one = self._claims.get(claim)
-        if one is None or (not one.waiting and now - one.due > _QUIET):
-            one = self._new(claim)
-        if not one.waiting:
-            one.waiting = True
-            one.due = now + (self._random() * _SHORT if one.count < BUDGET else one.backoff.next())
-        if one.due > now:
-            return one.due - now
-        one.waiting = False
-        one.count += 1
+        budget = self._claims.get(claim)
+        if budget is None or (not budget.waiting and now - budget.due > _QUIET):
+            budget = self._new(claim)
+        if not budget.waiting:
+            budget.waiting = True
+            budget.due = now + (self._random() * _SHORT if budget.count < BUDGET else budget.backoff.next())
+        if budget.due > now:
+            return budget.due - now
+        budget.waiting = False
+        budget.count += 1
         return 0.0
 
     def count(self, claim: str) -> int:
         """Rewrites since it last had its whole budget."""
-        one = self._claims.get(claim)
-        return 0 if one is None else one.count
+        budget = self._claims.get(claim)
+        return 0 if budget is None else budget.count
 
     def _new(self, claim: str) -> _Rewritten:
         made = _Rewritten(Backoff(_FIRST_REWRITE, _LONGEST_REWRITE, self._random))
@@ -221,17 +221,19 @@ class Rejections:
 
     def pause(self, claim: Key, version: str, data: object) -> float:
         """Seconds until the data may be written again; infinite for not before the claim changes, 0 for now."""
-        one = self._rejected.get(claim)
-        if one is None or (one.version, one.data) != (version, data):
+        rejection = self._rejected.get(claim)
+        if rejection is None or (rejection.version, rejection.data) != (version, data):
             return 0.0
-        return max(one.until - self._clock(), 0.0)
+        return max(rejection.until - self._clock(), 0.0)
 
     def rejected(self, claim: Key, version: str, data: object, *, lasting: bool) -> None:
         """It was not taken; with `lasting` only a change of the claim helps."""
-        one = self._rejected.get(claim)
-        if one is None or (one.version, one.data) != (version, data):
-            one = self._rejected[claim] = _Rejected(version, data, Backoff(_FIRST_RETRY, _LONGEST_RETRY, self._random))
-        one.until = math.inf if lasting else self._clock() + one.backoff.next(at_least=_FIRST_RETRY / 2)
+        rejection = self._rejected.get(claim)
+        if rejection is None or (rejection.version, rejection.data) != (version, data):
+            rejection = self._rejected[claim] = _Rejected(
+                version, data, Backoff(_FIRST_RETRY, _LONGEST_RETRY, self._random)
+            )
+        rejection.until = math.inf if lasting else self._clock() + rejection.backoff.next(at_least=_FIRST_RETRY / 2)
 
     def forget(self, claim: Key) -> None:
         """It was written, or is gone."""

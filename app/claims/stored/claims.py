@@ -42,8 +42,8 @@ class Config(NamedTuple):
     def concerns(self, result: Result) -> bool:
         """Whether it is for this device. One for a request is for its alternatives, REQUEST/NAME, too."""
         request = result.request
-        asked = not self.requests or request in self.requests or request.partition("/")[0] in self.requests
-        return asked and self.driver == result.device.driver
+        concerned = not self.requests or request in self.requests or request.partition("/")[0] in self.requests
+        return concerned and self.driver == result.device.driver
 
 
 @dataclass(frozen=True, slots=True)
