@@ -15,11 +15,12 @@ import app
 from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
 from app.claims.publishing import role as claims_node
+from app.kube import kit
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.registry import CONTROLLERS, settings_of
-from app.rmd.agent import role as rmd_node
+from app.rmd.agent import agent as rmd_node
 from app.settings.reconciling import ControllerContext, RoleContext
 from app.wiring import resolve
 
@@ -52,6 +53,8 @@ class Made(list[Controller[Any]]):
             make(controller, *args, **options)
             self.append(controller)
             caller = sys._getframe(1)
+            if caller.f_code.co_filename == kit.__file__:
+                caller = caller.f_back or caller
             self.places.add((Path(caller.f_code.co_filename).relative_to(FOLDER.parent).as_posix(), caller.f_lineno))
 
         monkeypatch.setattr(Controller, "__init__", remember)
@@ -66,8 +69,8 @@ async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[s
     """The controllers of all wings, and those of the roles of a node, by their names."""
     client = cast("KubeClient", KubeClient(cast("Any", None)))
     events = EventRecorder(lambda: client, role="controller", instance="i")
-    context = ControllerContext(client, settings_of("controller")(), events)
-    parts = [resolve(one.build)(context) for one in CONTROLLERS.values()]
+    context = ControllerContext(client, settings_of("controller")(), events, kit.Watches(client))
+    parts = [resolve(controller.build)(context) for controller in CONTROLLERS.values()]
     # This one knows only when it runs which version it is about.
     workloads = next(one for one in parts if isinstance(one, kueue.WorkloadsOfAppWrappers))
     monkeypatch.setattr(workloads, "_served", lambda: asyncio.sleep(0, WORKLOADS))
@@ -110,7 +113,7 @@ def calls_of(*names: str) -> dict[str, list[ast.Call]]:
         if relative.startswith(("app/devtools/", "app/kube/")) or path.name == "wing.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in names:
                 found.setdefault(relative, []).append(node)
     return found
 
@@ -118,7 +121,7 @@ def calls_of(*names: str) -> dict[str, list[ast.Call]]:
 async def test_no_controller_and_no_queue_is_forgotten(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made is all that there is in the sources, but for queues of a single user."""
     controllers = await all_controllers(made, monkeypatch)
-    calls = calls_of("Controller", "WorkQueue")
+    calls = calls_of("Controller", "WorkQueue", "kit.reconcile")
     assert set(ONE_USER) <= set(calls)
     for path, found in calls.items():
         for call in found if path not in ONE_USER else ():
