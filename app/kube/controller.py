@@ -24,6 +24,8 @@ from app.kube.walls import fault, standing, wall
 log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
+BACKOFF = 0.005, 300.0
+"""The first and the longest pause of a key that keeps failing, in seconds, unless a controller has others."""
 _LOOK = 0.05
 """Seconds between two looks whether a doubt is over."""
 _NAMESPACES_AT_ONCE = 16
@@ -75,7 +77,7 @@ class Controller(Generic[K]):
         resync: float | None = 600.0,
         drain: float = 3.0,
         turn: Callable[[Any], str] | None = by_namespace,
-        backoff: tuple[float, float] = (0.005, 300.0),
+        backoff: tuple[float, float] = BACKOFF,
     ) -> None:
         """`backoff` are the first and the longest pause of a key that keeps failing, in seconds."""
         self.name, self._reconcile, self._stores, self._keys = name, reconcile, tuple(stores), keys

@@ -11,11 +11,13 @@ The start, readiness, writes of its own, expiry and the end are the kit's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Result, by_namespace
+from app.kube.controller import BACKOFF, Controller, Result, by_namespace
 from app.kube.events import EventRecorder
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
@@ -122,8 +124,10 @@ class Kit:
         self.client, self.events = client, events
         self._watches = watches or Watches(client)
         self._workers, self._resync = workers, resync
-        self._waits: list[Callable[[], list[str]]] = []
         self._ends: list[Callable[[], object]] = []
+        self._managers: list[AbstractAsyncContextManager[object]] = []
+        self._beside: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._problems: list[Callable[[], Iterable[str]]] = []
         self._reflectors: list[Reflector] = []
         self._stores: list[Store[Any]] = []
         self._own: dict[Store[Any], OwnWrites[Any]] = {}
@@ -176,13 +180,24 @@ class Kit:
         keys: Callable[[], Iterable[K]],
         wakes: Mapping[Store[Any], Wakes],
         turn: Callable[[Any], str] | None = by_namespace,
+        stores: Sequence[Store[Any]] | None = None,
+        workers: int | None = None,
+        backoff: tuple[float, float] = BACKOFF,
     ) -> Controller[K]:
         """Run `step` for the keys that changes wake, and for all `keys` at the start; see `Controller`.
 
-        It waits for the caches that the kit has by now, and begins nothing while one of them is in doubt.
+        It waits for `stores`, and begins nothing while one of them is in doubt; None is the caches that the kit has by
+        now. Where `workers` is None, they are as many as those of the kit.
         """
         controller = Controller(
-            name, step, stores=self._stores, keys=keys, workers=self._workers, resync=self._resync, turn=turn
+            name,
+            step,
+            stores=self._stores if stores is None else stores,
+            keys=keys,
+            workers=self._workers if workers is None else workers,
+            resync=self._resync,
+            turn=turn,
+            backoff=backoff,
         )
         for store, woken in wakes.items():
             self._wakes.setdefault(store, []).append((controller, woken))
@@ -193,25 +208,40 @@ class Kit:
     def reconcilers(self) -> tuple[str, ...]:
         return tuple(controller.name for controller in self._controllers)
 
+    def within(self, manager: AbstractAsyncContextManager[object]) -> None:
+        """Enter this before anything runs, and leave it when all has ended."""
+        self._managers.append(manager)
+
+    def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this too; see `stand`."""
+        self._beside.append((name, work))
+
+    def waits_for(self, problems: Callable[[], Iterable[str]]) -> None:
+        """Have readiness wait for these too, one line each."""
+        self._problems.append(problems)
+
     def at_end(self, call: Callable[[], object]) -> None:
         """Have this called when the kit has ended."""
         self._ends.append(call)
 
-    def waits_for(self, problems: Callable[[], list[str]]) -> None:
-        """Have readiness wait for these too, a line each."""
-        self._waits.append(problems)
-
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return [*problems_of(self._reflectors), *(line for problems in self._waits for line in problems())]
+        return [*problems_of(self._reflectors), *(line for problems in self._problems for line in problems())]
 
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""
         try:
-            async with asyncio.TaskGroup() as group:
-                start(group, self._reflectors, self._controllers)
-                if self._own:
-                    stand(group, "own-writes", self._expire)
+            async with AsyncExitStack() as stack:
+                for manager in self._managers:
+                    await stack.enter_async_context(manager)
+                async with asyncio.TaskGroup() as group:
+                    start(group, self._reflectors, self._controllers)
+                    for name, work in self._beside:
+                        stand(group, name, work)
+                    if self._own:
+                        stand(group, "own-writes", self._expire)
+                    # Another kit may run all that keeps the caches of this one.
+                    await asyncio.sleep(math.inf)
         finally:
             for call in self._ends:
                 call()

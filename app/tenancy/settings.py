@@ -58,13 +58,9 @@ class TenantsSettings(AdminSettings, QuotaSettings):
 
 @dataclass(frozen=True, slots=True)
 class TenantsOptions:
-    """`resync` is in seconds.
-
-    `grants` are what Berth's own roles need in tenants' namespaces, `quota` is how many objects there may be in each.
-    """
+    """`grants` are what Berth's own roles need in tenants' namespaces, `quota` is how many objects each may have."""
 
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     admin_names: tuple[str, ...] = (ADMIN_NAME,)
     grants: tuple[NamespaceObject, ...] = ()
     quota: Mapping[str, int] = field(default_factory=lambda: DEFAULT_QUOTA)
-    resync: float = 600.0

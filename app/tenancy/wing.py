@@ -102,7 +102,7 @@ WING = Wing(
     controllers=(
         Controller(
             "tenants",
-            build="app.tenancy.controller.build:controller",
+            build="app.tenancy.controller.controller:build",
             reconcilers=("tenants", "tenant-links", "tenant-nodes"),
             watches=("Tenant", "Node", "Namespace"),
         ),

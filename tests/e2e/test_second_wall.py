@@ -27,7 +27,6 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import connect
-from app.tenancy.controller.controller import TenantsController
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, bounds_of
 from app.tenancy.settings import TenantsOptions
 from app.workloads.model import TENANTS, WORKLOADS
@@ -35,7 +34,7 @@ from app.workloads.settings import parse_quota
 from tests.integration.tenancy.tenants.test_bounds import EVIL
 from tests.support.real_apiserver import real_api_servers
 from tests.support.tenancy import definitions
-from tests.support.tenants import tenant
+from tests.support.tenants import tenant, tenants_kit
 from tests.support.waiting import eventually
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
@@ -62,7 +61,7 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             await made.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         parts = [
             StandIns(made, [NodeSpec("host-a")]),
-            TenantsController(made, options=TenantsOptions(quota=QUOTA, resync=0.5)),
+            tenants_kit(made, options=TenantsOptions(quota=QUOTA), resync=0.5),
         ]
         running = [asyncio.create_task(part.run()) for part in parts]
         await eventually(lambda: created(made))

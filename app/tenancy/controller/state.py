@@ -99,27 +99,17 @@ def project_namespace(obj: JSON) -> tuple[str, str, bool] | None:
 
 
 class Claims:
-    """The caches of Tenants and nodes, and what follows from all of them together.
+    """What follows from all Tenants and nodes together. `admin_names` are those of the cloud admin's certificates."""
 
-    `admin_names` are those of the cloud admin's certificates.
-    """
-
-    def __init__(self, options: PlacementOptions, admin_names: Iterable[str]) -> None:
-        self.options = options
+    def __init__(
+        self,
+        tenants: Store[TenantState],
+        nodes: Store[NodeState],
+        options: PlacementOptions,
+        admin_names: Iterable[str],
+    ) -> None:
+        self.tenants, self.nodes, self.options = tenants, nodes, options
         self._admin_names = {name.lower() for name in admin_names}
-        self.tenants: Store[TenantState] = Store(
-            project_state,
-            indices={
-                "host": lambda state: state.hosts,
-                "certificate": lambda state: [name.lower() for name in state.names],
-                "cluster": lambda state: [state.link.cluster],
-                "refused cluster": lambda state: [state.link.refused.cluster] if state.link.refused else [],
-            },
-        )
-        self.nodes: Store[NodeState] = Store(
-            lambda obj: project_node(obj, options),
-            indices={"host": lambda node: [node.host], "tenant": lambda node: [node.tenant]},
-        )
 
     def verdict(self, node: NodeState) -> tuple[str, str]:
         """The tenant whose label the node is to have ("" for none), and why it does not get the one of its claim.

@@ -26,16 +26,14 @@ from app.kube.transport import connect
 from app.placement.model import HOST_LABEL
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.settings import AgentOptions
-from app.tenancy.controller.controller import TenantsController
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import GATEWAY_NAME
-from app.tenancy.settings import TenantsOptions
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 from tests.integration.faults.proxy import Proxy
 from tests.support.tenancy import Pki, Seen, TlsFiles, agent_settings, definitions
-from tests.support.tenants import tenant
+from tests.support.tenants import tenant, tenants_kit
 from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
@@ -192,7 +190,7 @@ class World:
                 workers=4, resync=self.tuning.resync, status_interval=0.05, restart_pause=0.05, status_workers=4
             ),
         )
-        tenants = TenantsController(client, options=TenantsOptions(resync=self.tuning.resync))
+        tenants = tenants_kit(client, resync=self.tuning.resync)
 
         async def run() -> None:
             async with asyncio.TaskGroup() as group:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,7 +18,7 @@ from app.kube.kit import Kit, Scope, Watched, Watches, all_of, itself
 from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Key, Store
 from tests.support.fake_apiserver import ApiServer, config_map
-from tests.support.running import at_work
+from tests.support.running import at_work, running
 from tests.support.waiting import eventually
 
 
@@ -153,3 +157,53 @@ async def test_our_own_writes_wake_nothing_and_those_that_never_show_do(
         await eventually(lambda: reconciled.keys == [("default", "a")] * 2)
         assert own.get(text.key) == text
     assert ended == ["ended"]
+
+
+async def test_a_reconciler_may_wait_for_some_of_the_caches_alone() -> None:
+    kit, some, every = Kit(cast("KubeClient", None)), Reconciled(), Reconciled()
+    numbers, nodes = kit.cache(CONFIG_MAPS, number_of), kit.cache(NODES, name_of)
+    numbers.upsert(config_map("a", value="1"))
+    numbers.mark_synced()
+    one = kit.reconcile("some", some.step, keys=numbers.keys, wakes={}, stores=(numbers,))
+    other = kit.reconcile("every", every.step, keys=numbers.keys, wakes={})
+    async with running(one.run()), running(other.run()):
+        await eventually(lambda: some.keys == [("default", "a")])
+        assert every.keys == []
+        nodes.mark_synced()
+        await eventually(lambda: every.keys == [("default", "a")])
+
+
+async def test_what_runs_beside_is_in_what_the_kit_is_within(client: KubeClient) -> None:
+    """All has ended before the manager is left, and that before the end of the kit."""
+    kit, events = Kit(client), list[str]()
+
+    @contextlib.asynccontextmanager
+    async def manager() -> AsyncIterator[None]:
+        events.append("entered")
+        try:
+            yield
+        finally:
+            events.append("left")
+
+    async def work() -> None:
+        events.append("runs")
+        try:
+            await asyncio.sleep(math.inf)
+        finally:
+            events.append("ends")
+
+    kit.at_end(lambda: events.append("forgotten"))
+    kit.beside("work", work)
+    kit.within(manager())
+    async with at_work(kit):
+        await eventually(lambda: len(events) == 2)
+    assert events == ["entered", "runs", "ends", "left", "forgotten"]
+
+
+def test_readiness_waits_for_what_the_kit_is_told() -> None:
+    kit, problems = Kit(cast("KubeClient", None)), ["kubelet does not answer"]
+    kit.waits_for(lambda: problems)
+    kit.cache(NODES, name_of)
+    assert [line.split(":")[0] for line in kit.waiting()] == ["nodes", "kubelet does not answer"]
+    problems.clear()
+    assert [line.split(":")[0] for line in kit.waiting()] == ["nodes"]

@@ -14,10 +14,8 @@ from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.placement.model import TENANT_LABEL
-from app.tenancy.controller.controller import TenantsController
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.gateway.settings import GatewaySettings
-from app.tenancy.settings import TenantsOptions
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import (
     COMPANION,
@@ -37,6 +35,7 @@ from tests.integration.tenancy.agent.conftest import Runner, Tenant, manifest, o
 from tests.integration.tenancy.agent.fakegateway import write_files
 from tests.integration.tenancy.agent.test_connection import Proxy
 from tests.support.tenancy import Infra, Pki, running
+from tests.support.tenants import tenants_kit
 from tests.support.waiting import eventually
 
 NAMESPACE = "tenant-tenant1"
@@ -205,7 +204,7 @@ async def test_a_namespace_that_is_deleted_in_use_is_filled_again(tenant: Tenant
     workload, companion_name = workload_name(made["metadata"]["uid"]), f"r1-{made['metadata']['uid']}"
     parts = [
         StandIns(infra.client, []),
-        TenantsController(infra.client, options=TenantsOptions(resync=0.5)),
+        tenants_kit(infra.client, resync=0.5),
         WorkloadsController(infra.client, options=ControllerOptions(resync=0.5)),
     ]
     async with asyncio.TaskGroup() as group:

@@ -11,16 +11,15 @@ import grpc
 
 from app.errors import ApiError
 from app.kube.conditions import condition
-from app.tenancy.controller.controller import TenantsController
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto import rule_pb as pb
-from app.tenancy.settings import TenantsOptions
 from app.text import utc_now
 from app.workloads.model import TENANTS
 from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, list_rules
 from tests.support.gateway_calls import rules
 from tests.support.tenancy import Door, Infra, Pki, Start
+from tests.support.tenants import tenants_kit
 from tests.support.waiting import eventually
 
 Code = grpc.StatusCode
@@ -211,7 +210,7 @@ async def test_the_tenant_says_that_its_agent_is_refused_and_is_right_again(infr
     def now() -> datetime:
         return utc_now() + ahead
 
-    controller = TenantsController(infra.client, options=TenantsOptions(resync=0.1), now=now)
+    controller = tenants_kit(infra.client, resync=0.1, now=now)
     running = asyncio.create_task(controller.run())
 
     def says(truth: str, reason: str) -> Any:

@@ -17,11 +17,12 @@ from app.definitions import read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.kube.transport import connect
 from app.placement.model import HOST_LABEL
-from app.tenancy.controller.controller import TenantsController
 from app.workloads.model import TENANTS
+from tests.support.tenants import tenants_kit
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -93,12 +94,12 @@ async def cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
 
 
 @pytest_asyncio.fixture
-async def controlled(cluster: Infra) -> AsyncIterator[Callable[..., Awaitable[TenantsController]]]:
+async def controlled(cluster: Infra) -> AsyncIterator[Callable[..., Awaitable[Kit]]]:
     """Starts a controller at the cluster; all are stopped in the end."""
     tasks = []
 
-    async def start(*, client: Any = None, **arguments: Any) -> TenantsController:
-        controller = TenantsController(client or cluster.client, **arguments)
+    async def start(*, client: Any = None, **arguments: Any) -> Kit:
+        controller = tenants_kit(client or cluster.client, **arguments)
         tasks.append(asyncio.create_task(controller.run()))
         await eventually(lambda: not controller.waiting())
         return controller

@@ -21,7 +21,7 @@ from .test_grants import ready
 
 NAMESPACE = "tenant-tenant1"
 GATEWAY = parse_grant(f"{tenants_role('gateway')}=berth/berth-gateway")
-OPTIONS = TenantsOptions(grants=(parse_grant(f"{OWN_ROLE}=berth/berth-controller"), GATEWAY), resync=0.2)
+OPTIONS = TenantsOptions(grants=(parse_grant(f"{OWN_ROLE}=berth/berth-controller"), GATEWAY))
 EVIL = {
     "metadata": {"name": "evil", "labels": {"evil": "1"}},
     "spec": {
@@ -41,8 +41,8 @@ EVIL = {
 }
 
 
-async def enrolled(cluster: Any, controlled: Any, options: TenantsOptions = OPTIONS) -> None:
-    await controlled(options=options)
+async def enrolled(cluster: Any, controlled: Any, options: TenantsOptions = OPTIONS, resync: float = 0.2) -> None:
+    await controlled(options=options, resync=resync)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(ready(cluster, "True", kind="Ready"))
 
@@ -69,7 +69,7 @@ async def test_every_bound_is_there_before_the_gateway_may_write(cluster, contro
 
 
 async def test_the_number_of_objects_is_bounded(cluster, controlled) -> None:
-    await enrolled(cluster, controlled, TenantsOptions(quota=parse_quota(["configmaps=1"])))
+    await enrolled(cluster, controlled, TenantsOptions(quota=parse_quota(["configmaps=1"])), resync=600.0)
     await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, namespace=NAMESPACE)
     with pytest.raises(ApiError, match="exceeded quota: berth-objects, requested: configmaps=1"):
         await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, namespace=NAMESPACE)
@@ -185,7 +185,7 @@ class Uncounted:
 async def test_the_gateway_gets_no_rights_before_the_quotas_hold(cluster, controlled) -> None:
     """An API server enforces no quota that has not been counted."""
     client = Uncounted(cluster.client)
-    await controlled(client=client, options=OPTIONS)
+    await controlled(client=client, options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     text = "ResourceQuota tenant-tenant1/berth-isolation does not hold yet for pods: kube-controller-manager has not"
     await eventually(ready(cluster, "False", text))
@@ -200,7 +200,7 @@ async def test_kinds_that_were_unknown_when_they_were_counted_are_counted_again(
     """Else kube-controller-manager would take minutes to do so, and the API server refuses these objects meanwhile."""
     kind = "count/workloads.workload.infra.universe.nvidia.com"
     client = Uncounted(cluster.client, missing=kind)
-    await controlled(client=client, options=OPTIONS)
+    await controlled(client=client, options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(ready(cluster, "False", f"does not hold yet for {kind}"))
     assert any(kind not in hard for hard in client.applied if "secrets" in hard)
@@ -213,7 +213,7 @@ async def test_a_quota_of_our_name_with_scopes_is_told(cluster, controlled) -> N
     await cluster.namespace(NAMESPACE, **{TENANT_LABEL: "tenant1"})
     scoped = {"metadata": {"name": ISOLATION}, "spec": {"hard": {"pods": "0"}, "scopes": ["NotTerminating"]}}
     await cluster.client.create(RESOURCE_QUOTAS, scoped, namespace=NAMESPACE)
-    await controlled(options=OPTIONS)
+    await controlled(options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(ready(cluster, "False", "berth-isolation has scopes, which cannot be changed: remove it"))
     await cluster.client.delete(RESOURCE_QUOTAS, ISOLATION, namespace=NAMESPACE)

@@ -9,11 +9,10 @@ from typing import Any
 
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.tenancy.controller.controller import TenantsController
 from app.tenancy.settings import TenantsOptions
 from app.tenancy.tenants.namespace import POD_SECURITY
 from app.workloads.model import TENANTS
-from tests.support.tenants import tenant
+from tests.support.tenants import tenant, tenants_kit
 from tests.support.waiting import eventually
 
 PINS = ["a" * 64, "b" * 64, "c" * 64]
@@ -315,7 +314,7 @@ async def test_a_settled_tenant_is_not_written_again(cluster, controlled) -> Non
     """And a condition that stays keeps the time of its transition, whatever else changes."""
     moments = iter(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=n) for n in range(1000))
     client = Counting(cluster.client)
-    await controlled(client=client, now=lambda: next(moments), options=TenantsOptions(resync=0.2))
+    await controlled(client=client, now=lambda: next(moments), resync=0.2)
     await add(cluster, "tenant1")
     await eventually(settled(cluster, "tenant1", "success"))
     await asyncio.sleep(0.3)
@@ -367,7 +366,7 @@ async def test_it_waits_for_the_definition_and_says_so(cluster, controlled) -> N
 
     await eventually(gone)
     starting = asyncio.create_task(controlled())
-    controller = TenantsController(cluster.client)
+    controller = tenants_kit(cluster.client)
     assert sorted(line.split(":")[0] for line in controller.waiting()) == ["namespaces", "nodes", "tenants"]
     await asyncio.sleep(0.2)
     assert not starting.done()

@@ -26,7 +26,7 @@ ControllerSettings = settings_of("controller")
 
 OWN, GATEWAY = "berth-controller-tenants", "berth-gateway-tenants"
 GRANTS = (parse_grant(f"{OWN}=berth/berth-controller"), parse_grant(f"{GATEWAY}=berth/berth-gateway"))
-OPTIONS = TenantsOptions(grants=GRANTS, resync=0.2)
+OPTIONS = TenantsOptions(grants=GRANTS)
 MANAGED = {"app.kubernetes.io/managed-by": "berth"}
 
 
@@ -43,7 +43,7 @@ def ready(cluster: Any, status: str, message: str = "", kind: str = "NamespaceRe
 
 
 async def test_each_tenant_gets_the_bindings_before_it_is_ready(cluster, controlled) -> None:
-    await controlled(options=OPTIONS)
+    await controlled(options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(ready(cluster, "True", kind="Ready"))
     for grant, account in zip(GRANTS, ("berth-controller", "berth-gateway"), strict=True):
@@ -59,7 +59,7 @@ async def test_each_tenant_gets_the_bindings_before_it_is_ready(cluster, control
 
 
 async def test_what_is_removed_or_changed_comes_back(cluster, controlled) -> None:
-    await controlled(options=OPTIONS)
+    await controlled(options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(lambda: binding(cluster))
     await cluster.client.delete(ROLE_BINDINGS, OWN, namespace="tenant-tenant1")
@@ -89,7 +89,7 @@ async def test_a_foreign_binding_is_not_taken_over_and_told(cluster, controlled)
     foreign["metadata"].pop("labels")
     foreign["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody"}]
     created = await cluster.client.create(ROLE_BINDINGS, foreign, namespace="tenant-tenant1")
-    await controlled(options=OPTIONS)
+    await controlled(options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(ready(cluster, "False", f"RoleBinding tenant-tenant1/{OWN} is not ours"))
     await eventually(ready(cluster, "False", kind="Ready"))
@@ -108,7 +108,7 @@ async def test_a_binding_of_another_role_cannot_be_mended_and_is_told(cluster, c
     other = GRANTS[0].body("tenant-tenant1")
     other["roleRef"]["name"] = "view"
     await cluster.client.create(ROLE_BINDINGS, other, namespace="tenant-tenant1")
-    await controlled(options=OPTIONS)
+    await controlled(options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await eventually(ready(cluster, "False", f"binds another role than ClusterRole {OWN}: remove it"))
     await cluster.client.delete(ROLE_BINDINGS, OWN, namespace="tenant-tenant1")
@@ -116,7 +116,7 @@ async def test_a_binding_of_another_role_cannot_be_mended_and_is_told(cluster, c
 
 
 async def test_a_suspended_tenant_gets_none(cluster, controlled) -> None:
-    await controlled(options=OPTIONS)
+    await controlled(options=OPTIONS, resync=0.2)
     await cluster.client.create(TENANTS, tenant("tenant1", suspended=True))
     await eventually(ready(cluster, "True", "left as it is"))
     assert await cluster.find(NAMESPACES, "tenant-tenant1") is None

@@ -17,7 +17,6 @@ from app.kube.resources import EVENTS
 from app.tenancy.controller import metrics
 from app.tenancy.controller.links import FIELD_MANAGER
 from app.tenancy.link import CLUSTER
-from app.tenancy.settings import TenantsOptions
 from app.text import stamp
 from app.workloads.model import TENANTS
 from tests.support.tenants import tenant
@@ -43,7 +42,7 @@ async def clock(cluster: Any, controlled: Any) -> AsyncIterator[Clock]:
     made = Clock()
     events = EventRecorder(lambda: cluster.client, role="controller", instance="test")
     writing = asyncio.create_task(events.run())
-    await controlled(events=events, options=TenantsOptions(resync=0.1), now=made)
+    await controlled(events=events, resync=0.1, now=made)
     yield made
     writing.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -133,7 +132,7 @@ class Unwritable:
 async def test_an_outage_of_the_api_server_makes_no_agent_silent(cluster: Any, controlled: Any) -> None:
     """Gateways could not note contacts either, and need a moment to do so afterwards."""
     client, clock = Unwritable(cluster.client), Clock()
-    await controlled(client=client, options=TenantsOptions(resync=0.1), now=clock)
+    await controlled(client=client, resync=0.1, now=clock)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await note(cluster, lastContact=clock.ago(0))
     await eventually(says(cluster, "True", "AgentConnected"))
@@ -169,7 +168,7 @@ class Counted:
 async def test_what_others_write_of_a_status_is_no_reason_to_write_it(cluster: Any, controlled: Any) -> None:
     """The gateway writes once a minute, and no controller follows."""
     client, clock = Counted(cluster.client), Clock()
-    await controlled(client=client, options=TenantsOptions(resync=0.1), now=clock)
+    await controlled(client=client, resync=0.1, now=clock)
     await cluster.client.create(TENANTS, tenant("tenant1"))
     await note(cluster, lastContact=clock.ago(0))
     await eventually(says(cluster, "True", "AgentConnected"))

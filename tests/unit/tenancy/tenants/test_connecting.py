@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from app.kube.client import KubeClient
+from app.kube.controller import Result
+from app.kube.kit import Kit
 from app.placement.model import PlacementOptions
 from app.tenancy.controller.caches import Caches
 from app.tenancy.controller.links import judge
@@ -103,8 +107,10 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
 
 def test_a_cluster_that_changes_hands_concerns_those_it_is_noted_on_and_those_refused_for_it() -> None:
     """They are found by an index: at a start each of thousands of Tenants would otherwise be compared with all."""
-    caches, links = Caches(Any, PlacementOptions(), ()), set[str]()
-    caches.wake(tenant=lambda _: None, link=links.add, node=lambda _: None)
+    kit, links = Kit(cast("KubeClient", None)), set[Hashable]()
+    caches = Caches(kit, PlacementOptions(), ())
+    controller = kit.reconcile("links", never, keys=tuple, wakes=caches.links_woken())
+    controller.enqueue = links.add  # type: ignore[method-assign]
     caches.claims.tenants.values = None
     about = {"lastRefusal": refusal(1, CLUSTER_TAKEN, cluster="c")}
     made = {"noted": ("c", {}), "refused": ("", about), "other": ("d", {})}
@@ -113,6 +119,10 @@ def test_a_cluster_that_changes_hands_concerns_those_it_is_noted_on_and_those_re
     links.clear()
     caches.claims.tenants.upsert(of("new", "c"))
     assert links == {"new", "noted", "refused"}
+
+
+async def never(key: Hashable) -> Result:
+    raise AssertionError(key)
 
 
 def of(name: str, cluster: str) -> dict[str, Any]:
