@@ -49,7 +49,7 @@ WING = Wing(
     controllers=(
         Controller(
             "rmd",
-            build="app.rmd.controller.build:controller",
+            build="app.rmd.controller.controller:build",
             reconcilers=("rmd-nodes", "rmd-workloads", "rmd-config"),
             watches=("RmdWorkload", "RmdDaemonPod", "Node", "RmdNodeState", "RmdConfig", "DaemonSet"),
             needs="rmd",

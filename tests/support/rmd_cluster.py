@@ -20,9 +20,10 @@ from app.devtools.sandbox.server import Cluster
 from app.kube.conditions import condition
 from app.kube.documents import read_objects
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
 from app.kube.transport import connect
-from app.rmd.controller.controller import Options, RmdController
+from app.rmd.controller.controller import Options, reserve
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
 from tests.support.running import at_work
 from tests.support.waiting import PATIENCE, eventually
@@ -52,11 +53,12 @@ class RmdCluster(Infra):
         self, client: CountingClient | None = None, *, events: bool = False, **options: Any
     ) -> AsyncIterator[CountingClient]:
         """With `events` it writes Events."""
-        chosen = {"resync": None, "namespace": NAMESPACE, "secret": CERTIFICATE, "own": SYSTEM} | options
+        chosen = {"namespace": NAMESPACE, "secret": CERTIFICATE, "own": SYSTEM} | options
         async with self.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
-            made = RmdController(own, options=Options(**chosen), events=recorder, now=self.now)
-            async with at_work(made, recorder):
+            kit = Kit(own, events=recorder, resync=chosen.pop("resync", None), workers=chosen.pop("workers", 16))
+            reserve(kit, options=Options(**chosen), now=self.now)
+            async with at_work(kit, recorder):
                 yield own
 
     @contextlib.asynccontextmanager

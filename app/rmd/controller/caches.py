@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.kit import Kit, Wakes, all_of, itself
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, SECRETS
-from app.kube.running import problems_of
 from app.kube.store import Key, Store
 from app.rmd.daemon.certificates import Certificates, stored_files
 from app.rmd.model import (
@@ -23,7 +21,6 @@ from app.rmd.model import (
 from app.rmd.stored import (
     Config,
     DaemonPod,
-    DaemonSet,
     Node,
     NodeState,
     Workload,
@@ -34,74 +31,36 @@ from app.rmd.stored import (
     stored_node_state,
     stored_workload,
 )
-
-Wake = Callable[[Any], object]
+from app.wire import JSON
 
 
 class Caches:
-    """`wake_workload`, `wake_node` and `wake_config` are called with what to look at.
+    """Daemons, the RmdConfig and the Secret `secret` with the client certificate are in `namespace`.
 
-    Daemons, the RmdConfig and the Secret `secret` with the client certificate are in `namespace`. The ConfigMap
-    `templates` with the DaemonSets is in `own`, where users of the daemons cannot write it.
+    The ConfigMap `templates` with the DaemonSets is in `own`, where users of the daemons cannot write it.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        *,
-        namespace: str,
-        secret: str,
-        templates: str,
-        own: str,
-        wake_workload: Wake,
-        wake_node: Wake,
-        wake_config: Wake,
-    ) -> None:
-        self._wake_workload, self._wake_node, self._wake_config = wake_workload, wake_node, wake_config
-        self._template_key = own, templates
-        self.workloads: Store[Workload] = Store(stored_workload, indices={"node": _nodes_of})
-        self.daemons: Store[DaemonPod] = Store(stored_daemon, indices={"node": lambda one: (one.node,)})
-        self.nodes: Store[Node] = Store(stored_node)
-        self.node_states: Store[NodeState] = Store(stored_node_state)
-        self._configs: Store[Config] = Store(stored_config)
-        self.daemon_sets: Store[DaemonSet] = Store(stored_daemon_set)
-        self._templates: Store[Mapping[str, str]] = Store(lambda obj: dict(obj.get("data") or {}))
-        secrets: Store[Mapping[str, bytes]] = Store(stored_files)
-        self.certificates = Certificates(lambda: secrets.get(namespace, secret), place=f"Secret {namespace}/{secret}")
-        self.stores: tuple[Store[Any], ...] = (
-            *(self.workloads, self.daemons, self.nodes, self.node_states),
-            *(self._configs, self.daemon_sets, self._templates, secrets),
-        )
+    def __init__(self, kit: Kit, *, namespace: str, secret: str, templates: str, own: str) -> None:
         self._namespace = namespace
-        self.reflectors = (
-            Reflector(client, RMD_WORKLOADS, self.workloads),
-            Reflector(
-                client,
-                PODS,
-                self.daemons,
-                namespace=namespace,
-                label_selector=f"{DAEMON_LABEL}={DAEMON_VALUE}",
-                called="RmdDaemonPod",
-            ),
-            Reflector(client, NODES, self.nodes),
-            Reflector(client, RMD_NODE_STATES, self.node_states, namespace=namespace),
-            Reflector(client, RMD_CONFIGS, self._configs),
-            Reflector(client, DAEMON_SETS, self.daemon_sets, namespace=namespace),
-            Reflector(client, CONFIG_MAPS, self._templates, namespace=own, name=templates),
-            Reflector(client, SECRETS, secrets, namespace=namespace, name=secret),
+        self._template_key = own, templates
+        self.workloads = kit.cache(RMD_WORKLOADS, stored_workload, indices={"node": _nodes_of})
+        self.daemons = kit.cache(
+            PODS,
+            stored_daemon,
+            indices={"node": lambda daemon: (daemon.node,)},
+            namespace=namespace,
+            labels=f"{DAEMON_LABEL}={DAEMON_VALUE}",
+            called="RmdDaemonPod",
         )
-        self.workloads.subscribe(lambda _event, key, old, new: self._workload_changed(key, old, new))
-        self.daemons.subscribe(lambda _event, _key, old, new: self._daemon_changed(old, new))
-        self.nodes.subscribe(lambda _event, key, _old, _new: self._node_changed(key[1]))
-        self.node_states.subscribe(lambda _event, _key, old, new: self._node_state_changed(old, new))
-        for store in (self.daemon_sets, self._templates):
-            store.subscribe(lambda *_change: wake_config(namespace))
-        self._configs.subscribe(lambda _event, key, old, new: self._config_changed(key[0], old, new))
-        secrets.subscribe(lambda *_change: self._wake_all())
-
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return problems_of(self.reflectors)
+        self.nodes = kit.cache(NODES, stored_node)
+        self.node_states = kit.cache(RMD_NODE_STATES, stored_node_state, namespace=namespace)
+        self._configs = kit.cache(RMD_CONFIGS, stored_config)
+        self.daemon_sets = kit.cache(DAEMON_SETS, stored_daemon_set, namespace=namespace)
+        self._templates = kit.cache(CONFIG_MAPS, _data_of, namespace=own, name=templates)
+        self._secrets = kit.cache(SECRETS, stored_files, namespace=namespace, name=secret)
+        self.certificates = Certificates(
+            lambda: self._secrets.get(namespace, secret), place=f"Secret {namespace}/{secret}"
+        )
 
     @property
     def config(self) -> Config | None:
@@ -153,40 +112,70 @@ class Caches:
         named = {node for workload in self.workloads.values() for node in _nodes_of(workload)}
         return named | {one.node for one in self.node_states.values()}
 
-    def _workload_changed(self, key: Key, old: Workload | None, new: Workload | None) -> None:
-        self._wake_workload(key)
-        for node in {*_nodes_of(old), *_nodes_of(new)}:
-            if old is None or new is None or _asks(old, node) != _asks(new, node):
-                self._wake_node(node)
+    def workloads_woken(self) -> Mapping[Store[Any], Wakes]:
+        """The RmdWorkloads that a change concerns."""
+        return {
+            self.workloads: itself,
+            self.daemons: lambda _key, old, new: self._workloads_on(_nodes_with(old, new)),
+            self.nodes: lambda key, _old, _new: self._workloads_on({key[1]}),
+            self._configs: lambda key, old, new: self.workloads.keys() if self._selects(key, old, new) else (),
+            self._secrets: all_of(self.workloads.keys),
+        }
 
-    def _daemon_changed(self, old: DaemonPod | None, new: DaemonPod | None) -> None:
-        for node in {one.node for one in (old, new) if one is not None}:
-            self._node_changed(node)
+    def nodes_woken(self) -> Mapping[Store[Any], Wakes]:
+        """The names of the nodes that a change concerns."""
+        return {
+            self.workloads: _asked,
+            self.daemons: lambda _key, old, new: _nodes_with(old, new),
+            self.nodes: lambda key, _old, _new: (key[1],),
+            self.node_states: _made_anew,
+            self._configs: lambda key, old, new: self.node_names() if self._selects(key, old, new) else (),
+            self._secrets: all_of(self.node_names),
+        }
 
-    def _node_changed(self, node: str) -> None:
-        self._wake_node(node)
-        self._wake_config(self._namespace)
-        for workload in self.workloads.values():
-            if workload.read.request.node_selector or node in _nodes_of(workload):
-                self._wake_workload(workload.key)
+    def configs_woken(self) -> Mapping[Store[Any], Wakes]:
+        """The namespaces whose RmdConfig a change concerns."""
+        ours = all_of(lambda: (self._namespace,))
+        return {
+            self.daemons: lambda _key, old, new: (self._namespace,) if _nodes_with(old, new) else (),
+            self.nodes: ours,
+            self.node_states: lambda _key, old, new: (self._namespace,) if old is None or new is None else (),
+            self._configs: lambda key, _old, _new: (key[0],),
+            self.daemon_sets: ours,
+            self._templates: ours,
+        }
 
-    def _node_state_changed(self, old: NodeState | None, new: NodeState | None) -> None:
-        """Our own writes of statuses are no reason to ask a daemon."""
-        if new is not None and (old is None or old.uid != new.uid):
-            self._wake_node(new.node)
-        if old is None or new is None:
-            self._wake_config(self._namespace)
+    def _workloads_on(self, nodes: set[str]) -> list[Key]:
+        """Those that are on one of the nodes, or may be."""
+        return [
+            workload.key
+            for workload in self.workloads.values()
+            if nodes and (workload.read.request.node_selector or not nodes.isdisjoint(_nodes_of(workload)))
+        ]
 
-    def _config_changed(self, namespace: str, old: Config | None, new: Config | None) -> None:
-        self._wake_config(namespace)
-        if namespace == self._namespace and (old.selector if old else None) != (new.selector if new else None):
-            self._wake_all()
+    def _selects(self, key: Key, old: Config | None, new: Config | None) -> bool:
+        """Whether other nodes than before are selected now."""
+        return key[0] == self._namespace and (old.selector if old else None) != (new.selector if new else None)
 
-    def _wake_all(self) -> None:
-        for key in self.workloads.keys():  # noqa: SIM118 - a store is no mapping
-            self._wake_workload(key)
-        for node in self.node_names():
-            self._wake_node(node)
+
+def _nodes_with(old: DaemonPod | None, new: DaemonPod | None) -> set[str]:
+    """The nodes of a daemon, before the change and after it."""
+    return {daemon.node for daemon in (old, new) if daemon is not None}
+
+
+def _asked(_key: Key, old: Workload | None, new: Workload | None) -> list[str]:
+    """The nodes of which an RmdWorkload asks something else than before."""
+    nodes = {*_nodes_of(old), *_nodes_of(new)}
+    return [node for node in nodes if old is None or new is None or _asks(old, node) != _asks(new, node)]
+
+
+def _made_anew(_key: Key, old: NodeState | None, new: NodeState | None) -> tuple[str, ...]:
+    """Our own writes of statuses are no reason to ask a daemon."""
+    return (new.node,) if new is not None and (old is None or old.uid != new.uid) else ()
+
+
+def _data_of(config_map: JSON) -> Mapping[str, str]:
+    return dict(config_map.get("data") or {})
 
 
 def _nodes_of(workload: Workload | None) -> tuple[str, ...]:

@@ -6,16 +6,11 @@ time, and a daemon that hangs holds up no other.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.kube.client import KubeClient
-from app.kube.controller import Controller
-from app.kube.events import EventRecorder
-from app.kube.running import start
-from app.kube.store import Key
+from app.kube.kit import Kit
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.configuring import ConfigSync
@@ -24,6 +19,9 @@ from app.rmd.controller.showing import Showing
 from app.rmd.controller.workloads import WorkloadSync
 from app.rmd.daemon.client import DaemonClient
 from app.rmd.model import TEMPLATES_NAME
+from app.rmd.settings import RmdSettings
+from app.settings.reconciling import ControllerContext
+from app.settings.source import settings_as
 from app.text import utc_now
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -37,88 +35,60 @@ class Options:
     `namespace` has the daemons, the RmdConfig, and the Secret `secret` with the client certificate for daemons.
     In `own` the ConfigMap `templates` has the DaemonSets.
 
-    `workers` are the daemons that are asked at a time: each one that hangs takes one for `timeout`.
+    `daemons` are asked at a time: each one that hangs takes one for `timeout`.
     """
 
     namespace: str
     secret: str
     own: str
     templates: str = TEMPLATES_NAME
-    workers: int = 16
     daemons: int = 64
-    resync: float | None = 600.0
     interval: float = 15.0
     timeout: float = 10.0
 
 
-class RmdController:
-    """`run` it while this process leads; it runs once."""
+def build(context: ControllerContext) -> Kit:
+    settings, kit = settings_as(context.settings, RmdSettings), context.kit()
+    metrics.create_series()
+    options = Options(
+        namespace=settings.rmd_namespace,
+        secret=settings.rmd_client_certificate,
+        own=context.settings.namespace,
+        templates=settings.rmd_daemon_sets,
+    )
+    reserve(kit, options=options)
+    return kit
 
-    def __init__(
-        self,
-        client: KubeClient,
-        *,
-        options: Options,
-        events: EventRecorder | None = None,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self._daemons = DaemonClient(timeout=options.timeout, passing=client.passing)
-        self._caches = caches = Caches(
-            client,
-            namespace=options.namespace,
-            secret=options.secret,
-            own=options.own,
-            wake_workload=self._wake_workload,
-            wake_node=self._wake_node,
-            wake_config=self._wake_config,
-            templates=options.templates,
-        )
-        self._nodes: Controller[str] = Controller(
-            "rmd-nodes",
-            NodeSync(client, self._daemons, caches, Showing(client, now), interval=options.interval).reconcile,
-            stores=caches.stores,
-            keys=caches.node_names,
-            workers=options.daemons,
-            resync=options.resync,
-            turn=None,
-            backoff=(_FIRST_PAUSE, _LONGEST_PAUSE),
-        )
-        self._workloads: Controller[Key] = Controller(
-            "rmd-workloads",
-            WorkloadSync(client, caches, events, now).reconcile,
-            stores=caches.stores,
-            keys=caches.workloads.keys,
-            workers=options.workers,
-            resync=options.resync,
-        )
 
-        self._configs: Controller[str] = Controller(
-            "rmd-config",
-            ConfigSync(client, caches, now, namespace=options.namespace).reconcile,
-            stores=caches.stores,
-            keys=caches.config_namespaces,
-            workers=1,
-            resync=options.resync,
-            turn=None,
-        )
-
-    async def run(self) -> None:
-        """Until cancelled; what is under way then gets a few seconds to end."""
-        try:
-            async with self._daemons, asyncio.TaskGroup() as group:
-                start(group, self._caches.reflectors, (self._nodes, self._workloads, self._configs))
-        finally:
-            metrics.forget_all()
-
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return self._caches.waiting()
-
-    def _wake_workload(self, key: Key) -> None:
-        self._workloads.enqueue(key)
-
-    def _wake_config(self, namespace: str) -> None:
-        self._configs.enqueue(namespace)
-
-    def _wake_node(self, node: str) -> None:
-        self._nodes.enqueue(node)
+def reserve(kit: Kit, *, options: Options, now: Callable[[], datetime] = utc_now) -> None:
+    """Make the controller of this kit, whose workers are for RmdWorkloads."""
+    client = kit.client
+    daemons = DaemonClient(timeout=options.timeout, passing=client.passing)
+    caches = Caches(
+        kit, namespace=options.namespace, secret=options.secret, own=options.own, templates=options.templates
+    )
+    kit.reconcile(
+        "rmd-nodes",
+        NodeSync(client, daemons, caches, Showing(client, now), interval=options.interval).reconcile,
+        keys=caches.node_names,
+        wakes=caches.nodes_woken(),
+        turn=None,
+        workers=options.daemons,
+        backoff=(_FIRST_PAUSE, _LONGEST_PAUSE),
+    )
+    kit.reconcile(
+        "rmd-workloads",
+        WorkloadSync(client, caches, kit.events, now).reconcile,
+        keys=caches.workloads.keys,
+        wakes=caches.workloads_woken(),
+    )
+    kit.reconcile(
+        "rmd-config",
+        ConfigSync(client, caches, now, namespace=options.namespace).reconcile,
+        keys=caches.config_namespaces,
+        wakes=caches.configs_woken(),
+        turn=None,
+        workers=1,
+    )
+    kit.within(daemons)
+    kit.at_end(metrics.forget_all)
