@@ -18,7 +18,7 @@ WING = Wing(
     controllers=(
         Controller(
             "appwrappers",
-            build="app.appwrappers.build:controller",
+            build="app.appwrappers.controller.controller:build",
             reconcilers=("appwrappers",),
             watches=("AppWrapper", "AppWrapperPod", "ConfigMap", "Node"),
             needs="appwrappers",

@@ -5,13 +5,12 @@
     kit.reconcile("pods", look_at, keys=pods.keys, wakes={pods: itself})
     await kit.run()
 
-The start, readiness, writes of its own, expiry and the end are the kit's.
+The start, readiness, writes of its own, expiry and the end are the kit's. What is declared while it runs begins then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -126,10 +125,13 @@ class Kit:
         self._workers, self._resync = workers, resync
         self._ends: list[Callable[[], object]] = []
         self._managers: list[AbstractAsyncContextManager[object]] = []
-        self._beside: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._begins: list[Callable[[asyncio.TaskGroup], object]] = []
+        """What the tasks are that begin with the group."""
+        self._group: asyncio.TaskGroup | None = None
         self._problems: list[Callable[[], Iterable[str]]] = []
         self._reflectors: list[Reflector] = []
         self._stores: list[Store[Any]] = []
+        self._heard: set[Store[Any]] = set()
         self._own: dict[Store[Any], OwnWrites[Any]] = {}
         self._wakes: dict[Store[Any], list[tuple[Controller[Any], Wakes]]] = {}
         self._controllers: list[Controller[Any]] = []
@@ -149,9 +151,10 @@ class Kit:
         """A cache of what `project` keeps of the objects; the rest is as of a `Store`, a `Scope` and a `Reflector`."""
         store: Store[T] = Store(project, indices=indices)
         scope = Scope(resource, namespace, name, labels, fields)
-        self._reflectors.append(self._watches.follow(scope, store, called=called))
+        reflector = self._watches.follow(scope, store, called=called)
+        self._reflectors.append(reflector)
         self._stores.append(store)
-        store.subscribe(lambda _event, key, old, new: self._changed(store, key, old, new))
+        self._begin(lambda group: start(group, (reflector,)))
         return store
 
     def own(
@@ -169,6 +172,9 @@ class Kit:
             group=group,
         )
         store.on_renewed(own.clear)
+        self._listen(store)
+        if not self._own:
+            self.beside("own-writes", self._expire)
         self._own[store] = own
         return own
 
@@ -199,10 +205,23 @@ class Kit:
             turn=turn,
             backoff=backoff,
         )
-        for store, woken in wakes.items():
-            self._wakes.setdefault(store, []).append((controller, woken))
+        self.wake(controller, wakes)
         self._controllers.append(controller)
+        self._begin(lambda group: start(group, (), (controller,)))
         return controller
+
+    def wake(self, controller: Controller[Any], wakes: Mapping[Store[Any], Wakes]) -> None:
+        """Have changes of these stores too wake keys of the reconciler; they need not be caches of the kit.
+
+        What has subscribed to a store before has seen a change by then.
+        """
+        for store, woken in wakes.items():
+            self._listen(store)
+            self._wakes.setdefault(store, []).append((controller, woken))
+
+    def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this too, behind the wall (see `stand`). A reconcile worker may call it, also while the kit ends."""
+        self._begin(lambda group: stand(group, name, work))
 
     @property
     def reconcilers(self) -> tuple[str, ...]:
@@ -212,17 +231,13 @@ class Kit:
         """Enter this before anything runs, and leave it when all has ended."""
         self._managers.append(manager)
 
-    def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run this too; see `stand`."""
-        self._beside.append((name, work))
-
-    def waits_for(self, problems: Callable[[], Iterable[str]]) -> None:
-        """Have readiness wait for these too, one line each."""
-        self._problems.append(problems)
-
     def at_end(self, call: Callable[[], object]) -> None:
         """Have this called when the kit has ended."""
         self._ends.append(call)
+
+    def waits_for(self, problems: Callable[[], Iterable[str]]) -> None:
+        """Have readiness wait for more than the caches: for this to be empty; one line each."""
+        self._problems.append(problems)
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
@@ -234,17 +249,32 @@ class Kit:
             async with AsyncExitStack() as stack:
                 for manager in self._managers:
                     await stack.enter_async_context(manager)
-                async with asyncio.TaskGroup() as group:
-                    start(group, self._reflectors, self._controllers)
-                    for name, work in self._beside:
-                        stand(group, name, work)
-                    if self._own:
-                        stand(group, "own-writes", self._expire)
-                    # Another kit may run all that keeps the caches of this one.
-                    await asyncio.sleep(math.inf)
+                await self._run()
         finally:
             for call in self._ends:
                 call()
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for begin in self._begins:
+                begin(group)
+            try:
+                # Another kit may run all that keeps the caches of this one.
+                await asyncio.Event().wait()
+            finally:
+                self._group = None  # a worker that drains may declare more
+
+    def _begin(self, begin: Callable[[asyncio.TaskGroup], object]) -> None:
+        if self._group is None:
+            self._begins.append(begin)
+        else:
+            begin(self._group)
+
+    def _listen(self, store: Store[Any]) -> None:
+        if store not in self._heard:
+            self._heard.add(store)
+            store.subscribe(lambda _event, key, old, new: self._changed(store, key, old, new))
 
     def _changed(self, store: Store[Any], key: Key, old: Any, new: Any) -> None:
         own = self._own.get(store)

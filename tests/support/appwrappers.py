@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.controller.controller import AppWrappers
 from app.appwrappers.kueue.controller import WorkloadsOfAppWrappers
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.definitions import APP_WRAPPERS as KINDS
@@ -17,6 +17,7 @@ from app.definitions import read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.kube.conditions import condition
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from app.kube.transport import connect
 from tests.support.running import at_work
@@ -41,11 +42,11 @@ class AppWrapperCluster(Infra):
         self, client: CountingClient | None = None, *, events: bool = False, **options: Any
     ) -> AsyncIterator[CountingClient]:
         """With `events` it writes Events."""
-        chosen = Options(config=CONFIG, namespace=SYSTEM, **({"resync": None} | options))
         async with self.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
-            made = AppWrappersController(own, options=chosen, events=recorder, now=self.now)
-            async with at_work(made, recorder):
+            kit = Kit(own, events=recorder, resync=options.pop("resync", None))
+            AppWrappers(kit, config=CONFIG, namespace=SYSTEM, now=self.now, **options)
+            async with at_work(kit, recorder):
                 yield own
 
     @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ import structlog
 
 from app.appwrappers.admission.creators import impersonation
 from app.appwrappers.controller.caches import Caches, belonging
-from app.appwrappers.controller.kinds import Kind
+from app.appwrappers.controller.kinds import Kind, Kinds
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
 from app.appwrappers.controller.outcomes import Outcome, as_gone, outcome_of_the_gone
@@ -53,8 +53,10 @@ class ChangedError(Transient):
 class Objects:
     """With `impersonate`, objects are created as the users who created the AppWrappers, and all else as ourselves."""
 
-    def __init__(self, client: KubeClient, caches: Caches, discovery: Discovery, *, impersonate: bool = False) -> None:
-        self._client, self._caches, self._discovery = client, caches, discovery
+    def __init__(
+        self, client: KubeClient, caches: Caches, kinds: Kinds, discovery: Discovery, *, impersonate: bool = False
+    ) -> None:
+        self._client, self._caches, self._kinds, self._discovery = client, caches, kinds, discovery
         self._impersonate = impersonate
 
     async def create(self, wrapper: AppWrapper) -> Creation:
@@ -160,14 +162,12 @@ class Objects:
     def _last_seen(self, wrapper: AppWrapper, kind: Kind | None, name: str) -> Outcome | None:
         """The outcome of an object that had ended when the watch saw it go."""
         key = (kind.resource, (wrapper.key[0], name)) if kind else None
-        return self._caches.ended.get(wrapper.uid, {}).get(key) if key else None
+        return self._kinds.ended.get(wrapper.uid, {}).get(key) if key else None
 
     def watched(self, wrapper: AppWrapper) -> bool:
         """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
         kinds = {(status["apiVersion"], status["kind"]) for status in wrapper.component_statuses}
-        return all(
-            kind.known for kind in self._caches.kinds.all() if (kind.resource.api_version, kind.resource.kind) in kinds
-        )
+        return all(kind.known for kind in self._kinds.all() if (kind.resource.api_version, kind.resource.kind) in kinds)
 
     async def delete(self, wrapper: AppWrapper, pods: list[Pod], *, force: bool) -> Deletion:
         """Delete what is left of the objects; with `force` their Pods at once, and then what is left without grace."""
@@ -250,7 +250,7 @@ class Objects:
         resource = await self._discovery.resource_of(status["apiVersion"], status["kind"])
         if resource is None:
             return None
-        kind = self._caches.kinds.of(resource)
+        kind = self._kinds.of(resource)
         if filled and kind.coming:
             raise CacheFillsError(f"the cache of {resource.plural} fills", delay=1.0)
         return kind

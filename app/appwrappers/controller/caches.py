@@ -1,74 +1,53 @@
-"""What the controller reads: AppWrappers, their Pods and objects, the configuration, and the labels of nodes."""
+"""What the controller reads: AppWrappers, their Pods, the configuration, and the labels of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.appwrappers.config import OperatorConfig, parse_config
 from app.appwrappers.controller.autopilot import resources_to_leave
-from app.appwrappers.controller.kinds import LAG, Kinds
-from app.appwrappers.controller.outcomes import Outcome
 from app.appwrappers.controller.pods import Pod, stored_pod
-from app.appwrappers.controller.stored import AppWrapper, Component, stored_app_wrapper
+from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
-from app.kube.client import KubeClient
 from app.kube.configuration import Configuration, data_of
-from app.kube.own_writes import OwnWrites
-from app.kube.reflector import Reflector
-from app.kube.resources import CONFIG_MAPS, NODES, PODS, Resource
-from app.kube.running import problems_of
-from app.kube.store import EventType, Key, Store
+from app.kube.kit import Kit, Wakes, itself
+from app.kube.resources import CONFIG_MAPS, NODES, PODS
+from app.kube.store import Key, Store
 from app.wire import JSON
-
-_DEPLOYED = ("Resuming", "Running")
 
 
 class Caches:
-    """`wake` is called with AppWrappers to look at. `config_name` is the ConfigMap, in `namespace`."""
+    """`config_name` is the ConfigMap, in `namespace`."""
 
-    def __init__(self, client: KubeClient, wake: Callable[[Key], object], *, config_name: str, namespace: str) -> None:
-        self._wake = wake
-        self.app_wrappers: Store[AppWrapper] = Store(stored_app_wrapper, indices={"uid": lambda one: (one.uid,)})
-        self.pods: Store[Pod] = Store(
+    def __init__(self, kit: Kit, *, config_name: str, namespace: str) -> None:
+        self.app_wrappers = kit.cache(APP_WRAPPERS, stored_app_wrapper, indices={"uid": lambda wrapper: (wrapper.uid,)})
+        self.pods = kit.cache(
+            PODS,
             stored_pod,
-            indices={"app wrapper": lambda one: ((one.key[0], one.app_wrapper),), "node": lambda one: (one.node,)},
+            indices={"app wrapper": lambda pod: ((pod.key[0], pod.app_wrapper),), "node": lambda pod: (pod.node,)},
+            labels=APP_WRAPPER,
+            called="AppWrapperPod",
         )
-        self._configs: Store[JSON] = Store(data_of)
+        self._configs = kit.cache(CONFIG_MAPS, data_of, namespace=namespace, name=config_name)
+        self._nodes = kit.cache(NODES, labels_of)
+        self.written = kit.own(self.app_wrappers, group=lambda wrapper: wrapper.key)
         self._configuration = Configuration(
-            self._configs,
-            name=config_name,
-            parse=parse_config,
-            usual=OperatorConfig(),
-            changed=self._config_changed,
+            self._configs, name=config_name, parse=parse_config, usual=OperatorConfig(), changed=self._judge_all
         )
-        self._nodes: Store[dict[str, str]] = Store(lambda obj: dict(obj["metadata"].get("labels") or {}))
-        self.unhealthy: dict[str, frozenset[str]] = {}
-        self.kinds = Kinds(client, changed=self._component_changed, synced=self.wake_all)
-        self.ended: dict[str, dict[tuple[Resource, Key], Outcome]] = {}
-        """By UID of AppWrappers: the outcomes of objects that had ended when they went.
+        kit.waits_for(self._configuration.problems)
+        self._unhealthy: dict[str, frozenset[str]] = {}
+        """By node: the resources that Pods must not use any more there."""
+        self._nodes.subscribe(lambda _event, key, _old, new: self._judge(key[1], new))
 
-        A change may be looked at only after the next one: a TTL of 0 must hide no end.
-        """
-        self.written: OwnWrites[AppWrapper] = OwnWrites(
-            lambda key: self.app_wrappers.get(*key),
-            lifetime=LAG,
-            reached=lambda shown, written: shown.version >= written.version,
-            uid=lambda one: one.uid,
-            group=lambda one: one.key,
-        )
-        self.app_wrappers.subscribe(lambda _event, key, old, new: self.written.shown(key, old, new) or wake(key))
-        self.app_wrappers.subscribe(lambda _event, _key, old, new: self._app_wrapper_changed(old, new))
-        self.app_wrappers.on_renewed(self.written.clear)
-        self.pods.subscribe(lambda _event, _key, old, new: self._pod_changed(old, new))
-        self._nodes.subscribe(self._node_changed)
-        self.stores: tuple[Store[Any], ...] = (self.app_wrappers, self.pods, self._configs, self._nodes)
-        self.reflectors = (
-            Reflector(client, APP_WRAPPERS, self.app_wrappers),
-            Reflector(client, PODS, self.pods, label_selector=APP_WRAPPER, called="AppWrapperPod"),
-            Reflector(client, CONFIG_MAPS, self._configs, namespace=namespace, name=config_name),
-            Reflector(client, NODES, self._nodes),
-        )
+    def wakes(self) -> Mapping[Store[Any], Wakes]:
+        """Which AppWrappers have to be looked at after a change."""
+        return {
+            self.app_wrappers: itself,
+            self.pods: wrappers_of,
+            self._configs: lambda _key, _old, _new: self._configured(),
+            self._nodes: self._on_node,
+        }
 
     @property
     def config(self) -> OperatorConfig:
@@ -79,65 +58,38 @@ class Caches:
         return belonging(self.pods.by_index("app wrapper", wrapper.key), wrapper)
 
     def unhealthy_nodes(self) -> Mapping[str, frozenset[str]]:
-        return self.unhealthy if self.config.autopilot.monitor_nodes else {}
+        return self._unhealthy if self.config.autopilot.monitor_nodes else {}
 
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return [*problems_of(self.reflectors), *self._configuration.problems()]
+    def _configured(self) -> Iterable[Key]:
+        """All, unless what was read before stays in force."""
+        return () if self._configuration.problems() else self.app_wrappers.keys()
 
-    def wake_all(self) -> None:
-        for key in self.app_wrappers.keys():  # noqa: SIM118 - a store is no mapping
-            self._wake(key)
+    def _on_node(self, key: Key, old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> Iterable[Key]:
+        """Those with Pods there, where it has become healthy or unhealthy."""
+        if self._to_leave(old) == self._to_leave(new):
+            return ()
+        return [(pod.key[0], pod.app_wrapper) for pod in self.pods.by_index("node", key[1])]
 
-    def expire(self) -> None:
-        """Look again at what the watches have not confirmed in time."""
-        for wrapper in self.written.expire():
-            self._wake(wrapper.key)
-        for component in self.kinds.expire():
-            self._wake_owner(component)
+    def _judge_all(self) -> None:
+        for key in self._nodes.keys():  # noqa: SIM118 - a store is no mapping
+            self._judge(key[1], self._nodes.get(*key))
 
-    def _app_wrapper_changed(self, old: AppWrapper | None, new: AppWrapper | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid or new.phase not in _DEPLOYED):
-            self.ended.pop(old.uid, None)
+    def _judge(self, node: str, labels: Mapping[str, str] | None) -> None:
+        self._unhealthy.pop(node, None)
+        if resources := self._to_leave(labels):
+            self._unhealthy[node] = resources
 
-    def _component_changed(self, resource: Resource, old: Component | None, new: Component | None) -> None:
-        for component in {old, new}:
-            if component is not None:
-                self._wake_owner(component)
-        if new is not None:
-            self.ended.get(new.owner, {}).pop((resource, new.key), None)
-        elif old is not None and old.outcome.ending and self._is_deployed(old.owner):
-            self.ended.setdefault(old.owner, {})[resource, old.key] = old.outcome
+    def _to_leave(self, labels: Mapping[str, str] | None) -> frozenset[str]:
+        return resources_to_leave(labels, self.config.autopilot) if labels else frozenset()
 
-    def _is_deployed(self, uid: str) -> bool:
-        return any(one.phase in _DEPLOYED for one in self.app_wrappers.by_index("uid", uid))
 
-    def _wake_owner(self, component: Component) -> None:
-        for wrapper in self.app_wrappers.by_index("uid", component.owner):
-            self._wake(wrapper.key)
+def labels_of(node: JSON) -> dict[str, str]:
+    return dict(node["metadata"].get("labels") or {})
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            if pod is not None:
-                self._wake((pod.key[0], pod.app_wrapper))
 
-    def _config_changed(self) -> None:
-        for name in self._nodes.keys():  # noqa: SIM118
-            self._judge(name[1])
-        self.wake_all()
-
-    def _node_changed(self, _event: EventType, key: Key, _old: Any, _new: Any) -> None:
-        self._judge(key[1])
-
-    def _judge(self, node: str) -> None:
-        labels = self._nodes.get("", node)
-        before = self.unhealthy.pop(node, frozenset())
-        after = resources_to_leave(labels, self.config.autopilot) if labels else frozenset()
-        if after:
-            self.unhealthy[node] = after
-        if before != after:
-            for pod in self.pods.by_index("node", node):
-                self._wake((pod.key[0], pod.app_wrapper))
+def wrappers_of(_key: Key, old: Pod | None, new: Pod | None) -> list[Key]:
+    """Those that a Pod names, before the change and after it."""
+    return [(pod.key[0], pod.app_wrapper) for pod in (old, new) if pod is not None]
 
 
 def belonging(pods: Iterable[Pod], wrapper: AppWrapper) -> list[Pod]:

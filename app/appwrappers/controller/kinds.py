@@ -6,38 +6,39 @@ They hold what has the label of an AppWrapper, reduced to what the controller re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterable
 
-from app.appwrappers.controller.stored import Component, stored_component
+from app.appwrappers.controller.outcomes import Outcome
+from app.appwrappers.controller.stored import AppWrapper, Component, stored_component
 from app.appwrappers.model import APP_WRAPPER
 from app.kube.client import KubeClient
+from app.kube.controller import Controller
+from app.kube.kit import Kit
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
-from app.kube.running import stand
 from app.kube.store import Key, Store
 
-LAG = 10.0
+_LAG = 10.0
 """Seconds for which a watch may not have shown yet what was written."""
-
-Changed = Callable[[Resource, Component | None, Component | None], object]
+_EXPIRY_CHECK = 1.0
+_DEPLOYED = ("Resuming", "Running")
 
 
 class Kind:
     """`get` is the object of a name as the watch and our own writes say."""
 
-    def __init__(self, client: KubeClient, resource: Resource, changed: Changed) -> None:
+    def __init__(self, client: KubeClient, resource: Resource) -> None:
         self.resource = resource
         self.store: Store[Component] = Store(stored_component)
         self.reflector = Reflector(client, resource, self.store, label_selector=APP_WRAPPER)
         self.written: OwnWrites[Component] = OwnWrites(
             lambda key: self.store.get(*key),
-            lifetime=LAG,
+            lifetime=_LAG,
             reached=lambda shown, written: shown.version >= written.version,
             uid=lambda component: component.uid,
         )
         self.written.follow(self.store)
-        self.store.subscribe(lambda _event, _key, old, new: changed(resource, old, new))
 
     @property
     def known(self) -> bool:
@@ -54,46 +55,73 @@ class Kind:
 
 
 class Kinds:
-    """`changed` is called with an object before and after a change, `synced` when a cache has filled."""
+    """A change of an object, also by ourselves, wakes its AppWrapper. Readiness waits for none of the caches."""
 
-    def __init__(self, client: KubeClient, *, changed: Changed, synced: Callable[[], None]) -> None:
-        self._client, self._changed, self._synced = client, changed, synced
+    def __init__(self, kit: Kit, reconciler: Controller[Key], app_wrappers: Store[AppWrapper]) -> None:
+        self._kit, self._reconciler, self._app_wrappers = kit, reconciler, app_wrappers
         self._kinds: dict[Resource, Kind] = {}
-        self._group: asyncio.TaskGroup | None = None
+        self.ended: dict[str, dict[tuple[Resource, Key], Outcome]] = {}
+        """By UID of AppWrappers: the outcomes of objects that had ended when they went.
+
+        A change may be looked at only after the next one: a TTL of 0 must hide no end.
+        """
+        app_wrappers.subscribe(lambda _event, _key, old, new: self._app_wrapper_changed(old, new))
+        kit.beside("appwrappers-lag", self._expire)
 
     def of(self, resource: Resource) -> Kind:
         """The cache of a kind, which begins to fill if it is new."""
-        found = self._kinds.get(resource)
-        if found is None:
-            found = self._kinds[resource] = Kind(self._client, resource, self._changed)
-            found.store.on_renewed(self._synced)
-            if self._group is not None:
-                self._start(found)
-        return found
+        kind = self._kinds.get(resource)
+        if kind is None:
+            kind = self._kinds[resource] = Kind(self._kit.client, resource)
+            self._follow(kind)
+        return kind
 
     def all(self) -> tuple[Kind, ...]:
         return tuple(self._kinds.values())
 
-    async def run(self) -> None:
-        """Runs the caches until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for kind in tuple(self._kinds.values()):
-                self._start(kind)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self._group = None  # a worker that drains may ask for a new kind
+    def _follow(self, kind: Kind) -> None:
+        kind.store.subscribe(lambda _event, _key, old, new: self._component_changed(kind.resource, old, new))
+        kind.store.on_renewed(self._wake_all)
+        self._kit.wake(self._reconciler, {kind.store: lambda _key, old, new: self._owners({old, new})})
+        self._kit.beside("wrapped-kinds", kind.reflector.run)
+        self._kit.beside("wrapped-kinds", lambda: self._filled(kind))
 
-    def expire(self) -> list[Component]:
-        """What was written, and is not shown in time."""
-        return [component for kind in self._kinds.values() for component in kind.written.expire()]
-
-    def _start(self, kind: Kind) -> None:
-        if self._group is not None:
-            stand(self._group, "wrapped-kinds", kind.reflector.run)
-            stand(self._group, "wrapped-kinds", lambda: self._tell(kind))
-
-    async def _tell(self, kind: Kind) -> None:
+    async def _filled(self, kind: Kind) -> None:
         await kind.store.wait_synced()
-        self._synced()
+        self._wake_all()
+
+    async def _expire(self) -> None:
+        """Look again at what the watches have not confirmed in time."""
+        while True:
+            await asyncio.sleep(_EXPIRY_CHECK)
+            for kind in self.all():
+                self._wake(self._owners(kind.written.expire()))
+
+    def _owners(self, components: Iterable[Component | None]) -> list[Key]:
+        """The AppWrappers that the objects belong to."""
+        return [
+            wrapper.key
+            for component in components
+            if component is not None
+            for wrapper in self._app_wrappers.by_index("uid", component.owner)
+        ]
+
+    def _wake_all(self) -> None:
+        self._wake(self._app_wrappers.keys())
+
+    def _wake(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._reconciler.enqueue(key)
+
+    def _app_wrapper_changed(self, old: AppWrapper | None, new: AppWrapper | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid or new.phase not in _DEPLOYED):
+            self.ended.pop(old.uid, None)
+
+    def _component_changed(self, resource: Resource, old: Component | None, new: Component | None) -> None:
+        if new is not None:
+            self.ended.get(new.owner, {}).pop((resource, new.key), None)
+        elif old is not None and old.outcome.ending and self._is_deployed(old.owner):
+            self.ended.setdefault(old.owner, {})[resource, old.key] = old.outcome
+
+    def _is_deployed(self, uid: str) -> bool:
+        return any(wrapper.phase in _DEPLOYED for wrapper in self._app_wrappers.by_index("uid", uid))

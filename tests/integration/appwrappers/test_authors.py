@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.controller.controller import AppWrappers
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, NO_AUTHOR, RESOURCES_DEPLOYED, UNHEALTHY
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
 from app.kube.credentials import Impersonation
+from app.kube.kit import Kit
 from app.kube.resources import PODS, SERVICE_ACCOUNTS, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
@@ -43,8 +44,9 @@ async def controller(place: Reviewed, mode: str) -> AsyncIterator[KubeClient]:
     needed = permissions_of("controller", controllers=("appwrappers",), appwrapper_impersonation=mode)
     await allow(place.admin, f"system:serviceaccount:{SYSTEM}:{ACCOUNT}", needed, role=ACCOUNT, release=SYSTEM)
     async with await by_token(place, SYSTEM, ACCOUNT) as client:
-        options = Options(config=CONFIG, namespace=SYSTEM, resync=None, impersonate=True)
-        async with at_work(AppWrappersController(client, options=options)):
+        kit = Kit(client, resync=None)
+        AppWrappers(kit, config=CONFIG, namespace=SYSTEM, impersonate=True)
+        async with at_work(kit):
             yield client
 
 

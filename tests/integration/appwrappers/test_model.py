@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.controller.controller import AppWrappers
 from app.appwrappers.model import (
     APP_WRAPPER_UID,
     APP_WRAPPERS,
@@ -26,6 +26,7 @@ from app.appwrappers.model import (
 from app.devtools.sandbox.storage import Storage
 from app.errors import ApiError
 from app.kube.client import Request
+from app.kube.kit import Kit
 from app.kube.resources import PODS
 from tests.support.appwrappers import CONFIG, NAMESPACE, SYSTEM, AppWrapperCluster, open_cluster, pod
 from tests.support.simulated import SimulatedLoop
@@ -110,10 +111,9 @@ class AppWrapperMachine(RuleBasedStateMachine):
 
     async def _start(self) -> None:
         self._client = self.faults.around(await self.cluster.client())
-        options = Options(config=CONFIG, namespace=SYSTEM, resync=None)
-        self._task = asyncio.create_task(
-            AppWrappersController(self._client, options=options, now=self.cluster.now).run()
-        )
+        kit = Kit(self._client, resync=None)
+        AppWrappers(kit, config=CONFIG, namespace=SYSTEM, now=self.cluster.now)
+        self._task = asyncio.create_task(kit.run())
 
     async def _stop(self) -> None:
         """The connections first, so that what was under way stays half done."""

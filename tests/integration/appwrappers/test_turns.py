@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.controller.caches import Caches
+from app.appwrappers.controller.controller import AppWrappers
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.sizes import MOST_COMPONENTS
+from app.kube.kit import Kit
 from app.kube.resources import NAMESPACES
 from tests.support.appwrappers import CONFIG, NAMESPACE, SERVICES, SYSTEM, AppWrapperCluster, app_wrapper, pod, service
 from tests.support.running import at_work
@@ -27,15 +29,13 @@ class Beside:
         self.seen: dict[str, int] = {}
         """By namespace: how many requests were answered when the cache showed its first AppWrapper."""
 
-    async def controller(self, client: Any) -> AppWrappersController:
+    def controller(self, client: Any) -> tuple[Kit, Caches]:
         for name in _WRITES:
             setattr(client, name, self._noting(getattr(client, name)))
-        options = Options(config=CONFIG, namespace=SYSTEM, workers=WORKERS, resync=None)
-        made = AppWrappersController(client, options=options)
-        made._caches.app_wrappers.subscribe(
-            lambda _event, key, _old, _new: self.seen.setdefault(key[0], len(self.answered))
-        )
-        return made
+        kit = Kit(client, workers=WORKERS, resync=None)
+        caches = AppWrappers(kit, config=CONFIG, namespace=SYSTEM).caches
+        caches.app_wrappers.subscribe(lambda _event, key, _old, _new: self.seen.setdefault(key[0], len(self.answered)))
+        return kit, caches
 
     def _noting(self, send: Callable[..., Any]) -> Callable[..., Any]:
         async def noted(*arguments: Any, namespace: str = "", **options: Any) -> Any:
@@ -68,7 +68,7 @@ async def test_a_pod_waits_for_a_bounded_number_of_requests_of_another_user(clus
     for number in range(LOUD):
         services = [service(f"s-{number}-{index}") for index in range(MOST_COMPONENTS)]
         await beside.wrap("alice", f"loud-{number}", *services)
-    async with cluster.connected(None) as client, at_work(await beside.controller(client)):
+    async with cluster.connected(None) as client, at_work(beside.controller(client)[0]):
         await eventually(lambda: len(beside.answered) > 8 * WORKERS)
         await beside.wrap("bob", "one", pod("p"))
         await eventually(lambda: beside.phase("bob", "one") == "Running")
@@ -95,7 +95,7 @@ async def test_requests_of_a_user_without_an_answer_hold_up_no_other_user(cluste
         client._session.json = held  # type: ignore[method-assign]
         for number in range(2 * WORKERS):
             await beside.wrap("alice", f"loud-{number}", pod(f"p-{number}"))
-        async with at_work(await beside.controller(client)):
+        async with at_work(beside.controller(client)[0]):
             await eventually(lambda: hanging > WORKERS // 2)
             await beside.wrap("bob", "one", pod("p"))
             await eventually(lambda: beside.phase("bob", "one") == "Running")
@@ -106,18 +106,18 @@ async def test_creation_ends_where_it_is_suspended(cluster: AppWrapperCluster) -
     beside, client = Beside(cluster), await cluster.client()
     create, after = client.create, 5
     async with client:
-        made = await beside.controller(client)
+        kit, caches = beside.controller(client)
 
         async def suspended(resource: Any, body: Any, **options: Any) -> Any:
             answer = await create(resource, body, **options)
             if len(cluster.stored(SERVICES, NAMESPACE)) == after:
                 await cluster.suspend("many")
-                await eventually(lambda: made._caches.app_wrappers.get(NAMESPACE, "many").suspend)
+                await eventually(lambda: caches.app_wrappers.get(NAMESPACE, "many").suspend)
             return answer
 
         client.create = suspended  # type: ignore[method-assign]
         await cluster.wrap("many", *(service(f"s-{index}") for index in range(50)))
-        async with at_work(made):
+        async with at_work(kit):
             await cluster.says("many", "ResourcesDeployed", "Suspended")
             assert client.counts["create services"] == after
             assert cluster.stored(SERVICES, NAMESPACE) == []

@@ -61,6 +61,12 @@ def poisoned(called: str) -> float:
     return REGISTRY.get_sample_value("watch_poison_objects_total", {"kind": called}) or 0.0
 
 
+@pytest.fixture
+def kit() -> Kit:
+    """It does not run."""
+    return Kit(cast("KubeClient", None))
+
+
 def texts_and_numbers(client: KubeClient, watches: Watches) -> tuple[Kit, Kit, Store[Stored], Store[int]]:
     texts, numbers = Kit(client, watches=watches), Kit(client, watches=watches)
     return texts, numbers, texts.cache(CONFIG_MAPS, stored, called="Text"), numbers.cache(CONFIG_MAPS, number_of)
@@ -115,9 +121,8 @@ async def test_another_scope_has_a_watch_of_its_own(server: ApiServer, client: K
             assert len(numbers) == 1
 
 
-async def test_a_change_wakes_what_is_said_of_its_cache() -> None:
+async def test_a_change_wakes_what_is_said_of_its_cache(kit: Kit) -> None:
     """Of each reconciler of the kit."""
-    kit = Kit(cast("KubeClient", None))
     numbers, others = kit.cache(CONFIG_MAPS, number_of), kit.cache(NODES, name_of)
     woken: list[tuple[str, object]] = []
     for name, wakes in (("each", {numbers: itself}), ("all", {others: all_of(numbers.keys), numbers: all_of(tuple)})):
@@ -207,3 +212,55 @@ def test_readiness_waits_for_what_the_kit_is_told() -> None:
     assert [line.split(":")[0] for line in kit.waiting()] == ["nodes", "kubelet does not answer"]
     problems.clear()
     assert [line.split(":")[0] for line in kit.waiting()] == ["nodes"]
+
+
+async def test_what_has_subscribed_to_a_cache_has_seen_a_change_when_it_wakes(kit: Kit) -> None:
+    """So keys may be those of what is derived from a cache."""
+    numbers, derived = kit.cache(CONFIG_MAPS, number_of), list[Key]()
+    numbers.subscribe(lambda _event, key, _old, _new: derived.append(key))
+    woken: list[Key] = []
+    controller = kit.reconcile("derived", Reconciled().step, keys=tuple, wakes={numbers: all_of(lambda: derived)})
+    controller.enqueue = woken.append  # type: ignore[method-assign]
+    numbers.upsert(config_map("a", value="1"))
+    assert woken == [("default", "a")]
+
+
+async def test_a_store_of_no_cache_wakes_too(kit: Kit) -> None:
+    numbers = Store[int](number_of)
+    woken: list[Key] = []
+    controller = kit.reconcile("numbers", Reconciled().step, keys=tuple, wakes={})
+    controller.enqueue = woken.append  # type: ignore[method-assign]
+    kit.wake(controller, {numbers: itself})
+    numbers.upsert(config_map("a", value="1"))
+    assert woken == [("default", "a")]
+
+
+async def test_what_is_declared_while_it_runs_begins_at_once(server: ApiServer, client: KubeClient) -> None:
+    """And what is declared when it ends does not begin."""
+    server.put(config_map("a", value="1"))
+    kit, reconciled, begun = Kit(client, resync=None), Reconciled(), list[str]()
+    numbers = kit.cache(CONFIG_MAPS, number_of)
+
+    async def later() -> None:
+        texts = kit.cache(CONFIG_MAPS, stored, namespace="default", called="Text")
+        assert kit.waiting() == ["configmaps: not listed yet"] * 2
+        kit.reconcile("texts", reconciled.step, keys=numbers.keys, wakes={texts: itself})
+        kit.beside("last", last)
+
+    async def last() -> None:
+        begun.append("last")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            kit.beside("never", never)
+
+    async def never() -> None:
+        begun.append("never")
+
+    kit.beside("later", later)
+    async with at_work(kit):
+        await eventually(lambda: reconciled.keys == [("default", "a")])
+        server.put(config_map("b", value="2"))
+        await eventually(lambda: reconciled.keys[1:] == [("default", "b")])
+        assert len(numbers) == 2
+    assert begun == ["last"]
