@@ -26,7 +26,7 @@ WING = Wing(
         ),
         Controller(
             "appwrapper-workloads",
-            build="app.appwrappers.build:workloads",
+            build="app.appwrappers.kueue.controller:build",
             reconcilers=("appwrapper-workloads",),
             watches=("AppWrapper", "Workload", "ResourceFlavor", "WorkloadPriorityClass"),
             needs="appwrappers",

@@ -56,8 +56,9 @@ class AppWrapperCluster(Infra):
         """The workload controller at work; its result is its client. With `events` it writes Events."""
         async with self.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
-            made = WorkloadsOfAppWrappers(own, resync=None, events=recorder, now=self.now)
-            async with at_work(made, recorder):
+            kit = Kit(own, resync=None, events=recorder)
+            WorkloadsOfAppWrappers(kit, now=self.now)
+            async with at_work(kit, recorder):
                 yield own
 
     async def wrap(self, name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:

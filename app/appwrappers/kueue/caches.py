@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from app.appwrappers.kueue.model import RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES
 from app.appwrappers.kueue.stored import Job, Workload, stored_job, stored_workload
 from app.appwrappers.model import APP_WRAPPERS
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.kit import Kit, Wakes, all_of, itself
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none
-from app.kube.running import problems_of
-from app.kube.store import EventType, Key, Store
+from app.kube.store import Key, Store
 from app.wire import JSON
 
 T = TypeVar("T")
@@ -22,10 +21,10 @@ T = TypeVar("T")
 class Referred(Generic[T]):
     """Cluster-scoped objects of a kind that others name. `project` returns what is kept of one."""
 
-    def __init__(self, client: KubeClient, resource: Resource, project: Callable[[JSON], T]) -> None:
-        self._client, self._resource, self._project = client, resource, project
-        self.store: Store[T] = Store(project)
-        self.reflector = Reflector(client, resource, self.store)
+    def __init__(self, kit: Kit, resource: Resource, project: Callable[[JSON], T]) -> None:
+        self._client: KubeClient = kit.client
+        self._resource, self._project = resource, project
+        self.store = kit.cache(resource, project)
 
     async def get(self, name: str) -> T | None:
         """None where the API server has none of this name: the cache may be behind that of the kind that names it."""
@@ -36,49 +35,41 @@ class Referred(Generic[T]):
         return self._project(obj) if obj is not None else None
 
 
+def jobs_of(kit: Kit) -> Store[Job]:
+    """The cache of AppWrappers, which others share the watch of: it begins before Kueue is there."""
+    return kit.cache(APP_WRAPPERS, stored_job, indices={"uid": lambda job: (job.uid,), "prebuilt": _prebuilt})
+
+
 class Caches:
-    """`wake` is called with AppWrappers to look at. `workloads` is the version of the API that is served."""
+    """`jobs` is the cache of AppWrappers, and `workloads` the version of the API that is served."""
 
-    def __init__(self, client: KubeClient, wake: Callable[[Key], object], *, workloads: Resource) -> None:
-        self._wake = wake
-        self.jobs: Store[Job] = Store(stored_job, indices={"uid": lambda one: (one.uid,), "prebuilt": _prebuilt})
-        self.workloads: Store[Workload] = Store(stored_workload, indices={"owner": lambda one: (one.owner,)})
+    def __init__(self, kit: Kit, jobs: Store[Job], *, workloads: Resource) -> None:
+        self.jobs = jobs
+        self.workloads = kit.cache(workloads, stored_workload, indices={"owner": lambda workload: (workload.owner,)})
         version = workloads.version
-        self.flavors = Referred(client, _in(RESOURCE_FLAVORS, version), _flavor)
-        self.priorities = Referred(client, _in(WORKLOAD_PRIORITY_CLASSES, version), _priority)
-        self.jobs.subscribe(lambda _event, key, _old, _new: wake(key))
-        self.workloads.subscribe(self._workload_changed)
-        self.stores: tuple[Store[Any], ...] = (
-            self.jobs,
-            self.workloads,
-            self.flavors.store,
-            self.priorities.store,
-        )
-        for store in self.stores[2:]:
-            store.subscribe(lambda *_: self.wake_all())
-        self.reflectors = (
-            Reflector(client, APP_WRAPPERS, self.jobs),
-            Reflector(client, workloads, self.workloads),
-            self.flavors.reflector,
-            self.priorities.reflector,
-        )
+        self.flavors = Referred(kit, _in(RESOURCE_FLAVORS, version), _flavor)
+        self.priorities = Referred(kit, _in(WORKLOAD_PRIORITY_CLASSES, version), _priority)
 
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return problems_of(self.reflectors)
+    def wakes(self) -> Mapping[Store[Any], Wakes]:
+        """Which AppWrappers have to be looked at after a change."""
+        return {
+            self.jobs: itself,
+            self.workloads: self._of_workload,
+            self.flavors.store: all_of(self.jobs.keys),
+            self.priorities.store: all_of(self.jobs.keys),
+        }
 
-    def wake_all(self) -> None:
-        for key in self.jobs.keys():  # noqa: SIM118 - a store is no mapping
-            self._wake(key)
-
-    def _workload_changed(self, _event: EventType, key: Key, old: Workload | None, new: Workload | None) -> None:
-        for workload in (old, new):
-            for job in self.jobs.by_index("uid", workload.owner) if workload else ():
-                self._wake(job.key)
-        for job in self.jobs.by_index("prebuilt", key):
-            self._wake(job.key)
-        if new is not None and new.held and new.deleting:
-            self._wake(key)  # of an AppWrapper that is gone: by its own name
+    def _of_workload(self, key: Key, old: Workload | None, new: Workload | None) -> list[Key]:
+        owners = [
+            job.key
+            for workload in (old, new)
+            if workload is not None
+            for job in self.jobs.by_index("uid", workload.owner)
+        ]
+        prebuilt = [job.key for job in self.jobs.by_index("prebuilt", key)]
+        # Of an AppWrapper that is gone: by its own name.
+        held = [key] if new is not None and new.held and new.deleting else []
+        return [*owners, *prebuilt, *held]
 
 
 def _flavor(obj: JSON) -> JSON:

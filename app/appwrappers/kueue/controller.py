@@ -14,21 +14,20 @@ import structlog
 
 from app.appwrappers.ancestors import Ancestor, managed_ancestor, stored_ancestor
 from app.appwrappers.kueue.assignments import FlavorMissingError
-from app.appwrappers.kueue.caches import Caches
+from app.appwrappers.kueue.caches import Caches, jobs_of
 from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
 from app.appwrappers.kueue.priorities import Priorities
 from app.appwrappers.kueue.steps import Seen, Step, next_step
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.writing import Writing
 from app.errors import ApiError, Terminal, Transient
-from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, RequeueAfter, Result
+from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
-from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none
-from app.kube.running import start
 from app.kube.store import Key
+from app.settings.reconciling import ControllerContext
 from app.text import utc_now
 
 log = structlog.get_logger(__name__)
@@ -37,67 +36,46 @@ _LOOK = 15.0
 _MISSING = f"{WORKLOADS.plural}.{WORKLOADS.group} are not served (is Kueue installed?)"
 
 
+def build(context: ControllerContext) -> Kit:
+    kit = context.kit()
+    WorkloadsOfAppWrappers(kit)
+    return kit
+
+
 class WorkloadsOfAppWrappers:
-    """`run` it while this process leads; it runs once, and waits for Kueue's kinds to be served."""
+    """It waits for Kueue's kinds to be served, and watches AppWrappers meanwhile."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        *,
-        workers: int = 16,
-        resync: float | None = 600.0,
-        events: EventRecorder | None = None,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self._client, self._workers, self._resync, self._events = client, workers, resync, events
-        self._now = now
-        self._caches: Caches | None = None
+    def __init__(self, kit: Kit, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._kit, self._now = kit, now
+        self._jobs = jobs_of(kit)
+        self._problems = [_MISSING]
+        kit.waits_for(lambda: self._problems)
+        kit.beside("appwrapper-workloads", self._begin)
 
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each."""
-        return self._caches.waiting() if self._caches is not None else [_MISSING]
-
-    async def run(self) -> None:
-        """Until cancelled; what is under way then gets a few seconds to end."""
+    async def _begin(self) -> None:
         resource = await self._served()
-        work = _Work(self._client, resource, self._events, self._now)
-        self._caches = work.caches
-        controller: Controller[Key] = Controller(
-            "appwrapper-workloads",
-            work.reconcile,
-            stores=work.caches.stores,
-            keys=work.caches.jobs.keys,
-            workers=self._workers,
-            resync=self._resync,
-        )
-        work.wake = controller.enqueue
-        async with asyncio.TaskGroup() as group:
-            start(group, work.caches.reflectors, (controller,))
+        self._problems = []
+        caches = Caches(self._kit, self._jobs, workloads=resource)
+        work = _Work(self._kit, caches, resource, self._now)
+        self._kit.reconcile("appwrapper-workloads", work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
 
     async def _served(self) -> Resource:
         """Workloads in the newest version that is served, as soon as one is."""
-        discovery = Discovery(self._client)
+        discovery = Discovery(self._kit.client)
         while True:
-            for one in (WORKLOADS, WORKLOADS_V1BETA1):
+            for workloads in (WORKLOADS, WORKLOADS_V1BETA1):
                 try:
-                    if await discovery.resource_of(one.api_version, one.kind) is not None:
-                        return one
+                    if await discovery.resource_of(workloads.api_version, workloads.kind) is not None:
+                        return workloads
                 except Transient as error:
                     log.info("kinds of Kueue not known", error=str(error))
             await asyncio.sleep(_LOOK)
 
 
 class _Work:
-    def __init__(
-        self, client: KubeClient, resource: Resource, events: EventRecorder | None, now: Callable[[], datetime]
-    ) -> None:
-        self.wake: Callable[[Key], object] = lambda _key: None
-        self._client, self._now = client, now
-        self.caches = Caches(client, self._wake, workloads=resource)
-        self._writing = Writing(client, resource, Priorities(client, self.caches.priorities), events)
-
-    def _wake(self, key: Key) -> None:
-        self.wake(key)
+    def __init__(self, kit: Kit, caches: Caches, resource: Resource, now: Callable[[], datetime]) -> None:
+        self._client, self._now, self.caches = kit.client, now, caches
+        self._writing = Writing(kit.client, resource, Priorities(kit.client, caches.priorities), kit.events)
 
     async def reconcile(self, key: Key) -> Result:
         """One write at most: its change of the caches asks for the next. What keeps a Workload away is an Event."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from app.kube import kit
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit, Watches
 from app.registry import CONTROLLERS, settings_of
 from app.rmd.agent import agent as rmd_node
 from app.settings.reconciling import ControllerContext, RoleContext
@@ -69,13 +70,14 @@ async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[s
     """The controllers of all wings, and those of the roles of a node, by their names."""
     client = cast("KubeClient", KubeClient(cast("Any", None)))
     events = EventRecorder(lambda: client, role="controller", instance="i")
-    context = ControllerContext(client, settings_of("controller")(), events, kit.Watches(client))
-    parts = [resolve(controller.build)(context) for controller in CONTROLLERS.values()]
+    context = ControllerContext(client, settings_of("controller")(), events, Watches(client))
+    beside: dict[str, Callable[[], Awaitable[None]]] = {}
+    monkeypatch.setattr(Kit, "beside", lambda _kit, name, work: beside.setdefault(name, work))
+    monkeypatch.setattr(kueue.WorkloadsOfAppWrappers, "_served", lambda _: asyncio.sleep(0, WORKLOADS))
+    for controller in CONTROLLERS.values():
+        resolve(controller.build)(context)
     # This one knows only when it runs which version it is about.
-    workloads = next(one for one in parts if isinstance(one, kueue.WorkloadsOfAppWrappers))
-    monkeypatch.setattr(workloads, "_served", lambda: asyncio.sleep(0, WORKLOADS))
-    monkeypatch.setattr(kueue, "start", lambda *_: None)
-    await workloads.run()
+    await beside["appwrapper-workloads"]()
 
     def elected(make: Callable[[KubeClient, EventRecorder], Any]) -> Any:
         return make(client, events)
