@@ -212,9 +212,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 @pytest.mark.parametrize("operator", ["In", "NotIn"])
 def test_an_event_with_sixteen_hostile_keys_costs_their_budgets_and_no_more(steps: list[int], operator: Any) -> None:
     matcher = Matcher()
-    keys = [f"to_string({HOSTILE.format(n=number)})" for number in range(16)]
+    hostile = [f"to_string({HOSTILE.format(n=number)})" for number in range(16)]
     for number in range(64):
-        expressions = (Expression(keys[number % 16], operator, frozenset({"x"})),)
+        expressions = (Expression(hostile[number % 16], operator, frozenset({"x"})),)
         base = rule(f"r{number}")
         matcher.put_rule(
             Rule(*[getattr(base, name) for name in base.__slots__[:5]], (Term(expressions),), (), "Any", b"{}")
