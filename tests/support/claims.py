@@ -110,11 +110,11 @@ class ClaimsCluster:
         """With `events` it writes Events. Rules are given by their names."""
         names = Rules.__dataclass_fields__
         rules = Rules(**{name: options.pop(name) for name in list(options) if name in names})
-        resync = options.pop("resync", None)
+        of_kit = {"resync": options.pop("resync", None), "workers": options.pop("workers", 16)}
         async with contextlib.AsyncExitStack() as stack:
             own = client or await stack.enter_async_context(await self.client())
             recorder = EventRecorder(lambda: self.admin, role="controller", instance="i") if events else None
-            kit = Kit(own, events=recorder, resync=resync)
+            kit = Kit(own, events=recorder, **of_kit)
             self.publisher = Publisher(kit, Options(rules=rules, **options))
             await stack.enter_async_context(at_work(kit, recorder, ready=ready))
             yield own, kit

@@ -207,7 +207,7 @@ def test_all_files_of_the_package_are_there(image: Image):
 
 def test_its_modules_need_nothing_that_is_missing(image: Image):
     modules = ("runtime.webhook", "runtime.serving", "runtime.controller", "runtime.certificates", "cli.main")
-    roles = ("tenancy.gateway.role", "tenancy.agent.role")
+    roles = ("tenancy.gateway.server", "tenancy.agent.agent")
     exporter = "opentelemetry.exporter.otlp.proto.http"
     image.code(f"import {', '.join(f'app.{name}' for name in (*modules, *roles))}, {exporter}")
 

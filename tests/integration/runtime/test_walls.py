@@ -44,7 +44,7 @@ WITHOUT = {
     # One connection, call or request, which ends alone.
     "Listener._open": "one connection",
     "Connection._hand_on": "one connection of the gateway",
-    "WorkloadStream._read": "one call of one tenant, and each event of it has a wall",
+    "_Stream._read": "one call of one tenant, and each event of it has a wall",
     "WorkloadWriter.work": "the same, and each workload has a wall",
     "Doubles.work": "the same, and each other tenant has a wall",
     "WorkloadSender.session": "one call of the agent: `keep`, which begins the next, is behind the wall",
