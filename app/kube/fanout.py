@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import structlog
@@ -26,11 +26,11 @@ class Fanout:
     """Stores of objects of one `resource`. What each is called in the metrics distinguishes several of one kind."""
 
     def __init__(self, resource: Resource) -> None:
-        self._resource = resource
+        self.resource = resource
         self._caches: list[tuple[str, Store[Any]]] = []
 
     def add(self, store: Store[Any], called: str) -> None:
-        self._caches.append((called or self._resource.kind, store))
+        self._caches.append((called or self.resource.kind, store))
 
     @property
     def stores(self) -> tuple[Store[Any], ...]:
@@ -40,11 +40,9 @@ class Fanout:
     def called(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(called for called, _ in self._caches))
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self) -> AbstractContextManager[None]:
         """The metrics have the caches meanwhile."""
-        with metrics.caches_kept(self._caches):
-            yield
+        return metrics.caches_kept(self._caches)
 
     def touch(self) -> None:
         """The API server has just been heard of."""
@@ -65,7 +63,7 @@ class Fanout:
             try:
                 store.upsert(obj)
             except PoisonError as error:
-                self._skip(called, error)
+                self.skip(called, error)
 
     def remove(self, obj: JSON) -> None:
         """Raises `PoisonError`."""
@@ -79,23 +77,24 @@ class Fanout:
             try:
                 store.replace_all(objects)
             except PoisonError as error:
-                self._skip(called, error)
+                self.skip(called, error)
             store.mark_synced()
 
     def poison(self, error: Exception) -> None:
         """An object that no cache can keep is skipped."""
         for called in self.called:
-            self._skip(called, error)
+            self.skip(called, error)
 
-    def _skip(self, called: str, error: Exception) -> None:
-        log.warning("object skipped", kind=self._resource.kind, error=str(error) or type(error).__name__)
+    def skip(self, called: str, error: Exception) -> None:
+        """An object that one cache cannot keep is missing there."""
+        log.warning("object skipped", kind=self.resource.kind, error=str(error) or type(error).__name__)
         metrics.POISON_OBJECTS.labels(called).inc()
 
     def count_failures(self) -> None:
         """A store is pure, and only says how often a listener has raised."""
         for _, store in self._caches:
             if store.failures:
-                HANDLING_FAULTS.labels(f"watch-{self._resource.plural}").inc(store.failures)
+                HANDLING_FAULTS.labels(f"watch-{self.resource.plural}").inc(store.failures)
                 store.failures = 0
 
     def replacement(self) -> Renewal:
@@ -114,7 +113,7 @@ class Renewal:
             try:
                 replacement.add(obj)
             except PoisonError as error:
-                self._fanout._skip(called, error)  # noqa: SLF001 - one module, one concern
+                self._fanout.skip(called, error)
 
     def suspect_where_it_differs(self) -> None:
         for _, store, replacement in self._parts:
@@ -132,7 +131,7 @@ class Renewal:
                     end = time.perf_counter() + _SLICE
             (log.info if store.in_doubt else log.debug)(
                 "listed",
-                kind=self._fanout._resource.kind,  # noqa: SLF001
+                kind=self._fanout.resource.kind,
                 objects=len(store),
                 added=changes["ADDED"],
                 modified=changes["MODIFIED"],

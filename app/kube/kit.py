@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from app.kube.client import KubeClient
 from app.kube.controller import BACKOFF, Controller, Result, by_namespace
 from app.kube.events import EventRecorder
-from app.kube.own_writes import OwnWrites
+from app.kube.own_writes import OwnWrites, Versioned, by_version
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
 from app.kube.running import problems_of, stand, start
@@ -80,15 +80,11 @@ class Watches:
         return reflector
 
 
-class Written(Protocol):
+class Written(Versioned, Protocol):
     """What a cache has to keep of an object for its kit to know our own writes of it."""
 
     @property
     def key(self) -> Key: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def version(self) -> int | str: ...
 
 
 W = TypeVar("W", bound=Written)
@@ -124,14 +120,13 @@ class Kit:
         self._watches = watches or Watches(client)
         self._workers, self._resync = workers, resync
         self._ends: list[Callable[[], object]] = []
-        self._managers: list[AbstractAsyncContextManager[object]] = []
+        self._managers: list[AbstractAsyncContextManager[object] | AbstractContextManager[object]] = []
         self._begins: list[Callable[[asyncio.TaskGroup], object]] = []
         """What the tasks are that begin with the group."""
         self._group: asyncio.TaskGroup | None = None
         self._problems: list[Callable[[], Iterable[str]]] = []
         self._reflectors: list[Reflector] = []
         self._stores: list[Store[Any]] = []
-        self._heard: set[Store[Any]] = set()
         self._own: dict[Store[Any], OwnWrites[Any]] = {}
         self._wakes: dict[Store[Any], list[tuple[Controller[Any], Wakes]]] = {}
         self._controllers: list[Controller[Any]] = []
@@ -164,13 +159,7 @@ class Kit:
 
         One that the watch does not show within `lifetime` seconds wakes what a change of the object wakes.
         """
-        own: OwnWrites[W] = OwnWrites(
-            lambda key: store.get(*key),
-            lifetime=lifetime,
-            reached=lambda shown, written: int(shown.version) >= int(written.version),
-            uid=lambda written: written.uid,
-            group=group,
-        )
+        own = by_version(lambda key: store.get(*key), lifetime=lifetime, group=group)
         store.on_renewed(own.clear)
         self._listen(store)
         if not self._own:
@@ -217,7 +206,7 @@ class Kit:
         """
         for store, woken in wakes.items():
             self._listen(store)
-            self._wakes.setdefault(store, []).append((controller, woken))
+            self._wakes[store].append((controller, woken))
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run this too, behind the wall (see `stand`). A reconcile worker may call it, also while the kit ends."""
@@ -227,7 +216,7 @@ class Kit:
     def reconcilers(self) -> tuple[str, ...]:
         return tuple(controller.name for controller in self._controllers)
 
-    def within(self, manager: AbstractAsyncContextManager[object]) -> None:
+    def within(self, manager: AbstractAsyncContextManager[object] | AbstractContextManager[object]) -> None:
         """Enter this before anything runs, and leave it when all has ended."""
         self._managers.append(manager)
 
@@ -248,7 +237,10 @@ class Kit:
         try:
             async with AsyncExitStack() as stack:
                 for manager in self._managers:
-                    await stack.enter_async_context(manager)
+                    if isinstance(manager, AbstractAsyncContextManager):
+                        await stack.enter_async_context(manager)
+                    else:
+                        stack.enter_context(manager)
                 await self._run()
         finally:
             for call in self._ends:
@@ -272,8 +264,8 @@ class Kit:
             begin(self._group)
 
     def _listen(self, store: Store[Any]) -> None:
-        if store not in self._heard:
-            self._heard.add(store)
+        if store not in self._wakes:
+            self._wakes[store] = []
             store.subscribe(lambda _event, key, old, new: self._changed(store, key, old, new))
 
     def _changed(self, store: Store[Any], key: Key, old: Any, new: Any) -> None:
@@ -282,7 +274,7 @@ class Kit:
             self._wake(store, key, old, new)
 
     def _wake(self, store: Store[Any], key: Key, old: Any, new: Any) -> None:
-        for controller, wakes in self._wakes.get(store, ()):
+        for controller, wakes in self._wakes[store]:
             for woken in wakes(key, old, new):
                 controller.enqueue(woken)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from app.kube.store import Key, Store
 
@@ -27,6 +27,18 @@ class OwnWrite(Generic[T]):
     uid: str
     before: T | None
     until: float
+
+
+class Versioned(Protocol):
+    """What has to be kept of an object to know our own writes of it."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def version(self) -> int | str: ...
+
+
+V = TypeVar("V", bound=Versioned)
 
 
 class OwnWrites(Generic[T]):
@@ -169,3 +181,21 @@ class OwnWrites(Generic[T]):
         if write.value is None:
             return new is None or self._uid(new) != write.uid
         return write.uid in self._gone or (new is not None and self._reached(new, write.value))
+
+
+def by_version(
+    cached: Callable[[Key], V | None],
+    *,
+    lifetime: float,
+    group: Callable[[V], Hashable] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> OwnWrites[V]:
+    """Of objects whose versions are kept: those of one name grow."""
+    return OwnWrites(
+        cached,
+        lifetime=lifetime,
+        reached=lambda shown, written: int(shown.version) >= int(written.version),
+        uid=lambda written: written.uid,
+        group=group,
+        clock=clock,
+    )

@@ -6,7 +6,6 @@ All state is in the cluster. Each write says the version that it rests upon, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 
@@ -72,9 +71,7 @@ class AppWrappers:
         self._objects = Objects(kit.client, caches, kinds, discovery, impersonate=impersonate)
         self._evictions = Evictions(kit.client, discovery)
         self._writing = Writing(kit.client, caches, kit.events)
-        counted = ExitStack()
-        counted.enter_context(metrics.kept(caches.app_wrappers))
-        kit.at_end(counted.close)
+        kit.within(metrics.kept(caches.app_wrappers))
 
     async def _reconcile(self, key: Key) -> Result:
         for _ in range(_STEPS):

@@ -14,7 +14,7 @@ from app.appwrappers.model import APP_WRAPPER
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.kit import Kit
-from app.kube.own_writes import OwnWrites
+from app.kube.own_writes import OwnWrites, by_version
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
 from app.kube.store import Key, Store
@@ -32,12 +32,7 @@ class Kind:
         self.resource = resource
         self.store: Store[Component] = Store(stored_component)
         self.reflector = Reflector(client, resource, self.store, label_selector=APP_WRAPPER)
-        self.written: OwnWrites[Component] = OwnWrites(
-            lambda key: self.store.get(*key),
-            lifetime=_LAG,
-            reached=lambda shown, written: shown.version >= written.version,
-            uid=lambda component: component.uid,
-        )
+        self.written: OwnWrites[Component] = by_version(lambda key: self.store.get(*key), lifetime=_LAG)
         self.written.follow(self.store)
 
     @property

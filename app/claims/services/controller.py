@@ -8,12 +8,11 @@ Services that select it to any address that an API server takes in an EndpointSl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.claims.publishing.model import Attachment
 from app.claims.services import metrics
-from app.claims.services.addresses import Range
 from app.claims.services.caches import Caches
 from app.claims.services.pods import Pod
 from app.claims.services.saying import Saying
@@ -23,38 +22,29 @@ from app.claims.settings import ControllerSettings
 from app.claims.stored.slices import Slice
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.store import Key, Store
-from app.networks.model import RESOURCE_NAME
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 
 
 def build(context: ControllerContext) -> Kit:
     networks, kit = settings_as(context.settings, ControllerSettings), context.kit()
-    network_services(
+    caches = Caches(
         kit,
         keys=networks.network_resource_name_keys,
         home=networks.default_network_namespace,
         unconfined=networks.unconfined_networks,
         excluded=networks.excluded,
     )
+    network_services(kit, caches)
     return kit
 
 
-def network_services(
-    kit: Kit,
-    *,
-    keys: Sequence[str] = (RESOURCE_NAME,),
-    home: str = "kube-system",
-    unconfined: Container[str] = (),
-    excluded: tuple[Range, ...] = (),
-) -> Caches:
-    """Make the controller of this kit. The rest is as of `Caches`, which are the result."""
+def network_services(kit: Kit, caches: Caches) -> None:
+    """Make the controller of this kit, whose caches these are."""
     metrics.create_series()
-    caches = Caches(kit, keys=keys, home=home, unconfined=unconfined, excluded=excluded)
     sync = ServiceSync(kit.client, caches, Saying(kit.events))
     kit.reconcile("network-services", sync.reconcile, keys=caches.keys, wakes=Waking(caches).wakes())
     kit.at_end(metrics.forget_all)
-    return caches
 
 
 class Waking:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from app.kube.client import KubeClient
-from app.kube.own_writes import OwnWrites
+from app.kube.own_writes import OwnWrites, by_version
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
@@ -67,14 +67,7 @@ def own_writes(
     cached: Callable[[ObjectKey], Companion | None], *, clock: Callable[[], float] = time.monotonic
 ) -> OwnWrites[Companion]:
     """Companions as our last write left them, by workload."""
-    return OwnWrites(
-        cached,
-        lifetime=LAG,
-        reached=lambda shown, written: shown.version >= written.version,
-        uid=lambda one: one.uid,
-        group=lambda one: one.workload,
-        clock=clock,
-    )
+    return by_version(cached, lifetime=LAG, group=lambda companion: companion.workload, clock=clock)
 
 
 class Caches:

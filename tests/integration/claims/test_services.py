@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.claims.services.caches import Caches
 from app.claims.services.controller import network_services
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -343,7 +344,9 @@ async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkC
     await cluster.pod("p1", "192.168.1.1")
     async with cluster.client() as client:
         kit = Kit(client, resync=None)
-        slices, create, answered = network_services(kit).slices, KubeClient.create, list[str]()
+        caches, create, answered = Caches(kit), KubeClient.create, list[str]()
+        network_services(kit, caches)
+        slices = caches.slices
 
         async def answered_late(resource: Any, body: Any, **more: Any) -> Any:
             answer = await create(client, resource, body, **more)

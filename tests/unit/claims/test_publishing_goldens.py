@@ -16,17 +16,13 @@ from app.claims.stored.claims import stored_claim
 from app.claims.stored.pods import stored_pod
 from app.claims.stored.slices import stored_slice
 from app.kube.client import KubeClient
-from app.kube.controller import Result
 from app.kube.kit import Kit
 from app.kube.store import Key, Store
 from app.networks.model import RESOURCE_NAME
 from app.wire import JSON, load_yaml
+from tests.support.waking import waking
 
 GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.yaml"))
-
-
-async def _never(key: Key) -> Result:
-    raise AssertionError(key)
 
 
 def planned(case: JSON) -> Planned:
@@ -79,8 +75,7 @@ def test_the_caches_have_all_that_counts(path: Path) -> None:
         home="kube-system",
         unconfined=case.get("unconfined", ()),
     )
-    controller = kit.reconcile("claims", _never, keys=caches.pods.keys, wakes=caches.wakes())
-    controller.enqueue = woken.add  # type: ignore[method-assign]
+    waking(kit, caches.wakes(), woken.add)
     caches.pods.upsert(case["pod"])
     (pod,) = caches.pods.values()
     stores: dict[str, Store[Any]]

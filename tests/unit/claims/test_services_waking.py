@@ -13,11 +13,11 @@ from app.claims.services.caches import Caches
 from app.claims.services.controller import Waking
 from app.claims.services.slices import stored_endpoint_slice
 from app.kube.client import KubeClient
-from app.kube.controller import Result
 from app.kube.kit import Kit
 from app.kube.resources import SERVICES
 from app.kube.selectors import LabelSelector
 from app.kube.store import Key
+from tests.support.waking import waking
 
 JSON = dict[str, Any]
 DEVICE = {"driver": "vf.example.com", "pool": "n1", "device": "vf0"}
@@ -60,10 +60,6 @@ def endpoint_slice(owner: str, version: int = 1) -> JSON:
     return {"metadata": metadata, "addressType": "IPv4"}
 
 
-async def _never(key: Key) -> Result:
-    raise AssertionError(key)
-
-
 class Woken:
     """Caches without a source, and which Services have been woken since the last look."""
 
@@ -71,9 +67,7 @@ class Woken:
         self._woken: list[Key] = []
         kit = Kit(cast("KubeClient", None))
         self.caches = Caches(kit)
-        waking = Waking(self.caches)
-        controller = kit.reconcile("services", _never, keys=self.caches.keys, wakes=waking.wakes())
-        controller.enqueue = self._woken.append  # type: ignore[method-assign]
+        waking(kit, Waking(self.caches).wakes(), self._woken.append)
 
     def by(self, change: Callable[[], object]) -> list[str]:
         self._woken.clear()

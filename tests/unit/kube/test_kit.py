@@ -20,6 +20,7 @@ from app.kube.store import Key, Store
 from tests.support.fake_apiserver import ApiServer, config_map
 from tests.support.running import at_work, running
 from tests.support.waiting import eventually
+from tests.support.waking import waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,7 @@ async def test_a_change_wakes_what_is_said_of_its_cache(kit: Kit) -> None:
     numbers, others = kit.cache(CONFIG_MAPS, number_of), kit.cache(NODES, name_of)
     woken: list[tuple[str, object]] = []
     for name, wakes in (("each", {numbers: itself}), ("all", {others: all_of(numbers.keys), numbers: all_of(tuple)})):
-        controller = kit.reconcile(name, Reconciled().step, keys=numbers.keys, wakes=wakes)
-        controller.enqueue = lambda key, name=name: woken.append((name, key))  # type: ignore[method-assign]
+        waking(kit, wakes, lambda key, name=name: woken.append((name, key)), name=name)
     assert kit.reconcilers == ("each", "all")
     numbers.upsert(config_map("a", value="1"))
     numbers.upsert(config_map("b", value="1"))
@@ -219,8 +219,7 @@ async def test_what_has_subscribed_to_a_cache_has_seen_a_change_when_it_wakes(ki
     numbers, derived = kit.cache(CONFIG_MAPS, number_of), list[Key]()
     numbers.subscribe(lambda _event, key, _old, _new: derived.append(key))
     woken: list[Key] = []
-    controller = kit.reconcile("derived", Reconciled().step, keys=tuple, wakes={numbers: all_of(lambda: derived)})
-    controller.enqueue = woken.append  # type: ignore[method-assign]
+    waking(kit, {numbers: all_of(lambda: derived)}, woken.append)
     numbers.upsert(config_map("a", value="1"))
     assert woken == [("default", "a")]
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 import app
+from app import wiring
 from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
 from app.claims.publishing import role as claims_node
@@ -88,6 +89,27 @@ async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[s
     ):
         role.build(RoleContext(settings, connected=lambda make: make(client), elected=elected))
     return {controller.name: controller for controller in made}
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS.values(), ids=CONTROLLERS)
+async def test_a_descriptor_names_what_its_controller_declares(
+    controller: wiring.Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reconcilers, and no kind that it does not cache."""
+    client = cast("KubeClient", KubeClient(cast("Any", None)))
+    watches, begins = Watches(client), list[Callable[[], Awaitable[None]]]()
+    events = EventRecorder(lambda: client, role="controller", instance="i")
+    monkeypatch.setattr(kueue.WorkloadsOfAppWrappers, "_served", lambda _: asyncio.sleep(0, WORKLOADS))
+    monkeypatch.setattr(
+        Kit, "beside", lambda _kit, name, work: begins.append(work) if name == controller.name else None
+    )
+    made = resolve(controller.build)(ControllerContext(client, settings_of("controller")(), events, watches))
+    if not isinstance(made, Kit):
+        pytest.skip(f"the controller {controller.name} is not made of a kit")
+    for begin in begins:
+        await begin()
+    assert set(made.reconcilers) == set(controller.reconcilers)
+    assert {watched.called for watched in watches.declared} >= set(controller.watches)
 
 
 async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,22 @@
+"""Which keys the changes of the caches of a kit wake, without a reconciler that works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from app.kube.controller import Result
+from app.kube.kit import Kit, Wakes
+from app.kube.store import Store
+
+
+def waking(
+    kit: Kit, wakes: Mapping[Store[Any], Wakes], woken: Callable[[Any], object], *, name: str = "waking"
+) -> None:
+    """Have `woken` called with each key; nothing is reconciled."""
+    controller = kit.reconcile(name, _never, keys=tuple, wakes=wakes)
+    controller.enqueue = woken  # type: ignore[method-assign, assignment]
+
+
+async def _never(key: Hashable) -> Result:
+    raise AssertionError(key)
