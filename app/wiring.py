@@ -145,14 +145,12 @@ CONDITIONS = "webhook.matchConditions.enabled"
 class Controller:
     """A controller of the controller role; `build` is a reference to a function that makes it.
 
-    `reconcilers` are the names under which its reconcilers count, `watches` the kinds that it caches. `needs` is the
-    cluster whose kinds have to be defined where it runs. One that is not `usual` runs where it is asked for.
+    `needs` is the cluster whose kinds have to be defined where it runs. One that is not `usual` runs where it is asked
+    for. What it watches and which reconcilers it has, its kit says.
     """
 
     name: str
     build: str
-    reconcilers: tuple[str, ...]
-    watches: tuple[str, ...]
     needs: Cluster = "infra"
     usual: bool = True
 

@@ -10,9 +10,12 @@ import tracemalloc
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
+from app.kube.client import KubeClient
+from app.kube.kit import Kit
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.caches import Caches
 from app.workloads.settings import DEFAULT_QUOTA
 
 
@@ -25,8 +28,7 @@ class Kept:
 
 
 def kept(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON]) -> Kept:
-    caches = Caches(DEFAULT_QUOTA)
-    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+    caches = Caches(Kit(cast("KubeClient", None)), DEFAULT_QUOTA)
     for rule in rules:
         caches.tenant_rules.upsert({**rule, "metadata": {**rule["metadata"], "generation": 1}})
     bodies = [encode_json(stored(obj)) for obj in workloads]

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 from app.kube.client import KubeClient, Page
+from app.kube.kit import Kit
 from app.kube.reflector import PAGE_SIZE, RELIST, Reflector
 from app.kube.resources import PODS, Resource
 from app.kube.store import Store
@@ -49,7 +50,7 @@ class Pages:
 def main() -> None:
     workloads = [objects.workload(number, rules=200) for number in range(COUNT)]
     companions = objects.companions(workloads, [objects.rule(number, rules=200) for number in range(200)])[:COUNT]
-    caches = Caches(DEFAULT_QUOTA)
+    caches = Caches(Kit(cast("KubeClient", None)), DEFAULT_QUOTA)
     rows: list[tuple[str, Resource, Store[Any], list[JSON]]] = [
         ("controller: Workloads", WORKLOADS, caches.workloads, workloads),
         ("controller: companions", PODS, caches.companions, companions),

@@ -19,16 +19,12 @@ WING = Wing(
         Controller(
             "appwrappers",
             build="app.appwrappers.controller.controller:build",
-            reconcilers=("appwrappers",),
-            watches=("AppWrapper", "AppWrapperPod", "ConfigMap", "Node"),
             needs="appwrappers",
             usual=False,
         ),
         Controller(
             "appwrapper-workloads",
             build="app.appwrappers.kueue.controller:build",
-            reconcilers=("appwrapper-workloads",),
-            watches=("AppWrapper", "Workload", "ResourceFlavor", "WorkloadPriorityClass"),
             needs="appwrappers",
             usual=False,
         ),

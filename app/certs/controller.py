@@ -6,25 +6,25 @@ without a Lease: concurrent writes are resolved by the Secrets' resourceVersion.
 
 from __future__ import annotations
 
-import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import structlog
 
 from app.certs import metrics, patching
 from app.errors import BerthError, Terminal, UsageError
-from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.reflector import Reflector
-from app.kube.resources import SECRETS, Resource
-from app.kube.running import start
+from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.kit import Kit, Wakes, all_of
+from app.kube.resources import SECRETS
 from app.kube.store import Store
 from app.text import utc_now
+from app.wire import JSON
 
 CONTROLLER = "certificates"
-RESYNC = 60.0
 _FAULT = "an internal error; the log has it"
 
 _log = structlog.get_logger(__name__)
@@ -53,54 +53,36 @@ class Subject:
 
 
 class Keeper:
-    """Keeps all of its subjects; Secrets are those of `namespace`. `resync` is in seconds, `now` aware and UTC."""
+    """Keeps all of its subjects, as the controller of the kit; Secrets are those of `namespace`.
+
+    `now` is aware and UTC. The kit gets ready when each pass has succeeded.
+    """
 
     def __init__(
-        self,
-        client: KubeClient,
-        subjects: Sequence[Subject],
-        *,
-        namespace: str,
-        resync: float = RESYNC,
-        now: Callable[[], datetime] = utc_now,
+        self, kit: Kit, subjects: Sequence[Subject], *, namespace: str, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._subjects = {subject.name: subject for subject in subjects}
         self._problems = dict.fromkeys(self._subjects, "not looked at yet")
-        self._client, self._now, self._resync = client, now, resync
-        self._reflectors: list[Reflector] = []
+        self._now, self._resync = now, kit.resync
+        wakes: dict[Store[Any], Wakes] = {}
         for subject in subjects:
+            # Of the object itself nothing is cached: a pass reads what it needs.
+            woken = all_of(partial(tuple, (subject.name,)))
             for name in subject.secrets:
-                self._watch(SECRETS, name, subject, namespace=namespace)
+                wakes[kit.cache(SECRETS, _version, namespace=namespace, fields=f"metadata.name={name}")] = woken
             for name in subject.configurations:
                 for resource in patching.CONFIGURATIONS:
-                    self._watch(resource, name, subject)
-        self._controller: Controller[str] = Controller(
+                    wakes[kit.cache(resource, _version, fields=f"metadata.name={name}")] = woken
+        kit.reconcile(
             CONTROLLER,
             self._reconcile,
+            stores=(),
             keys=lambda: self._subjects,
+            wakes=wakes,
             workers=len(subjects),
-            resync=resync,
             turn=None,
         )
-
-    async def run(self) -> None:
-        """Runs until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            start(group, self._reflectors, (self._controller,))
-
-    def waiting(self) -> list[str]:
-        """What is not as it should be, for readiness: a pass that failed, a watch that is refused."""
-        refused = [f"{reflector.resource.plural}: {reflector.reason}" for reflector in self._reflectors
-                   if not reflector.healthy]  # fmt: skip
-        return [*(f"{name}: {problem}" for name, problem in self._problems.items() if problem), *refused]
-
-    def _watch(self, resource: Resource, name: str, subject: Subject, *, namespace: str | None = None) -> None:
-        """Have every change of the object wake its subject; of the object itself nothing is cached."""
-        versions: Store[str] = Store(lambda obj: str(obj["metadata"].get("resourceVersion")))
-        versions.subscribe(lambda *_: self._controller.enqueue(subject.name))
-        self._reflectors.append(
-            Reflector(self._client, resource, versions, namespace=namespace, field_selector=f"metadata.name={name}")
-        )
+        kit.waits_for(lambda: (f"{name}: {problem}" for name, problem in self._problems.items() if problem))
 
     async def _reconcile(self, name: str) -> Result:
         """One pass over a subject; a mistake of a user is not tried again before something changes."""
@@ -122,4 +104,8 @@ class Keeper:
         left = (kept.next_due - now).total_seconds()
         # A renewal due after the next resync gets no timer: clocks are set and machines sleep, and the resync checks
         # again. What is still overdue after a pass is not managed by Berth.
-        return RequeueAfter(max(1.0, left)) if 0 < left < self._resync else Done()
+        return RequeueAfter(max(1.0, left)) if 0 < left < (self._resync or math.inf) else Done()
+
+
+def _version(obj: JSON) -> str:
+    return str(obj["metadata"].get("resourceVersion"))

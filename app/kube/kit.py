@@ -13,16 +13,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from app.kube.client import KubeClient
 from app.kube.controller import BACKOFF, Controller, Result, by_namespace
 from app.kube.events import EventRecorder
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.own_writes import OwnWrites, Versioned, by_version
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
 from app.kube.running import problems_of, stand, start
 from app.kube.store import Key, Store
+
+if TYPE_CHECKING:
+    from app.kube.transport import Session
 
 _LAG = 10.0
 """Seconds for which a write of ours counts that the watch has not shown."""
@@ -62,7 +66,9 @@ class Watches:
     def follow(self, scope: Scope, store: Store[Any], *, called: str = "") -> Reflector:
         """What keeps the store. It is to be started by each who asked for it, and runs once."""
         resource, namespace, name, labels, fields = scope
-        self.declared.append(Watched(scope, called or resource.kind))
+        watched = Watched(scope, called or resource.kind)
+        self.declared.append(watched)
+        create_watch_series((watched.called,))
         shared = self._reflectors.get(scope)
         if shared is not None and not shared.started:
             shared.serve(store, called=called)
@@ -101,6 +107,11 @@ def all_of(keys: Callable[[], Iterable[Hashable]]) -> Wakes:
     return lambda _key, _old, _new: keys()
 
 
+def declare(build: Callable[[KubeClient], object]) -> None:
+    """Have the series of all that is built exist at zero from the first scrape: also of a replica that stands by."""
+    build(KubeClient(cast("Session", None)))
+
+
 class Kit:
     """The caches and reconcilers of one controller, for one term. `resync` is in seconds; None is never.
 
@@ -117,8 +128,8 @@ class Kit:
         resync: float | None = 600.0,
     ) -> None:
         self.client, self.events = client, events
-        self._watches = watches or Watches(client)
-        self._workers, self._resync = workers, resync
+        self.watches = watches or Watches(client)
+        self._workers, self.resync = workers, resync
         self._ends: list[Callable[[], object]] = []
         self._managers: list[AbstractAsyncContextManager[object] | AbstractContextManager[object]] = []
         self._begins: list[Callable[[asyncio.TaskGroup], object]] = []
@@ -146,7 +157,7 @@ class Kit:
         """A cache of what `project` keeps of the objects; the rest is as of a `Store`, a `Scope` and a `Reflector`."""
         store: Store[T] = Store(project, indices=indices)
         scope = Scope(resource, namespace, name, labels, fields)
-        reflector = self._watches.follow(scope, store, called=called)
+        reflector = self.watches.follow(scope, store, called=called)
         self._reflectors.append(reflector)
         self._stores.append(store)
         self._begin(lambda group: start(group, (reflector,)))
@@ -190,10 +201,11 @@ class Kit:
             stores=self._stores if stores is None else stores,
             keys=keys,
             workers=self._workers if workers is None else workers,
-            resync=self._resync,
+            resync=self.resync,
             turn=turn,
             backoff=backoff,
         )
+        create_controller_series((name,), lease="")
         self.wake(controller, wakes)
         self._controllers.append(controller)
         self._begin(lambda group: start(group, (), (controller,)))
@@ -231,6 +243,13 @@ class Kit:
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
         return [*problems_of(self._reflectors), *(line for problems in self._problems for line in problems())]
+
+    def unsynced(self) -> list[str]:
+        """The caches that have not been filled for the first time, one line each."""
+        reflectors = (
+            reflector for reflector in self._reflectors if not all(store.synced for store in reflector.stores)
+        )
+        return problems_of(reflectors)
 
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""

@@ -50,8 +50,6 @@ WING = Wing(
         Controller(
             "rmd",
             build="app.rmd.controller.controller:build",
-            reconcilers=("rmd-nodes", "rmd-workloads", "rmd-config"),
-            watches=("RmdWorkload", "RmdDaemonPod", "Node", "RmdNodeState", "RmdConfig", "DaemonSet"),
             needs="rmd",
             usual=False,
         ),

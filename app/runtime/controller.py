@@ -5,7 +5,6 @@ from __future__ import annotations
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.kit import Watches
-from app.kube.metrics import create_controller_series, create_watch_series
 from app.registry import CONTROLLERS
 from app.runtime.controller_settings import ControllerSettings
 from app.runtime.manager import Group
@@ -17,8 +16,6 @@ from app.wiring import resolve
 def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, ControllerSettings)
     chosen = [CONTROLLERS[name] for name in settings.controllers]
-    create_controller_series(tuple(name for controller in chosen for name in controller.reconcilers), lease="")
-    create_watch_series(tuple(kind for controller in chosen for kind in controller.watches))
 
     def build_all(client: KubeClient, events: EventRecorder) -> Group:
         made = ControllerContext(client, settings, events, Watches(client))

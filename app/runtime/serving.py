@@ -25,7 +25,6 @@ from app.admission.server import make_server, review_app
 from app.errors import UsageError
 from app.kube.kit import Scope, Watches
 from app.kube.manifests import ManifestSource
-from app.kube.metrics import create_watch_series
 from app.kube.running import stand, start
 from app.kube.transport import connect
 from app.kube.walls import standing
@@ -78,7 +77,6 @@ class Serving:
         )
         self._callers = None if settings.caller_token_file is None else CallerTokens(settings.caller_token_file)
         parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
-        create_watch_series(tuple(cached.resource.kind for cached in self._caches.all))
         self._reviews = make_server(
             review_app(
                 chains(parts, namespace=settings.namespace),

@@ -103,8 +103,6 @@ WING = Wing(
         Controller(
             "tenants",
             build="app.tenancy.controller.controller:build",
-            reconcilers=("tenants", "tenant-links", "tenant-nodes"),
-            watches=("Tenant", "Node", "Namespace"),
         ),
     ),
     parts="app.tenancy.webhook:review",

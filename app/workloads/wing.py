@@ -12,9 +12,7 @@ WING = Wing(
     controllers=(
         Controller(
             "workloads",
-            build="app.workloads.controller.controller:controller",
-            reconcilers=("companions", "workload-status", "rule-status"),
-            watches=("Workload", "TenantWorkloadRule", "AdminWorkloadRule", "Pod"),
+            build="app.workloads.controller.controller:build",
         ),
     ),
     parts="app.workloads.webhook:review",

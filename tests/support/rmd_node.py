@@ -11,8 +11,9 @@ from typing import Any
 from app.devtools.kubelet.server import Kubelet
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import EVENTS, PODS
-from app.rmd.agent.agent import NodeAgent, Options
+from app.rmd.agent.agent import Options, attend
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.wire import JSON
 from tests.support.kubelet import MACHINE
@@ -87,15 +88,17 @@ class Node:
     @contextlib.asynccontextmanager
     async def agent(
         self, client: KubeClient | None = None, *, ready: bool = True, **options: Any
-    ) -> AsyncIterator[NodeAgent]:
+    ) -> AsyncIterator[Kit]:
         """With `ready` as soon as it is."""
-        chosen: dict[str, Any] = {"announce": False, "resync": None, "interval": 0.2} | options
+        resync = options.pop("resync", None)
+        chosen: dict[str, Any] = {"announce": False, "interval": 0.2} | options
         certificate = self.folder / "certificate"
         async with self.cluster.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="rmd-node", instance="i")
-            made = NodeAgent(own, recorder, options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen))
-            async with at_work(made, recorder, ready=ready):
-                yield made
+            kit = Kit(own, events=recorder, resync=resync)
+            attend(kit, options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen))
+            async with at_work(kit, recorder, ready=ready):
+                yield kit
 
 
 @contextlib.asynccontextmanager

@@ -21,9 +21,12 @@ from app.certs.issuing import Issued, issue_authority, issue_client, issue_servi
 from app.definitions import INFRA, TENANT, read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.kube.client import KubeClient
+from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import connect
-from app.tenancy.agent.settings import AgentSettings
+from app.tenancy.agent.agent import connect as connect_agent
+from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.settings import GatewaySettings, Limits
@@ -309,3 +312,12 @@ def agent_settings(address: str, folder: Path, **changes: Any) -> AgentSettings:
     ca, certificate, key = (str(folder / name) for name in ("ca.crt", "tls.crt", "tls.key"))
     given = {"gateway_ca": ca, "tls_cert_file": certificate, "tls_private_key_file": key}
     return AgentSettings.load({"gateway": address, **given}, environment=False).model_copy(update=changes)
+
+
+def agent_kit(
+    client: KubeClient, *, options: AgentOptions, events: EventRecorder | None = None, calls: Any = None
+) -> Kit:
+    """The agent of a tenant cluster, as its role makes it."""
+    kit = Kit(client, events=events, workers=4, resync=None)
+    connect_agent(kit, options=options, calls=calls)
+    return kit

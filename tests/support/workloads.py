@@ -18,9 +18,11 @@ from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.credentials import load_credentials
+from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.transport import Session, connect
-from app.workloads.controller.controller import ControllerOptions, WorkloadsController
+from app.workloads.controller.controller import Options, accompany
 from app.workloads.model import ADMIN_RULES, COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.support.running import at_work
 from tests.support.waiting import PATIENCE
@@ -103,8 +105,7 @@ class Infra:
     @contextlib.asynccontextmanager
     async def controller(self, client: CountingClient | None = None, **options: Any) -> AsyncIterator[CountingClient]:
         """A controller at work, synced; the result is its client."""
-        chosen = ControllerOptions(**options)
-        async with self.connected(client) as own, at_work(WorkloadsController(own, options=chosen)):
+        async with self.connected(client) as own, at_work(companions_kit(own, **options)):
             yield own
 
     def stored(self, resource: Resource, namespace: str | None = None) -> list[JSON]:
@@ -226,6 +227,15 @@ def pod(name: str, size: int) -> JSON:
             "annotations": {RULE: f"{T1}/r", WORKLOAD: f"{T1}/u", "large": "x" * size},
         }
     }
+
+
+def companions_kit(
+    client: KubeClient, *, events: EventRecorder | None = None, workers: int = 16, resync: float = 600.0, **options: Any
+) -> Kit:
+    """The controller of companions; more options are those of its `Options`."""
+    kit = Kit(client, events=events, workers=workers, resync=resync)
+    accompany(kit, Options(**options))
+    return kit
 
 
 async def install(client: KubeClient) -> None:

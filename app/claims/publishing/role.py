@@ -8,20 +8,16 @@ from app.claims.settings import NodeSettings
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.kit import Kit
-from app.kube.metrics import create_controller_series, create_watch_series
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
 
 NAME = "claims-node"
 _WORKERS = 4
-WATCHES = ("Pod", "ResourceClaim", "ResourceSlice", "NetworkAttachmentDefinition")
 
 
 def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, NodeSettings)
     metrics.create_series()
-    create_controller_series((NAME,), lease="")
-    create_watch_series(WATCHES)
 
     def made(client: KubeClient, events: EventRecorder) -> Kit:
         kit = Kit(client, events=events, workers=_WORKERS, resync=settings.resync_seconds)

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
-from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.kit import Kit, Wakes, itself
 from app.kube.resources import PODS
-from app.kube.running import problems_of
 from app.kube.store import Key, Store
-from app.rmd.agent.stored import Made, NodePod, node_labels, stored_made, stored_pod
+from app.rmd.agent.stored import Made, node_labels, stored_made, stored_pod
 from app.rmd.model import DAEMON_LABEL, DAEMON_VALUE, RMD_WORKLOADS
 from app.rmd.stored import DaemonPod, stored_daemon
 
 
 class Caches:
-    """`wake` is called with the Pod to look at. Daemons are in `namespace`."""
+    """Daemons are in `namespace`."""
 
-    def __init__(self, client: KubeClient, *, node: str, namespace: str, wake: Callable[[Key], object]) -> None:
+    def __init__(self, kit: Kit, *, node: str, namespace: str) -> None:
         on_node = f"spec.nodeName={node}"
         (label,) = node_labels(node).items()
-        self.pods: Store[NodePod] = Store(stored_pod)
-        self.made: Store[Made] = Store(stored_made, indices={"pod": lambda one: ("/".join(_pod_of(one)),)})
-        self._daemons: Store[DaemonPod] = Store(stored_daemon)
-        self.stores = (self.pods, self.made)
-        self.reflectors = (
-            Reflector(client, PODS, self.pods, field_selector=on_node),
-            Reflector(client, RMD_WORKLOADS, self.made, label_selector="=".join(label)),
-            Reflector(
-                client,
-                PODS,
-                self._daemons,
-                namespace=namespace,
-                label_selector=f"{DAEMON_LABEL}={DAEMON_VALUE}",
-                field_selector=on_node,
-                called="RmdDaemonPod",
-            ),
+        self.pods = kit.cache(PODS, stored_pod, fields=on_node)
+        self.made = kit.cache(
+            RMD_WORKLOADS,
+            stored_made,
+            indices={"pod": lambda made: ("/".join(_pod_of(made)),)},
+            labels="=".join(label),
         )
-        self.pods.subscribe(lambda _event, key, _old, _new: wake(key))
-        self.made.subscribe(lambda _event, _key, old, new: [wake(_pod_of(made)) for made in (old, new) if made])
+        self._daemons: Store[DaemonPod] = kit.cache(
+            PODS,
+            stored_daemon,
+            namespace=namespace,
+            labels=f"{DAEMON_LABEL}={DAEMON_VALUE}",
+            fields=on_node,
+            called="RmdDaemonPod",
+        )
 
-    def waiting(self) -> list[str]:
-        return problems_of(self.reflectors)
+    def wakes(self) -> Mapping[Store[Any], Wakes]:
+        """Which Pod a change wakes."""
+        return {
+            self.pods: itself,
+            self.made: lambda _key, old, new: [_pod_of(made) for made in (old, new) if made],
+        }
 
     def keys(self) -> set[Key]:
         """The Pods of the node, and those that have RmdWorkloads."""
@@ -52,9 +51,9 @@ class Caches:
         return self.made.by_index("pod", "/".join(pod))
 
     def daemon(self) -> DaemonPod | None:
-        found = (daemon for daemon in self._daemons.values() if daemon.usable)
-        return min(found, key=lambda one: (not one.url, one.key), default=None)
+        daemons = (daemon for daemon in self._daemons.values() if daemon.usable)
+        return min(daemons, key=lambda daemon: (not daemon.url, daemon.key), default=None)
 
 
-def _pod_of(one: Made) -> Key:
-    return one.key[0], one.pod[0]
+def _pod_of(made: Made) -> Key:
+    return made.key[0], made.pod[0]

@@ -9,16 +9,15 @@ import asyncio
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
-from app.kube.metrics import create_controller_series, create_watch_series
-from app.kube.reflector import Reflector
-from app.kube.resources import CONFIG_MAPS, PODS, Resource
-from app.kube.running import problems_of, stand, start
+from app.kube.kit import Kit
+from app.kube.resources import PODS, Resource
+from app.kube.running import stand
 from app.kube.store import Store
 from app.serving.metrics import refresh
 from app.settings.reconciling import RoleContext, Runnable
@@ -32,96 +31,61 @@ from app.tenancy.agent.namespaces import Namespaces
 from app.tenancy.agent.remote import Pods, Rules
 from app.tenancy.agent.requests import ResourceSync, RuleSync
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
-from app.tenancy.agent.syncing import Syncer
 from app.tenancy.agent.views import Objects, PodView, project_object, project_pod
 from app.tenancy.agent.workloads import WorkloadSender
 from app.workloads.model import UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES
 
 _POLL_SECONDS = 10.0
+_WORKERS = 4
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
-CONTROLLERS = ("agent-rules", "agent-mirrors", *(f"agent-{resource.plural}" for resource in UVS_RESOURCES))
 _OBJECTS = (WORKLOAD_RULES, *UVS_RESOURCES)
-WATCHED = (PODS, CONFIG_MAPS, *_OBJECTS)
 
 
-class Agent:
-    """`run()` works until cancelled, once: no cache is older than its agent. `waiting()` says what readiness waits for.
+def connect(kit: Kit, *, options: AgentOptions, calls: Spans | None = None) -> None:
+    """Make the agent of this kit, whose client speaks to the tenant cluster.
 
-    `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
-    ConfigMap, read and write WorkloadRules, UVS objects and their statuses in the namespace of the settings.
+    It may get namespace kube-system, list and watch Pods everywhere and the one ConfigMap, read and write
+    WorkloadRules, UVS objects and their statuses in the namespace of the settings. It gets ready with the link.
     """
-
-    def __init__(
-        self,
-        client: KubeClient,
-        events: EventRecorder | None = None,
-        *,
-        options: AgentOptions,
-        calls: Spans | None = None,
-    ) -> None:
-        settings = options.settings
-        self._runs = False
-        self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
-        self._connection = connection = Connection(options, cluster=self._cluster, calls=calls)
-        self._namespaces = Namespaces(settings)
-        pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=settings.keep_finished))
-        objects: dict[Resource, Objects] = {resource: Store(project_object) for resource in _OBJECTS}
-        self._reflectors = [
-            Reflector(client, PODS, pods),
-            Reflector(
-                client,
-                CONFIG_MAPS,
-                self._namespaces.store,
-                namespace=settings.configmap_namespace,
-                field_selector=f"metadata.name={settings.configmap_name}",
-            ),
-            *(Reflector(client, resource, store, namespace=settings.namespace) for resource, store in objects.items()),
-        ]
-        self._sender = WorkloadSender(pods, self._namespaces, options=options)
-        self._watches = rules, companions = Rules(connection), Pods(connection)
-        local = {resource: Local(client, resource, store, options, events) for resource, store in objects.items()}
-        # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request. A mirror is not the
-        # user's object: no Event is made of its status.
-        mirrors = MirrorSync(Local(client, UVS_PODS, objects[UVS_PODS], options), companions)
-        self._syncers: list[Syncer[Any]] = [
-            RuleSync("rules", local[WORKLOAD_RULES], rules),
-            mirrors,
-            *(ResourceSync(local[resource], companions, is_mirror=mirrors.is_mirror) for resource in UVS_RESOURCES),
-        ]
-
-    def waiting(self) -> list[str]:
-        """One line for each thing that is missing; empty when the agent works as it should."""
-        if not self._runs:
-            return ["agent: not running"]
-        problems = problems_of(self._reflectors)
-        if self._namespaces.problem:
-            problems.append(f"namespaces of workloads: {self._namespaces.problem}")
-        return problems + self._connection.waiting()
-
-    async def run(self) -> None:
-        connection, self._runs = self._connection, True
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                stand(tasks, "cluster", self._cluster.run)
-                stand(tasks, "connection", connection.run)
-                start(tasks, self._reflectors)
-                stand(tasks, "stream-workloads", partial(connection.keep, "workloads", self._sender.session))
-                for watch in self._watches:
-                    stand(tasks, f"stream-{watch.stream}", partial(connection.keep, watch.stream, watch.session))
-                for syncer in self._syncers:
-                    syncer.start(tasks)
-        finally:
-            self._runs = False
+    settings, client = options.settings, kit.client
+    cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
+    connection = Connection(options, cluster=cluster, calls=calls)
+    kit.beside("cluster", cluster.run)
+    kit.beside("connection", connection.run)
+    pods: Store[PodView] = kit.cache(PODS, partial(project_pod, keep_finished=settings.keep_finished))
+    namespaces = Namespaces(kit, settings)
+    sender = WorkloadSender(pods, namespaces, options=options)
+    kit.beside("stream-workloads", partial(connection.keep, "workloads", sender.session))
+    rules, companions = Rules(connection), Pods(connection)
+    for watch in (rules, companions):
+        kit.beside(f"stream-{watch.stream}", partial(connection.keep, watch.stream, watch.session))
+    objects: dict[Resource, Objects] = {
+        resource: kit.cache(resource, project_object, namespace=settings.namespace) for resource in _OBJECTS
+    }
+    local = {resource: Local(client, resource, store, options, kit.events) for resource, store in objects.items()}
+    RuleSync("rules", kit, local[WORKLOAD_RULES], rules)
+    # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request. A mirror is not the
+    # user's object: no Event is made of its status.
+    mirrors = MirrorSync(kit, Local(client, UVS_PODS, objects[UVS_PODS], options), companions)
+    for resource in UVS_RESOURCES:
+        ResourceSync(kit, local[resource], companions, is_mirror=mirrors.is_mirror)
+    kit.waits_for(lambda: filter(None, (namespaces.problem and f"namespaces of workloads: {namespaces.problem}",)))
+    kit.waits_for(connection.waiting)
 
 
 def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, AgentSettings)
     create_series()
-    create_controller_series(CONTROLLERS, lease="")
-    create_watch_series(tuple(resource.kind for resource in WATCHED))
-    work = context.elected(partial(Agent, options=AgentOptions(settings), calls=context.spans()))
+    options, spans = AgentOptions(settings), context.spans()
+
+    def agent(client: KubeClient, events: EventRecorder) -> Kit:
+        kit = Kit(client, events=events, workers=_WORKERS, resync=None)
+        connect(kit, options=options, calls=spans)
+        return kit
+
+    work = context.elected(agent)
     return _CertificateDate(work, Path(settings.tls_cert_file)) if context.alone else work
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import structlog
 
 from app.errors import Transient
+from app.kube.kit import Kit
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Pod, Pods, is_companion, pod_summary
 from app.tenancy.agent.syncing import Syncer
@@ -22,8 +23,8 @@ log = structlog.get_logger(__name__)
 class MirrorSync(Syncer[Pod]):
     """`local` are the UVSPods, `pods` the tenant's Pods in the infra cluster, their manifests in canonical form."""
 
-    def __init__(self, local: Local, pods: Pods) -> None:
-        super().__init__("mirrors", local, pods)
+    def __init__(self, kit: Kit, local: Local, pods: Pods) -> None:
+        super().__init__("mirrors", kit, local, pods)
         self._marked: set[str] = set()
         self._shadowed: dict[str, str] = {}
         local.store.subscribe(lambda _event, _key, old, new: self._remember(old, new))

@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import structlog
 
+from app.kube.kit import Kit
 from app.kube.names import check_dns_label
+from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.tenancy.agent.settings import AgentSettings
 from app.wire import JSON, load_yaml
@@ -43,14 +45,16 @@ def parse_namespaces(text: str) -> frozenset[str]:
 
 
 class Namespaces:
-    """The filter in force. A reflector fills `store` with the ConfigMap; `problem` is for readiness.
+    """The filter in force, of a cache of the kit; `problem` is for readiness.
 
     `on_change` is called after each change of the filter.
     """
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, kit: Kit, settings: AgentSettings) -> None:
         self._namespace, self._name = settings.configmap_namespace, settings.configmap_name
-        self.store: Store[str] = Store(_text)
+        self.store: Store[str] = kit.cache(
+            CONFIG_MAPS, _text, namespace=self._namespace, fields=f"metadata.name={self._name}"
+        )
         self.store.subscribe(lambda *_: self._load())
         self._allowed: frozenset[str] | None = None
         self._known = asyncio.Event()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import grpc
 import structlog
 
+from app.kube.kit import Kit
 from app.tenancy.agent.answers import Answers, GatewayRefused, GatewayUnavailable
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Pod, Pods, Rules, Watch, is_companion, names_of, pod_summary
@@ -41,8 +42,8 @@ class Requests(Syncer[T]):
 
     _remote: Watch[T]
 
-    def __init__(self, name: str, local: Local, remote: Watch[T]) -> None:
-        super().__init__(name, local, remote)
+    def __init__(self, name: str, kit: Kit, local: Local, remote: Watch[T]) -> None:
+        super().__init__(name, kit, local, remote)
         self._unanswered: dict[str, float] = {}
         self._answers = Answers(base=self._options.refusal_pause, cap=self._options.settings.resync_seconds)
 
@@ -164,8 +165,8 @@ class ResourceSync(Requests[Pod]):
     The gateway sends the changes of Pods alone. The sweep lists the names of every kind.
     """
 
-    def __init__(self, local: Local, pods: Pods, *, is_mirror: Callable[[ObjectView], bool]) -> None:
-        super().__init__(local.resource.plural, local, pods)
+    def __init__(self, kit: Kit, local: Local, pods: Pods, *, is_mirror: Callable[[ObjectView], bool]) -> None:
+        super().__init__(local.resource.plural, kit, local, pods)
         self._type, self._is_mirror = _TYPES[local.resource], is_mirror
         self._asking: set[str] = set()
         self._present: set[str] = set()

@@ -16,8 +16,9 @@ import structlog
 
 from app.errors import BerthError
 from app.kube.controller import Controller, Done, RequeueAfter, Result
+from app.kube.kit import Kit
 from app.kube.retry import Backoff
-from app.kube.running import stand, start
+from app.kube.store import Key
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.outages import OF_THE_LINK, UNKNOWN
 from app.tenancy.agent.remote import Watch
@@ -25,32 +26,29 @@ from app.tenancy.agent.views import ObjectView
 
 log = structlog.get_logger(__name__)
 
-_WORKERS = 4
 T = TypeVar("T")
 
 
 class Syncer(ABC, Generic[T]):
-    """Objects of one kind: `local` are those of this cluster, `remote` those of the gateway."""
+    """Objects of one kind: `local` are those of this cluster, `remote` those of the gateway.
 
-    def __init__(self, name: str, local: Local, remote: Watch[T]) -> None:
+    It enqueues all of them itself, whatever the kit does.
+    """
+
+    def __init__(self, name: str, kit: Kit, local: Local, remote: Watch[T]) -> None:
         self._local, self._remote, self._options = local, remote, local.options
-        self._controller: Controller[str] = Controller(
+        self._controller: Controller[str] = kit.reconcile(
             f"agent-{name}",
             self._look_at,
             stores=(local.store,),
             keys=self._names,
-            workers=_WORKERS,
-            resync=None,  # the sweep enqueues
+            wakes={local.store: _name},
             turn=None,  # one tenant
             backoff=(self._options.backoff_base, self._options.backoff_cap),
         )
-        local.store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
+        kit.beside(f"{self._controller.name}-sweep", self._sweep)
         remote.subscribe(self._remote_changed)
         remote.connection.subscribe(remote.stream, self._enqueue_all)
-
-    def start(self, tasks: asyncio.TaskGroup) -> None:
-        start(tasks, (), (self._controller,))
-        stand(tasks, f"{self._controller.name}-sweep", self._sweep)
 
     @abstractmethod
     async def _reconcile(self, name: str) -> float | None:
@@ -114,3 +112,8 @@ class Syncer(ABC, Generic[T]):
     def _enqueue_all(self) -> None:
         for name in self._names():
             self._controller.enqueue(name)
+
+
+def _name(key: Key, _old: object, _new: object) -> Iterable[str]:
+    """All of one kind are in one namespace."""
+    return (key[1],)

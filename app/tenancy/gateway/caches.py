@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 import structlog
 
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.kit import Kit
 from app.kube.resources import PODS
-from app.kube.running import problems_of, start
 from app.kube.store import Store
 from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
 from app.tenancy.gateway.views import BY_NAMESPACE, View, view_pod, view_rule
@@ -23,8 +21,6 @@ from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS
 _BY_NAME, _BY_CLUSTER = "name", "cluster"
 COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
 """What the two caches of Pods are called in the metrics."""
-WATCHED = (TENANTS.kind, WORKLOADS.kind, TENANT_RULES.kind, COMPANION_PODS, RESOURCE_PODS)
-"""Every kind in the metrics of the caches."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,28 +30,26 @@ class Sources:
 
     def __init__(self, client: KubeClient) -> None:
         self.client = client
+        self._kit = kit = Kit(client)
         by_namespace = {BY_NAMESPACE: _namespace}
-        self.tenants: Store[Tenant] = Store(
+        self.tenants: Store[Tenant] = kit.cache(
+            TENANTS,
             _known_tenant,
             indices={
                 _BY_NAME: lambda tenant: [name.lower() for name in tenant.names],
                 _BY_CLUSTER: lambda tenant: [tenant.link.cluster],
             },
         )
-        self.workloads: Store[Known] = Store(project_known, indices=by_namespace)
-        self.rules: Store[View] = Store(view_rule, indices=by_namespace)
-        self.companions: Store[View] = Store(view_pod, indices=by_namespace)
-        self.pods: Store[View] = Store(view_pod, indices=by_namespace)
-        self.ledger = ledger_of(self.workloads)
-        # A selector has no "or": one reflector for each of the two marks.
-        others = f"{RESOURCE_OWNER},!{COMPANION}"
-        self._reflectors = (
-            Reflector(client, TENANTS, self.tenants),
-            Reflector(client, WORKLOADS, self.workloads),
-            Reflector(client, TENANT_RULES, self.rules),
-            Reflector(client, PODS, self.companions, label_selector=COMPANION, called=COMPANION_PODS),
-            Reflector(client, PODS, self.pods, label_selector=others, called=RESOURCE_PODS),
+        self.workloads: Store[Known] = kit.cache(WORKLOADS, project_known, indices=by_namespace)
+        self.rules: Store[View] = kit.cache(TENANT_RULES, view_rule, indices=by_namespace)
+        # A selector has no "or": one cache for each of the two marks.
+        self.companions: Store[View] = kit.cache(
+            PODS, view_pod, indices=by_namespace, labels=COMPANION, called=COMPANION_PODS
         )
+        self.pods: Store[View] = kit.cache(
+            PODS, view_pod, indices=by_namespace, labels=f"{RESOURCE_OWNER},!{COMPANION}", called=RESOURCE_PODS
+        )
+        self.ledger = ledger_of(self.workloads)
 
     def tenants_named(self, name: str) -> list[Tenant]:
         """The tenants that list this name (in lower case) of a certificate."""
@@ -88,17 +82,14 @@ class Sources:
 
     def unsynced(self) -> list[str]:
         """What has not been loaded for the first time, one line each."""
-        return [
-            reflector.problem for reflector in self._reflectors if not all(store.synced for store in reflector.stores)
-        ]
+        return self._kit.unsynced()
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return problems_of(self._reflectors)
+        return self._kit.waiting()
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            start(group, self._reflectors)
+        await self._kit.run()
 
 
 def _namespace(value: Known | View) -> Iterable[Hashable]:

@@ -20,7 +20,7 @@ from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.kube.metrics import create_watch_series
+from app.kube.kit import declare
 from app.kube.running import stand
 from app.kube.store import EventType, Key
 from app.serving.listener import bind, listen
@@ -29,7 +29,7 @@ from app.settings.reconciling import Drained, RoleContext, Runnable
 from app.settings.source import settings_as
 from app.tenancy.gateway.admitting import Admission
 from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.caches import WATCHED, Sources
+from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
@@ -253,7 +253,7 @@ def build(context: RoleContext) -> Runnable:
         listen("--port", settings.bind_address, settings.port).close()
     spans = context.spans()
     create_series(methods(), get_args(Reason))
-    create_watch_series(WATCHED)
+    declare(Sources)
 
     settled = _keep_loaded if context.alone else lambda: None
 

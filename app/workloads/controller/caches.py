@@ -12,9 +12,8 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-from app.kube.client import KubeClient
+from app.kube.kit import Kit
 from app.kube.own_writes import OwnWrites, by_version
-from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
 from app.kube.walls import fault
@@ -71,9 +70,12 @@ def own_writes(
 
 
 class Caches:
-    """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
+    """Everything that a reconcile reads, as caches of the kit. `listeners` has to be set before they are filled.
 
-    def __init__(self, quota: Mapping[str, int]) -> None:
+    One change tells several reconcilers, and is put into the index of matches once: so the kit does not wake them.
+    """
+
+    def __init__(self, kit: Kit, quota: Mapping[str, int]) -> None:
         self.listeners = Listeners()
         self.findings = Findings()
         self.matcher = Matcher()
@@ -82,10 +84,10 @@ class Caches:
         self._standings: dict[ObjectKey, Counter[str]] = {}
         """Of the companions of each rule that are not being deleted."""
         self._removing: dict[ObjectKey, set[ObjectKey]] = {}
-        self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
-        self.tenant_rules: Store[StoredRule] = Store(lambda obj: stored_rule(obj, "tenant"))
-        self.admin_rules: Store[StoredRule] = Store(lambda obj: stored_rule(obj, "admin"))
-        self.companions: Store[Companion] = Store(self._companion)
+        self.workloads: Store[StoredWorkload] = kit.cache(WORKLOADS, self._stored_workload)
+        self.tenant_rules = kit.cache(TENANT_RULES, lambda obj: stored_rule(obj, "tenant"))
+        self.admin_rules = kit.cache(ADMIN_RULES, lambda obj: stored_rule(obj, "admin"), namespace=SYSTEM_NAMESPACE)
+        self.companions: Store[Companion] = kit.cache(PODS, self._companion, labels=COMPANION)
         # An index of the store would need four times the memory.
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
         self.written = own_writes(lambda key: self.companions.get(*key))
@@ -141,15 +143,6 @@ class Caches:
             if not any(
                 companion.rule == rule and not companion.ending for companion in self._by_workload.get(workload, ())
             )
-        )
-
-    def reflectors(self, client: KubeClient) -> tuple[Reflector, ...]:
-        """What fills the stores."""
-        return (
-            Reflector(client, WORKLOADS, self.workloads),
-            Reflector(client, TENANT_RULES, self.tenant_rules),
-            Reflector(client, ADMIN_RULES, self.admin_rules, namespace=SYSTEM_NAMESPACE),
-            Reflector(client, PODS, self.companions, label_selector=COMPANION),
         )
 
     def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
@@ -297,11 +290,11 @@ class Caches:
         self.listeners.workload(workload)
 
     def _count(self, old: Companion | None, new: Companion | None) -> None:
-        for one, by in ((old, -1), (new, 1)):
-            if one is not None and not one.ending:
-                counted = self._standings.setdefault(one.rule, Counter())
-                counted[one.standing] += by
-                if not counted[one.standing]:
-                    del counted[one.standing]
+        for companion, by in ((old, -1), (new, 1)):
+            if companion is not None and not companion.ending:
+                counted = self._standings.setdefault(companion.rule, Counter())
+                counted[companion.standing] += by
+                if not counted[companion.standing]:
+                    del counted[companion.standing]
                 if not counted:
-                    del self._standings[one.rule]
+                    del self._standings[companion.rule]

@@ -13,8 +13,8 @@ from dataclasses import replace
 import structlog
 
 from app.errors import EXCEEDED_QUOTA, ApiError
-from app.kube.client import KubeClient
 from app.kube.controller import Controller, Result
+from app.kube.kit import Kit
 from app.kube.resources import PODS
 from app.placement.model import PlacementOptions
 from app.wire import JSON
@@ -44,29 +44,18 @@ _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
 class Companions:
-    """`workers` requests are under way at a time; tenants take turns."""
+    """As many requests are under way at a time as the kit has workers; tenants take turns."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        caches: Caches,
-        placement: PlacementOptions,
-        *,
-        workers: int,
-        resync: float | None,
-        restart_pause: float,
-    ) -> None:
-        self._client, self._caches, self._planner = client, caches, Planner(placement)
+    def __init__(self, kit: Kit, caches: Caches, placement: PlacementOptions, *, restart_pause: float) -> None:
+        self._client, self._caches, self._planner = kit.client, caches, Planner(placement)
         for rules in (caches.tenant_rules, caches.admin_rules):
             rules.subscribe(lambda _, key, _old, new: None if new and new.rule else self._planner.forget(key))
         self._restarts = Restarts(pause=restart_pause)
-        self.controller: Controller[ObjectKey] = Controller(
+        self.controller: Controller[ObjectKey] = kit.reconcile(
             "companions",
             self._reconcile,
-            stores=caches.stores,
             keys=caches.keys,
-            workers=workers,
-            resync=resync,
+            wakes={},
             # From the least pause on, so that the first tries of what is refused are not all that pause apart.
             backoff=(DENIED_PAUSE, _LONGEST_BACKOFF),
         )

@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 import structlog
 
 from app.errors import ApiError
-from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.events import EventRecorder, Regarding
+from app.kube.events import Regarding
+from app.kube.kit import Kit
 from app.kube.own_writes import OwnWrites
 from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
@@ -72,16 +72,12 @@ class QuietTime:
 class _Statuses(ABC, Generic[T]):
     """What both writers share. A watch that lags causes no second write."""
 
-    def __init__(self, name: str, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
-        self._client, self._caches, self._quiet = client, caches, quiet
+    def __init__(self, name: str, kit: Kit, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
+        self._client, self._caches, self._quiet = kit.client, caches, quiet
         self._sent = OwnWrites(self._seen, lifetime=LAG)
         self._caches.on_renewed(self._sent.clear)
-        self.controller: Controller[ObjectKey] = Controller(
-            name,
-            self._reconcile,
-            stores=self._caches.stores,
-            workers=workers,
-            resync=None,
+        self.controller: Controller[ObjectKey] = kit.reconcile(
+            name, self._reconcile, keys=tuple, wakes={}, workers=workers
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:
@@ -118,8 +114,8 @@ class _Statuses(ABC, Generic[T]):
 
 
 class WorkloadStatuses(_Statuses[bytes]):
-    def __init__(self, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
-        super().__init__("workload-status", client, caches, quiet, workers=workers)
+    def __init__(self, kit: Kit, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
+        super().__init__("workload-status", kit, caches, quiet, workers=workers)
         self._replacing: dict[ObjectKey, float] = {}
         self._unconfirmed: set[ObjectKey] = set()
         """Those that are looked at again for no other reason than a write that the watch has yet to show."""
@@ -188,24 +184,15 @@ class WorkloadStatuses(_Statuses[bytes]):
 
 
 class RuleStatuses(_Statuses[JSON]):
-    """Keeps the status of rules, and reports its changes by `events`.
+    """Keeps the status of rules, and reports its changes by the Events of the kit.
 
     Each is written at most once in `interval` seconds, however many workloads the rule matches.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        caches: Caches,
-        quiet: QuietTime,
-        *,
-        workers: int = 2,
-        interval: float,
-        events: EventRecorder | None = None,
-    ) -> None:
-        super().__init__("rule-status", client, caches, quiet, workers=workers)
+    def __init__(self, kit: Kit, caches: Caches, quiet: QuietTime, *, workers: int = 2, interval: float) -> None:
+        super().__init__("rule-status", kit, caches, quiet, workers=workers)
         self._pace = Pace(interval)
-        self._events = ReadyEvents(events)
+        self._events = ReadyEvents(kit.events)
         self._caches.on_renewed(self._renewed)
 
     def _seen(self, key: ObjectKey) -> JSON | None:

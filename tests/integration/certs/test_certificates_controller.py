@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,12 +16,14 @@ from app.certs.certificate_set import load, parse_bundle
 from app.certs.controller import Keeper, Kept, Subject
 from app.certs.webhooks import RENEW, WebhookCertificates
 from app.errors import ApiError, UsageError
+from app.kube.kit import Kit
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from app.kube.retry import get_or_none
 from app.permissions import permissions_of
 from app.registry import BY_NAME, settings_of
 from app.runtime.composing import compose
 from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.text import utc_now
 from tests.integration.certs.berthprocess import berth
 from tests.integration.certs.registered import (
     NAME,
@@ -204,6 +206,12 @@ async def lacks(kubeconfig: str, plural: str, verb: str) -> None:
         await asyncio.wait({running})
 
 
+def kept(client: Any, subject: Subject, *, resync: float, now: Callable[[], datetime] = utc_now) -> Kit:
+    kit = Kit(client, resync=resync)
+    Keeper(kit, [subject], namespace=NAMESPACE, now=now)
+    return kit
+
+
 class Clock:
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -213,8 +221,8 @@ class Clock:
 
 
 @contextlib.asynccontextmanager
-async def running(keeper: Keeper) -> AsyncIterator[None]:
-    task = asyncio.create_task(keeper.run())
+async def running(kit: Kit) -> AsyncIterator[None]:
+    task = asyncio.create_task(kit.run())
     try:
         yield
     finally:
@@ -233,16 +241,8 @@ async def test_years_go_by_and_no_certificate_ever_comes_near_its_end(client, no
         seconds = REGISTRY.get_sample_value("cert_managed_not_after_seconds", {"secret": SECRET})
         return datetime.fromtimestamp(seconds or 0, UTC)
 
-    keepers = [
-        Keeper(
-            client,
-            [Subject("webhook", WebhookCertificates(client, options).keep, (SECRET,), (NAME,))],
-            namespace=NAMESPACE,
-            resync=0.05,
-            now=clock,
-        )
-        for _ in range(2)
-    ]
+    subject = Subject("webhook", WebhookCertificates(client, options).keep, (SECRET,), (NAME,))
+    keepers = [kept(client, subject, resync=0.05, now=clock) for _ in range(2)]
     authorities = set()
     async with running(keepers[0]), running(keepers[1]):
         await eventually(lambda: not any(keeper.waiting() for keeper in keepers))
@@ -299,14 +299,14 @@ async def test_a_mistake_is_told_and_a_bug_does_not_end_it(client) -> None:
             raise faults[0]
         return Kept({}, (), at + timedelta(days=1))
 
-    keeper = Keeper(client, [Subject("gateway", keep, (SECRET,))], namespace=NAMESPACE, resync=0.1)
-    assert keeper.waiting()[0] == "gateway: not looked at yet"
-    async with running(keeper):
-        await eventually(lambda: keeper.waiting() == ["gateway: Secret x holds rubbish"])
+    kit = kept(client, Subject("gateway", keep, (SECRET,)), resync=0.1)
+    assert "gateway: not looked at yet" in kit.waiting()
+    async with running(kit):
+        await eventually(lambda: kit.waiting() == ["gateway: Secret x holds rubbish"])
         faults.pop(0)
-        await eventually(lambda: keeper.waiting() == ["gateway: an internal error; the log has it"])
+        await eventually(lambda: kit.waiting() == ["gateway: an internal error; the log has it"])
         faults.pop(0)
-        await eventually(lambda: keeper.waiting() == [])
+        await eventually(lambda: kit.waiting() == [])
 
 
 async def test_what_somebody_else_should_have_renewed_is_looked_at_as_seldom_as_the_rest(client) -> None:
@@ -319,9 +319,9 @@ async def test_what_somebody_else_should_have_renewed_is_looked_at_as_seldom_as_
         return Kept({}, (), at - timedelta(days=1))
 
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-    keeper = Keeper(client, [Subject("webhook", keep, ())], namespace=NAMESPACE, resync=3600)
-    async with running(keeper):
-        await eventually(lambda: keeper.waiting() == [])
+    kit = kept(client, Subject("webhook", keep, ()), resync=3600)
+    async with running(kit):
+        await eventually(lambda: kit.waiting() == [])
         before = passes
         await asyncio.sleep(1.5)
         assert passes == before

@@ -11,6 +11,7 @@ import pytest
 from app.certs.controller import Keeper, Subject
 from app.certs.webhooks import WebhookCertificates
 from app.errors import ApiError, Transient
+from app.kube.kit import Kit
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
 from app.kube.retry import get_or_none
 from app.kube.secrets import check_clock
@@ -106,7 +107,8 @@ async def test_a_keeper_with_a_wrong_clock_is_not_ready_and_waits_with_renewals(
     await client.create(MUTATING_WEBHOOKS, configuration(MUTATING_WEBHOOKS))
     wrong = Elsewhere(client, timedelta(hours=2))
     subject = Subject("webhook", WebhookCertificates(wrong, SETTINGS).keep, (SECRET,), (NAME,))
-    keeper = Keeper(client, [subject], namespace=NAMESPACE, resync=0.1, now=lambda: first.next_due)
+    keeper = Kit(client, resync=0.1)
+    Keeper(keeper, [subject], namespace=NAMESPACE, now=lambda: first.next_due)
     async with running(keeper.run()):
         await eventually(lambda: any(re.search(AHEAD, line) for line in keeper.waiting()))
         assert all(await bundles(client))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.devtools.sandbox.api.selection import parse_selection
+from app.kube.kit import Kit
 from app.kube.reflector import Reflector
 from tests.integration.faults.world import Life, Side, World
 
@@ -30,16 +31,19 @@ def _behind(life: Life, side: Side) -> Iterator[str]:
         for reflector in _reflectors(part):
             if not _shows(reflector, side):
                 yield f"{life.name}: has not seen all {reflector.resource.plural}"
-        companions = getattr(part, "_companions", None)
-        if companions is not None and (companions.queue._active or len(companions.queue)):
-            yield f"{life.name}: is at work"
+        for controller in _kit(part)._controllers:
+            if controller.name == "companions" and (controller.queue._active or len(controller.queue)):
+                yield f"{life.name}: is at work"
+
+
+def _kit(part: Any) -> Kit:
+    """That of a controller, an agent or a gateway."""
+    return part if isinstance(part, Kit) else part._sources._kit
 
 
 def _reflectors(part: Any) -> Iterator[Reflector]:
-    """Those of a controller, a gateway or an agent, but for one that follows a single object by its name."""
-    holders = (getattr(part, "_sources", None), getattr(part, "_running", None), part, getattr(part, "_caches", None))
-    found = (getattr(one, "_reflectors", None) or getattr(one, "reflectors", None) for one in holders)
-    for reflector in next(one for one in found if one):
+    """Those but for one that follows a single object by its name."""
+    for reflector in _kit(part)._reflectors:
         if not reflector._scope["field_selector"]:
             yield reflector
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 
+from app.kube.kit import Kit
 from app.kube.store import Store
 from app.tenancy.agent.answers import GatewayRefused
 from app.tenancy.agent.local import Local
@@ -57,22 +58,13 @@ async def test_a_refusal_because_of_a_pod_that_has_gone_meanwhile(agent_options:
     store: Store[ObjectView] = Store(project_object)
     gateway = SlowGateway()
     remote = Pods(gateway)  # type: ignore[arg-type]  # the part of a connection that is used
-    local = Local(
-        NoCluster(),  # type: ignore[arg-type]  # the part of a client that is used
-        UVS_PODS,
-        store,
-        agent_options,
-    )
-    sync = ResourceSync(local, remote, is_mirror=lambda _: False)
+    kit = Kit(NoCluster(), resync=None)  # type: ignore[arg-type]  # the part of a client that is used
+    ResourceSync(kit, Local(kit.client, UVS_PODS, store, agent_options), remote, is_mirror=lambda _: False)
     store.mark_synced()
     remote.begin()
     remote.complete()
 
-    async def run() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            sync.start(tasks)
-
-    running = asyncio.create_task(run())
+    running = asyncio.create_task(kit.run())
     try:
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
         metadata = {"name": "p", "namespace": "universe", "uid": "1", "generation": 1}

@@ -24,17 +24,16 @@ from app.kube.client import KubeClient
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
 from app.kube.transport import connect
 from app.placement.model import HOST_LABEL
-from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import GATEWAY_NAME
-from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 from tests.integration.faults.proxy import Proxy
-from tests.support.tenancy import Pki, Seen, TlsFiles, agent_settings, definitions
+from tests.support.tenancy import Pki, Seen, TlsFiles, agent_kit, agent_settings, definitions
 from tests.support.tenants import tenant, tenants_kit
 from tests.support.waiting import PATIENCE, eventually
+from tests.support.workloads import companions_kit
 
 JSON = dict[str, Any]
 HOSTS = ("host-a", "host-b")
@@ -184,11 +183,8 @@ class World:
 
     async def _start_controller(self, role: str) -> Life:
         proxy, client = await self._connected(self.infra)
-        workloads = WorkloadsController(
-            client,
-            options=ControllerOptions(
-                workers=4, resync=self.tuning.resync, status_interval=0.05, restart_pause=0.05, status_workers=4
-            ),
+        workloads = companions_kit(
+            client, workers=4, resync=self.tuning.resync, status_interval=0.05, restart_pause=0.05, status_workers=4
         )
         tenants = tenants_kit(client, resync=self.tuning.resync)
 
@@ -220,7 +216,7 @@ class World:
             certificate_poll=5.0,
             refusal_pause=0.1,
         )
-        agent = Agent(self.wrap(client), options=options)
+        agent = agent_kit(self.wrap(client), options=options)
         return Life(role, f"{role}-{self._files}", (agent,), asyncio.create_task(agent.run()), [proxy, door], client)
 
     async def admin_channel(self) -> grpc.aio.Channel | None:

@@ -12,10 +12,9 @@ import pytest
 from app.devtools.sandbox.storage import Storage
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS
-from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import TENANT_RULES, WORKLOADS
 from tests.support.waiting import PATIENCE, eventually
-from tests.support.workloads import T1, T2, CountingClient, Infra, rule
+from tests.support.workloads import T1, T2, CountingClient, Infra, companions_kit, rule
 
 FOREIGN = {"metadata": {"name": "foreign", "namespace": T1}, "spec": rule("r")["spec"]["template"]["spec"]}
 
@@ -93,7 +92,7 @@ async def test_killed_and_restarted_at_random_points(infra: Infra, seed: int) ->
     foreign = (await infra.admin.create(PODS, FOREIGN, namespace=T1))["metadata"]["uid"]
     for _ in range(12):
         client = await infra.client()
-        controller = WorkloadsController(client, options=ControllerOptions(workers=4))
+        controller = companions_kit(client, workers=4)
         task = asyncio.create_task(controller.run())
         for _ in range(4):
             await state.change()

@@ -14,11 +14,10 @@ from app.errors import ApiError
 from app.kube.credentials import load_credentials
 from app.kube.resources import PODS, Resource
 from app.kube.transport import Session
-from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.controller.storing import DEFAULT_BOUNDS
 from app.workloads.model import ADMIN_RULES, WORKLOADS
 from tests.support.waiting import eventually
-from tests.support.workloads import SYSTEM, T1, T2, CountingClient, Infra
+from tests.support.workloads import SYSTEM, T1, T2, CountingClient, Infra, companions_kit
 
 PLACES = {**DEFAULT_BOUNDS, "companions/Any": 2, "companions/SameNode": 1}
 
@@ -173,7 +172,7 @@ async def test_places_are_counted_by_what_exists_whatever_the_controller_remembe
     for number in range(8):
         await infra.workload(f"u{number}")
         client = await infra.client()
-        task = asyncio.create_task(WorkloadsController(client, options=ControllerOptions(quota=PLACES)).run())
+        task = asyncio.create_task(companions_kit(client, quota=PLACES).run())
         await eventually(partial(_has_written, client))
         await client.close()
         task.cancel()

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.errors import ApiError
 from app.kube.credentials import load_credentials
+from app.kube.kit import Kit
 from app.kube.resources import PODS, Resource
 from app.kube.transport import Session
 from app.workloads.controller.caches import Caches, Listeners
@@ -15,6 +16,7 @@ from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadSt
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from app.workloads.settings import DEFAULT_QUOTA
 from tests.support.counting import Counted
+from tests.support.kits import offline_kit
 from tests.support.running import running
 from tests.support.waiting import eventually
 from tests.support.workloads import T1, CountingClient, Infra
@@ -109,10 +111,12 @@ async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_fo
     await infra.rule("r")
     await infra.workload("u")
     for kind in ("rule", "workload"):
-        caches = Caches(DEFAULT_QUOTA)
-        quiet, client = Doubtful(caches), await infra.client()
-        rules = RuleStatuses(client, caches, quiet, interval=0.0)
-        workloads = WorkloadStatuses(client, caches, quiet, workers=1)
+        client = await infra.client()
+        kit = Kit(client)
+        caches = Caches(kit, DEFAULT_QUOTA)
+        quiet = Doubtful(caches)
+        rules = RuleStatuses(kit, caches, quiet, interval=0.0)
+        workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
         caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
         caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
         caches.workloads.replace_all(infra.stored(WORKLOADS))
@@ -140,9 +144,11 @@ async def test_a_look_that_a_doubt_has_put_off_is_not_dropped_when_the_watch_sho
 ) -> None:
     await infra.rule("r")
     await infra.workload("u")
-    key, caches = (T1, "workload-u"), Caches(DEFAULT_QUOTA)
-    quiet, client = Doubtful(caches, turn=2), await infra.client()
-    workloads = WorkloadStatuses(client, caches, quiet, workers=1)
+    key, client = (T1, "workload-u"), await infra.client()
+    kit = Kit(client)
+    caches = Caches(kit, DEFAULT_QUOTA)
+    quiet = Doubtful(caches, turn=2)
+    workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
     caches.listeners = Listeners(workload_status=workloads.controller.enqueue, workload_status_shown=workloads.shown)
     caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
     caches.workloads.replace_all(infra.stored(WORKLOADS))
@@ -169,8 +175,7 @@ def pod(*, spec_hash: str, version: int) -> JSON:
 
 def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
     """The same version may be another state there; and what was written may be gone."""
-    caches = Caches(DEFAULT_QUOTA)
-    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+    caches = Caches(offline_kit(), DEFAULT_QUOTA)
     for store in caches.stores:
         store.mark_synced()
     ours = pod(spec_hash="a", version=7)
@@ -189,10 +194,11 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
 
 async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
     """A status that was restored may be the one that was seen before ours was written: it must be written again."""
-    caches, client = Caches(DEFAULT_QUOTA), await infra.client()
-    quiet = QuietTime(lambda _: 0)
-    rules = RuleStatuses(client, caches, quiet, interval=0.0)
-    workloads = WorkloadStatuses(client, caches, quiet, workers=1)
+    client = await infra.client()
+    kit = Kit(client)
+    caches, quiet = Caches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
+    rules = RuleStatuses(kit, caches, quiet, interval=0.0)
+    workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
     caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
     for store in caches.stores:
         store.mark_synced()

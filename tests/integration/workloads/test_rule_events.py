@@ -14,10 +14,9 @@ from app.kube.events import EventRecorder, Regarding
 from app.kube.ready_events import ReadyEvents
 from app.kube.resources import EVENTS, PODS
 from app.runtime.composing import recording
-from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES
 from tests.support.waiting import eventually
-from tests.support.workloads import SYSTEM, T1, Infra, rule
+from tests.support.workloads import SYSTEM, T1, Infra, companions_kit, rule
 
 SPEC = rule("r")["spec"]["template"]["spec"]
 OBJECT = Regarding("v1", "Thing", "t", "n", "u")
@@ -28,7 +27,7 @@ async def controller(infra: Infra) -> AsyncIterator[None]:
     """With its Events, put together as the role is."""
     client = await infra.client()
     recorder = EventRecorder(lambda: client, role="controller", instance="i")
-    part = WorkloadsController(client, options=ControllerOptions(status_interval=0.05), events=recorder)
+    part = companions_kit(client, status_interval=0.05, events=recorder)
     try:
         async with recording(recorder):
             task = asyncio.create_task(part.run())

@@ -7,10 +7,11 @@ import time
 
 import pytest
 
+from app.kube.kit import Kit
 from app.kube.own_writes import OwnWrites
 from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
-from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.caches import Caches
 from app.workloads.controller.findings import Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
@@ -288,11 +289,10 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     await infra.workload("u1", node="not a label")
     await infra.rule("r", policy="SameNode")
     client = await infra.client()
-    caches = Caches(DEFAULT_QUOTA)
-    quiet = QuietTime(lambda _: 0)
-    workloads = WorkloadStatuses(client, caches, quiet, workers=1)
-    rules = RuleStatuses(client, caches, quiet, interval=0.0)
-    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+    kit = Kit(client)
+    caches, quiet = Caches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
+    workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
+    rules = RuleStatuses(kit, caches, quiet, interval=0.0)
 
     async def show() -> None:
         """What a watch would do; this one shows nothing else."""
@@ -335,9 +335,10 @@ async def test_a_status_that_another_client_changes_meanwhile_is_not_believed(in
     """The watch shows our status and the other one before the answer to our write is there."""
     await infra.workload("u1")
     await infra.rule("r")
-    client, caches = await infra.client(), Caches(DEFAULT_QUOTA)
-    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
-    rules = RuleStatuses(client, caches, QuietTime(lambda _: 0), interval=0.0)
+    client = await infra.client()
+    kit = Kit(client)
+    caches = Caches(kit, DEFAULT_QUOTA)
+    rules = RuleStatuses(kit, caches, QuietTime(lambda _: 0), interval=0.0)
     caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
 
     async def meddle(verb: str, name: str) -> None:

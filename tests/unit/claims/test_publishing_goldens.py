@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,12 +15,10 @@ from app.claims.publishing.planning import plan_pod
 from app.claims.stored.claims import stored_claim
 from app.claims.stored.pods import stored_pod
 from app.claims.stored.slices import stored_slice
-from app.kube.client import KubeClient
-from app.kube.kit import Kit
 from app.kube.store import Key, Store
 from app.networks.model import RESOURCE_NAME
 from app.wire import JSON, load_yaml
-from tests.support.waking import waking
+from tests.support.kits import offline_kit, waking
 
 GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.yaml"))
 
@@ -68,7 +66,7 @@ def test_golden(path: Path) -> None:
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_the_caches_have_all_that_counts(path: Path) -> None:
     """They look up a part of what there is; a plan is the same as with all of it. Each object wakes the Pod."""
-    case, woken, kit = load_yaml(path.read_text()), set[Key](), Kit(cast("KubeClient", None))
+    case, woken, kit = load_yaml(path.read_text()), set[Key](), offline_kit()
     caches = Caches(
         kit,
         keys=(RESOURCE_NAME,),

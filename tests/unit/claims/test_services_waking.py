@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from app.claims.services.caches import Caches
 from app.claims.services.controller import Waking
 from app.claims.services.slices import stored_endpoint_slice
-from app.kube.client import KubeClient
-from app.kube.kit import Kit
 from app.kube.resources import SERVICES
 from app.kube.selectors import LabelSelector
 from app.kube.store import Key
-from tests.support.waking import waking
+from tests.support.kits import offline_kit, waking
 
 JSON = dict[str, Any]
 DEVICE = {"driver": "vf.example.com", "pool": "n1", "device": "vf0"}
@@ -65,7 +63,7 @@ class Woken:
 
     def __init__(self) -> None:
         self._woken: list[Key] = []
-        kit = Kit(cast("KubeClient", None))
+        kit = offline_kit()
         self.caches = Caches(kit)
         waking(kit, Waking(self.caches).wakes(), self._woken.append)
 
@@ -153,7 +151,7 @@ async def test_attachments(woken: Woken) -> None:
 
 async def test_attachments_by_another_annotation_for_their_resource() -> None:
     """The settings of the role say which annotations name it."""
-    caches = Caches(Kit(cast("KubeClient", None)), keys=("one", "two"))
+    caches = Caches(offline_kit(), keys=("one", "two"))
     caches.attachments.upsert(attachment("vlan", "x/foo"))
     caches.attachments.upsert({"metadata": {"namespace": "ns", "name": "other", "annotations": {"two": "x/bar"}}})
     assert [one.key for one in caches.attachments.by_index("resource", "x/bar")] == ["ns/other"]
@@ -161,7 +159,7 @@ async def test_attachments_by_another_annotation_for_their_resource() -> None:
 
 
 async def test_default_networks_are_where_the_settings_say() -> None:
-    caches, made = Caches(Kit(cast("KubeClient", None)), home="cni"), pod("p", claim="c")
+    caches, made = Caches(offline_kit(), home="cni"), pod("p", claim="c")
     made["metadata"]["annotations"]["v1.multus-cni.io/default-network"] = "fabric"
     caches.pods.upsert(made)
     assert [one.selected for one in caches.pods.values()] == [{"cni/fabric"}]

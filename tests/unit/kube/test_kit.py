@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -18,9 +18,9 @@ from app.kube.kit import Kit, Scope, Watched, Watches, all_of, itself
 from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Key, Store
 from tests.support.fake_apiserver import ApiServer, config_map
+from tests.support.kits import offline_kit, waking
 from tests.support.running import at_work, running
 from tests.support.waiting import eventually
-from tests.support.waking import waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def poisoned(called: str) -> float:
 @pytest.fixture
 def kit() -> Kit:
     """It does not run."""
-    return Kit(cast("KubeClient", None))
+    return offline_kit()
 
 
 def texts_and_numbers(client: KubeClient, watches: Watches) -> tuple[Kit, Kit, Store[Stored], Store[int]]:
@@ -165,7 +165,7 @@ async def test_our_own_writes_wake_nothing_and_those_that_never_show_do(
 
 
 async def test_a_reconciler_may_wait_for_some_of_the_caches_alone() -> None:
-    kit, some, every = Kit(cast("KubeClient", None)), Reconciled(), Reconciled()
+    kit, some, every = offline_kit(), Reconciled(), Reconciled()
     numbers, nodes = kit.cache(CONFIG_MAPS, number_of), kit.cache(NODES, name_of)
     numbers.upsert(config_map("a", value="1"))
     numbers.mark_synced()
@@ -206,7 +206,7 @@ async def test_what_runs_beside_is_in_what_the_kit_is_within(client: KubeClient)
 
 
 def test_readiness_waits_for_what_the_kit_is_told() -> None:
-    kit, problems = Kit(cast("KubeClient", None)), ["kubelet does not answer"]
+    kit, problems = offline_kit(), ["kubelet does not answer"]
     kit.waits_for(lambda: problems)
     kit.cache(NODES, name_of)
     assert [line.split(":")[0] for line in kit.waiting()] == ["nodes", "kubelet does not answer"]

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 import app
-from app import wiring
 from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
 from app.claims.publishing import role as claims_node
@@ -21,6 +20,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.kit import Kit, Watches
+from app.permissions import permissions_of, places
 from app.registry import CONTROLLERS, settings_of
 from app.rmd.agent import agent as rmd_node
 from app.settings.reconciling import ControllerContext, RoleContext
@@ -91,31 +91,37 @@ async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[s
     return {controller.name: controller for controller in made}
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS.values(), ids=CONTROLLERS)
-async def test_a_descriptor_names_what_its_controller_declares(
-    controller: wiring.Controller, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", CONTROLLERS)
+async def test_a_controller_may_list_and_watch_what_it_caches_and_nothing_else(
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its reconcilers, and no kind that it does not cache."""
     client = cast("KubeClient", KubeClient(cast("Any", None)))
-    watches, begins = Watches(client), list[Callable[[], Awaitable[None]]]()
+    begins = list[Callable[[], Awaitable[None]]]()
     events = EventRecorder(lambda: client, role="controller", instance="i")
+    settings = settings_of("controller")(namespace="release")
     monkeypatch.setattr(kueue.WorkloadsOfAppWrappers, "_served", lambda _: asyncio.sleep(0, WORKLOADS))
-    monkeypatch.setattr(
-        Kit, "beside", lambda _kit, name, work: begins.append(work) if name == controller.name else None
-    )
-    made = resolve(controller.build)(ControllerContext(client, settings_of("controller")(), events, watches))
-    if not isinstance(made, Kit):
-        pytest.skip(f"the controller {controller.name} is not made of a kit")
+    monkeypatch.setattr(Kit, "beside", lambda _kit, task, work: begins.append(work) if task == name else None)
+    kit = resolve(CONTROLLERS[name].build)(ControllerContext(client, settings, events, Watches(client)))
     for begin in begins:
         await begin()
-    assert set(made.reconcilers) == set(controller.reconcilers)
-    assert {watched.called for watched in watches.declared} >= set(controller.watches)
+    scopes = {watched.scope for watched in kit.watches.declared}
+    cached = {(scope.resource.group, scope.resource.plural, scope.namespace or "") for scope in scopes}
+    namespaces = places(release="release", settings=dict(settings))
+    granted = {
+        (permission.group, plural, namespaces[permission.scope])
+        for permission in permissions_of("controller", controllers=(name,))
+        if {"list", "watch"} <= {*permission.verbs}
+        for plural in permission.resources
+    }
+    # A kind is watched while an AppWrapper has one in it.
+    wrapped = {(group, plural, "") for plural, _, group in (kind.partition(".") for kind in settings.wrapped_kinds)}
+    assert cached <= granted
+    assert granted - cached <= (wrapped if name == "appwrappers" else set())
 
 
 async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     controllers = await all_controllers(made, monkeypatch)
-    declared = {name for one in CONTROLLERS.values() for name in one.reconcilers}
-    assert declared | {claims_node.NAME} <= set(controllers)
+    assert {*WITHOUT_NAMESPACE, "companions", claims_node.NAME} <= set(controllers)
     for name, controller in controllers.items():
         if name in WITHOUT_NAMESPACE:
             continue

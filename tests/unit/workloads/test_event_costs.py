@@ -19,6 +19,7 @@ from app.workloads.controller.statuses import workload_rules
 from bench import companions_objects as objects
 from bench.companions_memory import stored
 from tests.support.costs import cost_of_event
+from tests.support.kits import offline_kit
 
 _FEW, _MANY = 10, 2000
 _EACH = 4
@@ -51,7 +52,7 @@ def cluster(rules: int) -> Cluster:
     half = rules // objects.MATCHES
     some = [obj for number, obj in enumerate(workloads) if number < _OTHERS or number % half < _FEW // 2]
     pods = [stored(obj) for obj in objects.companions(some, made)]
-    caches = Caches({})
+    caches = Caches(offline_kit(), {})
     for store, found in ((caches.tenant_rules, made), (caches.workloads, workloads), (caches.companions, pods)):
         store.replace_all(found)
         store.mark_synced()

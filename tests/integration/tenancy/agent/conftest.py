@@ -18,14 +18,13 @@ from app.definitions import read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient, Page
+from app.kube.kit import Kit
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.transport import connect
-from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
-from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 from tests.integration.tenancy.agent.fakegateway import Certificates, FakeGateway
-from tests.support.tenancy import agent_settings
+from tests.support.tenancy import agent_kit, agent_settings
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -44,13 +43,6 @@ class Seen:
     def counts(self) -> Counter[tuple[str, ...]]:
         """By a word for the metric and the values of its labels; zeros are left out."""
         return _counted() - self._before
-
-
-def workload(agent: Agent, name: str) -> pb.Workload:
-    """The Pod of namespace `default` as the agent would send it now."""
-    found = agent._sender._pods.get("default", name)
-    assert found is not None
-    return pb.WorkloadStreamRequest.FromString(found.message).update
 
 
 def _counted() -> Counter[tuple[str, ...]]:
@@ -261,10 +253,10 @@ def changed(options: AgentOptions, **changes: Any) -> AgentOptions:
 
 
 @contextlib.asynccontextmanager
-async def running(tenant: Tenant, options: AgentOptions, *, client: Any = None) -> AsyncIterator[tuple[Agent, Seen]]:
+async def running(tenant: Tenant, options: AgentOptions, *, client: Any = None) -> AsyncIterator[tuple[Kit, Seen]]:
     """An agent at work; it need not be ready."""
     seen = Seen()
-    agent = Agent(client or tenant.client, options=options)
+    agent = agent_kit(client or tenant.client, options=options)
     task = asyncio.create_task(agent.run())
     try:
         yield agent, seen
@@ -284,16 +276,15 @@ class Runner:
         self.options = options
         self._stack = stack
 
-    async def start(self, *, ready: bool = True, client: Any = None, **changes: Any) -> tuple[Agent, Seen]:
+    async def start(self, *, ready: bool = True, client: Any = None, **changes: Any) -> tuple[Kit, Seen]:
         options = changed(self.options, **changes)
         agent, seen = await self._stack.enter_async_context(running(self.tenant, options, client=client))
-        await eventually(lambda: agent.waiting() != ["agent: not running"])
         if ready:
             await eventually(lambda: not agent.waiting())
         return agent, seen
 
     @contextlib.asynccontextmanager
-    async def while_running(self, **changes: Any) -> AsyncIterator[Agent]:
+    async def while_running(self, **changes: Any) -> AsyncIterator[Kit]:
         """For as long as the block runs."""
         async with running(self.tenant, changed(self.options, **changes)) as (agent, _):
             await eventually(lambda: not agent.waiting())

@@ -12,7 +12,6 @@ import pytest
 
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
-from app.tenancy.agent.agent import Agent
 from app.tenancy.gateway.server import Gateway
 from app.tracing.opening import opened_spans
 from app.workloads.model import TENANT_RULES, UVS_PODS, WORKLOAD_RULES
@@ -21,7 +20,7 @@ from tests.integration.tenancy.agent.fakegateway import FakeGateway, write_files
 from tests.integration.tenancy.agent.test_rule_sync import READY
 from tests.integration.tenancy.agent.test_with_gateway import gateway_settings
 from tests.support.otlp_receiver import Receiver
-from tests.support.tenancy import QUICK, Infra, Pki
+from tests.support.tenancy import QUICK, Infra, Pki, agent_kit
 from tests.support.tenancy import Seen as SeenByGateway
 from tests.support.waiting import PATIENCE, eventually
 
@@ -51,7 +50,7 @@ async def test_what_the_gateway_refuses_is_told_on_the_object(
     await tenant.uvs(UVS_PODS, "p1", inner="other")
     recorder = EventRecorder(lambda: tenant.client, role="agent", instance="i")
     options = changed(agents.options, patience=PATIENCE)  # a gateway that answers late is no Event of this test
-    agent = Agent(tenant.client, options=options, events=recorder)
+    agent = agent_kit(tenant.client, options=options, events=recorder)
 
     def count(kind: str, number: int) -> Any:
         async def check() -> bool:
@@ -91,7 +90,7 @@ async def test_a_call_of_the_agent_is_one_trace_on_both_sides(
             async with beside(gateway.run(stop)):
                 await eventually(lambda: not gateway.waiting())
                 options = options_for(f"127.0.0.1:{gateway.port}", tmp_path)
-                async with beside(Agent(tenant.client, options=options, calls=spans).run()):
+                async with beside(agent_kit(tenant.client, options=options, calls=spans).run()):
                     await tenant.rule("r1")
 
                     async def stored() -> bool:

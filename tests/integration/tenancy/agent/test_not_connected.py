@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from app.kube.conditions import condition
+from app.kube.kit import Kit
 from app.kube.resources import Resource
-from app.tenancy.agent.agent import Agent
 from app.workloads.model import TENANTS, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES
 from tests.integration.tenancy.agent.conftest import Runner, Tenant, manifest, options_for
 from tests.integration.tenancy.agent.fakegateway import Certificates, FakeGateway, write_files
@@ -111,7 +111,7 @@ async def test_another_agent_says_the_same_and_writes_nothing(
     assert await tenant.get(WORKLOAD_RULES, "r1") == before
 
 
-def says(agent: Agent, text: str) -> Any:
+def says(agent: Kit, text: str) -> Any:
     return lambda: any(text in line for line in agent.waiting())
 
 

@@ -16,7 +16,6 @@ from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NAMESPACES, PODS, RESOU
 from app.placement.model import TENANT_LABEL
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.gateway.settings import GatewaySettings
-from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import (
     COMPANION,
     MIRROR,
@@ -37,6 +36,7 @@ from tests.integration.tenancy.agent.test_connection import Proxy
 from tests.support.tenancy import Infra, Pki, running
 from tests.support.tenants import tenants_kit
 from tests.support.waiting import eventually
+from tests.support.workloads import companions_kit
 
 NAMESPACE = "tenant-tenant1"
 
@@ -205,7 +205,7 @@ async def test_a_namespace_that_is_deleted_in_use_is_filled_again(tenant: Tenant
     parts = [
         StandIns(infra.client, []),
         tenants_kit(infra.client, resync=0.5),
-        WorkloadsController(infra.client, options=ControllerOptions(resync=0.5)),
+        companions_kit(infra.client, resync=0.5),
     ]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part.run()) for part in parts]

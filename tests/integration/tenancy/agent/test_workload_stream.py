@@ -17,6 +17,7 @@ from app.tenancy.agent.workloads import Pending, WorkloadSender
 from app.tenancy.messages import LARGEST_MESSAGE
 from tests.integration.tenancy.agent.conftest import Refusing, Runner, Tenant
 from tests.integration.tenancy.agent.fakegateway import FakeGateway
+from tests.support.kits import offline_kit
 from tests.support.waiting import eventually
 
 
@@ -278,7 +279,7 @@ async def test_a_pod_that_cannot_be_read_leaves_the_others(caplog: pytest.LogCap
 async def test_a_namesake_seen_at_once_is_a_deletion_and_a_new_workload(agent_options: AgentOptions) -> None:
     """As a list after a lost watch shows it: one change, from one UID to another."""
     store = Store(lambda obj: project_pod(obj, keep_finished=False))
-    namespaces = Namespaces(agent_options.settings)
+    namespaces = Namespaces(offline_kit(), agent_options.settings)
     namespaces.store.mark_synced()
     await namespaces.wait_known()
     sender = WorkloadSender(store, namespaces, options=agent_options)

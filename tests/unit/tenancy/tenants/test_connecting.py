@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from app.kube.client import KubeClient
 from app.kube.controller import Result
-from app.kube.kit import Kit
 from app.placement.model import PlacementOptions
 from app.tenancy.controller.caches import Caches
 from app.tenancy.controller.links import judge
@@ -26,6 +24,7 @@ from app.tenancy.model import (
     SUSPENDED,
 )
 from app.text import stamp
+from tests.support.kits import offline_kit
 from tests.support.tenants import tenant
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -107,7 +106,7 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
 
 def test_a_cluster_that_changes_hands_concerns_those_it_is_noted_on_and_those_refused_for_it() -> None:
     """They are found by an index: at a start each of thousands of Tenants would otherwise be compared with all."""
-    kit, links = Kit(cast("KubeClient", None)), set[Hashable]()
+    kit, links = offline_kit(), set[Hashable]()
     caches = Caches(kit, PlacementOptions(), ())
     controller = kit.reconcile("links", never, keys=tuple, wakes=caches.links_woken())
     controller.enqueue = links.add  # type: ignore[method-assign]

@@ -1,13 +1,19 @@
-"""Which keys the changes of the caches of a kit wake, without a reconciler that works."""
+"""Kits without an API server, and which keys the changes of their caches wake."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from app.kube.client import KubeClient
 from app.kube.controller import Result
 from app.kube.kit import Kit, Wakes
 from app.kube.store import Store
+
+
+def offline_kit() -> Kit:
+    """A kit whose caches the test fills. It is never run."""
+    return Kit(cast("KubeClient", None))
 
 
 def waking(
