@@ -83,3 +83,14 @@ def copied(value: JSON) -> JSON:
 def changed_fields(before: JSON, after: JSON) -> JSON:
     """The topmost fields of `after` that `before` has otherwise; None for one that `after` has not."""
     return {field: after.get(field) for field in {**before, **after} if before.get(field) != after.get(field)}
+
+
+def pointer(*segments: str | int) -> str:
+    """A JSON Pointer (RFC 6901): `~` becomes `~0`, `/` becomes `~1`."""
+    return "".join(f"/{escape(segment)}" if isinstance(segment, str) else f"/{segment}" for segment in segments)
+
+
+def escape(segment: str) -> str:
+    if "~" in segment or "/" in segment:
+        return segment.replace("~", "~0").replace("/", "~1")
+    return segment

@@ -16,17 +16,6 @@ class Operation(msgspec.Struct, frozen=True):
     value: object = msgspec.UNSET
 
 
-def pointer(*segments: str | int) -> str:
-    """A JSON Pointer (RFC 6901): `~` becomes `~0`, `/` becomes `~1`."""
-    return "".join(f"/{escape(segment)}" if isinstance(segment, str) else f"/{segment}" for segment in segments)
-
-
-def escape(segment: str) -> str:
-    if "~" in segment or "/" in segment:
-        return segment.replace("~", "~0").replace("/", "~1")
-    return segment
-
-
 class Steps(msgspec.Struct, frozen=True):
     """Operations planned ahead. Any number of patches share them, so their values must not be changed.
 

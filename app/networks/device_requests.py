@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from app.admission.chain import Plan
-from app.admission.patch import Patch, Steps, escape, pointer
+from app.admission.patch import Patch, Steps
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
@@ -32,6 +32,7 @@ from app.networks.model import (
     unrequestable,
 )
 from app.text import quoted
+from app.wire import escape, pointer
 
 _NOTHING = Resources()
 

@@ -12,7 +12,6 @@ from functools import lru_cache, partial
 import msgspec
 
 from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text, refuse
-from app.admission.patch import pointer
 from app.admission.pods import Pod, crowded
 from app.errors import Denied
 from app.networks import podnetinfo, userdefined
@@ -34,6 +33,7 @@ from app.networks.model import (
     unrequestable,
 )
 from app.text import quoted
+from app.wire import pointer
 
 NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
 _CACHED_NETWORKS = 16

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from app.admission.patch import Patch, pointer
+from app.admission.patch import Patch
 from app.errors import Denied
 from app.kube.names import check_label_value
 from app.placement.model import Expression, PlacementOptions, PodSpec, Requirement, Term
 from app.text import quoted
-from app.wire import JSON
+from app.wire import JSON, pointer
 
 _NODE_AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _TERMS = "nodeSelectorTerms"

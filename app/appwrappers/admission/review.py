@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from app.admission.chain import Plan
 from app.admission.parts import EXEMPT, Context, Parts
-from app.admission.patch import pointer
 from app.admission.review import Request, written_object
 from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.checking import AppWrapperCheck
@@ -28,7 +27,7 @@ from app.kube.configuration import Configuration, data_of
 from app.kube.owners import controller_of
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from app.pace import at_pace
-from app.wire import JSON
+from app.wire import JSON, pointer
 
 _WORKLOADS = "workloads.kueue.x-k8s.io"
 _LABEL_BYTES = 63

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from app.appwrappers import metrics
@@ -14,6 +12,7 @@ from app.appwrappers.model import APP_WRAPPERS, FINALIZER
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder, Regarding
 from app.kube.retry import if_there
+from app.kube.writing import finalized, merge
 from app.wire import JSON, changed_fields
 
 log = structlog.get_logger(__name__)
@@ -39,7 +38,8 @@ class Writing:
                 regarding = Regarding.of(APP_WRAPPERS, wrapper.key, wrapper.uid)
                 self._events.record(regarding, "Normal", reason=step.event[0], message=step.event[1])
         if step.action in ("finalize", "release"):
-            await self._finalizer(wrapper, present=step.action == "finalize")
+            change = finalized(wrapper.finalizers, FINALIZER, present=step.action == "finalize")
+            await if_there(self._patch(wrapper, change))
 
     def _changes(self, before: JSON, after: JSON) -> JSON:
         found = changed_fields(before, after)
@@ -47,15 +47,7 @@ class Writing:
             found.pop(_OPTIONAL, None)
         return found
 
-    async def _finalizer(self, wrapper: AppWrapper, *, present: bool) -> None:
-        finalizers = [finalizer for finalizer in wrapper.finalizers if finalizer != FINALIZER]
-        wanted = [*finalizers, FINALIZER] if present else finalizers or None
-        await if_there(self._patch(wrapper, {"metadata": {"finalizers": wanted}}))
-
-    async def _patch(self, wrapper: AppWrapper, body: JSON, **options: Any) -> AppWrapper:
-        namespace, name = wrapper.key
-        options |= {"namespace": namespace, "version": str(wrapper.version)}
-        obj = await self._client.patch(APP_WRAPPERS, name, body, patch_type="merge", **options)
-        after = stored_app_wrapper(obj)
+    async def _patch(self, wrapper: AppWrapper, change: JSON, *, subresource: str = "") -> AppWrapper:
+        after = stored_app_wrapper(await merge(self._client, APP_WRAPPERS, wrapper, change, subresource=subresource))
         self._caches.written.wrote(wrapper.key, after)
         return after

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
     JOB_UID,
@@ -23,6 +21,7 @@ from app.kube.events import EventRecorder, Regarding
 from app.kube.owners import controller_of
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none, if_there
+from app.kube.writing import finalized, merge
 from app.wire import JSON, changed_fields
 
 _LATER = 10.0
@@ -57,8 +56,7 @@ class Writing:
 
     async def release(self, workload: Workload) -> None:
         """Take our finalizer off a Workload, so that it can go."""
-        left = [finalizer for finalizer in workload.finalizers if finalizer != RESOURCE_IN_USE]
-        await if_there(self._patch(workload, {"metadata": {"finalizers": left or None}}))
+        await if_there(self._patch(workload, finalized(workload.finalizers, RESOURCE_IN_USE, present=False)))
 
     async def _create(self, job: Job) -> str:
         body = new_workload(job, self._resource, await self._priorities.of(job))
@@ -117,7 +115,5 @@ class Writing:
             APP_WRAPPERS, name, operations, patch_type="json", namespace=namespace, version=job.version
         )
 
-    async def _patch(self, workload: Workload, body: JSON, **options: Any) -> JSON:
-        namespace, name = workload.key
-        options |= {"namespace": namespace, "version": workload.version}
-        return await self._client.patch(self._resource, name, body, patch_type="merge", **options)
+    async def _patch(self, workload: Workload, change: JSON, *, subresource: str = "") -> JSON:
+        return await merge(self._client, self._resource, workload, change, subresource=subresource)

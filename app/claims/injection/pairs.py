@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.admission.patch import Patch, pointer
+from app.admission.patch import Patch
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.claims.definitions import Definitions
 from app.claims.injection.adding import Added, Kind, check_number, claims_of, containers_of
@@ -18,6 +18,7 @@ from app.errors import Denied
 from app.kube import quantity
 from app.kube.names import shorten
 from app.text import quoted
+from app.wire import pointer
 
 PREFIX = "berth.dev/"
 _LISTED = 20

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 
 from app.admission.chain import Plan, PodInjector, audit_text
-from app.admission.patch import pointer
 from app.admission.pods import Pod, pod_from
 from app.admission.review import Request, written_object
 from app.appwrappers.model import APP_WRAPPERS
@@ -22,7 +21,7 @@ from app.errors import Denied
 from app.kube.resources import JOBS
 from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import at_pace
-from app.wire import JSON
+from app.wire import JSON, pointer
 
 MOST_TEMPLATES = 64
 """Of one AppWrapper; a Workload of Kueue has fewer podSets."""

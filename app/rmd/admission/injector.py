@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from operator import methodcaller
 
 from app.admission.chain import Plan, audit_text, refuse
-from app.admission.patch import pointer
 from app.admission.pods import Pod, crowded
 from app.admission.reading import readable
 from app.admission.review import Request, decode_object
@@ -19,7 +18,7 @@ from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.pods import SETTINGS, astray, settings_of, ways_of
 from app.rmd.requests import MOST_MBPS
 from app.text import quoted
-from app.wire import JSON
+from app.wire import JSON, pointer
 
 _REASON = "NoRdtClass"
 _ENDS = tuple(f"_{setting}" for setting in SETTINGS)

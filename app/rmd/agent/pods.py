@@ -16,6 +16,7 @@ from app.kube.resources import PODS
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key
 from app.kube.walls import Apart
+from app.kube.writing import patch_same
 from app.rmd.agent import metrics
 from app.rmd.agent.caches import Caches
 from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
@@ -24,7 +25,6 @@ from app.rmd.cores import MOST_CORES, ranges_of
 from app.rmd.model import RMD_WORKLOADS
 from app.rmd.pods import Asked, workload_of
 from app.rmd.requests import read_spec
-from app.rmd.writing import patch_same
 from app.wire import JSON
 
 _RESERVATION, _NAME_TAKEN, _REFUSED = "CacheReservation", "NameTaken", "RmdWorkloadRefused"

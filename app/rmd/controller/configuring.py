@@ -11,11 +11,11 @@ from app.kube.conditions import Truth, set_condition
 from app.kube.controller import Done, Result
 from app.kube.resources import DAEMON_SETS
 from app.kube.retry import if_there
+from app.kube.writing import write_status
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate, daemon_set, plan_node_states
 from app.rmd.model import READY, RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH
 from app.rmd.stored import Config
-from app.rmd.writing import write_status
 from app.text import MESSAGE, cut, one_line
 from app.wire import JSON, copied
 

@@ -13,6 +13,7 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.retry import Backoff
 from app.kube.store import Key
 from app.kube.walls import Patience
+from app.kube.writing import write_status
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.daemons import Daemons, cores_of
@@ -24,7 +25,6 @@ from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.model import RMD_WORKLOADS
 from app.rmd.planning import Leaving, Plan, Wanted, plan_node
 from app.rmd.stored import Workload
-from app.rmd.writing import write_status
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)

@@ -8,10 +8,10 @@ from datetime import datetime
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, set_condition
 from app.kube.store import Key
+from app.kube.writing import write_status
 from app.rmd.daemon.wire import Reservation
 from app.rmd.model import CONNECTED, DAEMON_NAMESPACE, RMD_NODE_STATES
 from app.rmd.stored import NodeState
-from app.rmd.writing import write_status
 from app.text import MESSAGE, one_line
 from app.wire import JSON, copied, encode_json, size_as_go
 

@@ -13,6 +13,7 @@ from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS
 from app.kube.retry import if_there
 from app.kube.store import Key
+from app.kube.writing import finalized, merge
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.states import PENDING, readiness
 from app.rmd.model import FINALIZER, READY, RMD_WORKLOADS
@@ -37,10 +38,9 @@ class WorkloadSync:
         gone = [node for node in workload.states if node not in targets and not self._caches.known(node)]
         if workload.deleting and set(gone) == set(workload.states):
             if workload.finalized:
-                left = [finalizer for finalizer in workload.finalizers if finalizer != FINALIZER]
-                await self._patch(workload, {"metadata": {"finalizers": left or None}})
+                await self._patch(workload, finalized(workload.finalizers, FINALIZER, present=False))
         elif not workload.deleting and not workload.finalized and targets and not workload.read.problems:
-            await self._patch(workload, {"metadata": {"finalizers": [*workload.finalizers, FINALIZER]}})
+            await self._patch(workload, finalized(workload.finalizers, FINALIZER, present=True))
         else:
             await self._status(workload, targets, gone)
         return Done()
@@ -59,10 +59,8 @@ class WorkloadSync:
         await self._patch(workload, body, subresource="status")
         self._record(workload, after)
 
-    async def _patch(self, workload: Workload, body: JSON, **options: Any) -> None:
-        namespace, name = workload.key
-        options |= {"namespace": namespace, "version": workload.version}
-        await if_there(self._client.patch(RMD_WORKLOADS, name, body, patch_type="merge", **options))
+    async def _patch(self, workload: Workload, body: JSON, *, subresource: str = "") -> None:
+        await if_there(merge(self._client, RMD_WORKLOADS, workload, body, subresource=subresource))
 
     def _record(self, workload: Workload, after: Mapping[str, Any]) -> None:
         """On the RmdWorkload, and on the Pod that it is made for, where the reason of the condition is another."""

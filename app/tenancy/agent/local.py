@@ -10,6 +10,7 @@ from app.kube.events import EventRecorder, Regarding
 from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none, if_there
+from app.kube.writing import apply_status
 from app.tenancy.agent.outages import NOT_CONNECTED, Outage
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import Objects, ObjectView, Outcome, project_object
@@ -69,13 +70,8 @@ class Local:
         """Make `status` the whole of what we say of the object; one that is gone needs none. Raises ApiError."""
         if view.shows(status):
             return
-        resource, namespace = self.resource, self.namespace
-        body = resource.body({"name": view.name, "namespace": namespace}, status=status)
-        written = await if_there(
-            self.client.apply(
-                resource, view.name, body, namespace=namespace, field_manager=_MANAGER, subresource="status"
-            )
-        )
+        key = self.namespace, view.name
+        written = await apply_status(self.client, self.resource, key, view.uid, status, manager=_MANAGER)
         if written is not None:
-            regarding = Regarding.of(resource, (namespace, view.name), view.uid)
+            regarding = Regarding.of(self.resource, key, view.uid)
             self._events.changed(regarding, before=view.decoded_status(), after=status)

@@ -15,7 +15,7 @@ from app.kube.client import KubeClient
 from app.kube.conditions import Truth, set_condition
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.events import EventRecorder, EventType, Regarding
-from app.kube.retry import if_there
+from app.kube.writing import apply_status
 from app.tenancy.controller import metrics
 from app.tenancy.controller.state import Claims, TenantState
 from app.tenancy.link import CONTACT_SECONDS, Refused
@@ -79,10 +79,8 @@ class LinkReconciler:
     async def _write(self, state: TenantState, verdict: _Verdict) -> None:
         status = {"conditions": [dict(state.connected)] if state.connected else []}
         set_condition(status, CONNECTED, verdict.truth, verdict.reason, verdict.message, now=self._now())
-        body = TENANTS.body({"name": state.name, "uid": state.uid}, status=status)
-        request = self._client.apply(TENANTS, state.name, body, field_manager=FIELD_MANAGER, subresource="status")
         try:
-            await if_there(request)
+            await apply_status(self._client, TENANTS, ("", state.name), state.uid, status, manager=FIELD_MANAGER)
         except ApiError:
             self._unsettled = self._now()
             raise

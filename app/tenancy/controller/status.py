@@ -8,7 +8,7 @@ from datetime import datetime
 
 from app.kube.client import KubeClient
 from app.kube.conditions import since, status_of
-from app.kube.retry import if_there
+from app.kube.writing import apply_status
 from app.tenancy.tenants.namespace import FIELD_MANAGER
 from app.text import abridged, enumerated, stamp
 from app.wire import JSON
@@ -30,7 +30,7 @@ async def write_status(
 ) -> None:
     """Write what is ours of the status where it differs: all but what is noted of the agent, and Connected.
 
-    Raises ApiError: a conflict means another object of that name by now.
+    Raises ApiError: also where another Tenant has the name by now.
     Times of transition are those of the object where a condition has not changed.
     """
     name, generation = obj["metadata"]["name"], int(obj["metadata"].get("generation") or 0)
@@ -65,5 +65,4 @@ async def write_status(
     shown = {name: before.get(name) for name in status}
     shown["conditions"] = [entry for entry in before.get("conditions") or () if entry.get("type") in ours]
     if status != shown:
-        body = TENANTS.body({"name": name, "uid": obj["metadata"]["uid"]}, status=status)
-        await if_there(client.apply(TENANTS, name, body, field_manager=FIELD_MANAGER, subresource="status"))
+        await apply_status(client, TENANTS, ("", name), obj["metadata"]["uid"], status, manager=FIELD_MANAGER)

@@ -16,12 +16,12 @@ from functools import partial
 
 import structlog
 
-from app.admission.patch import pointer
 from app.errors import ApiError
 from app.kube.rate import Rate
-from app.kube.retry import every_item, if_there, until_no_conflict
+from app.kube.retry import every_item, until_no_conflict
 from app.kube.turns import Turns
 from app.kube.walls import wall
+from app.kube.writing import apply_status
 from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.failures import Code, code_of, message_of
@@ -30,7 +30,7 @@ from app.tenancy.gateway.identity import CONDITION_REASONS, Refusal, cluster_ref
 from app.tenancy.link import CLUSTER, MOVED, Link, Refused, holder_of, link_of
 from app.tenancy.model import SUSPENDED, Tenant
 from app.text import abridged, stamp, utc_now
-from app.wire import JSON
+from app.wire import JSON, pointer
 from app.workloads.model import TENANTS
 
 _CONTACTS, _REFUSALS = "berth-gateway-contacts", "berth-gateway-refusals"
@@ -180,9 +180,8 @@ class Contacts:
         return abs(moment - noted) >= self._every
 
     async def _apply(self, tenant: Tenant, manager: str, status: JSON) -> bool:
-        body = TENANTS.body({"name": tenant.name, "uid": tenant.uid}, status=status)
         try:
-            await if_there(self._client.apply(TENANTS, tenant.name, body, field_manager=manager, subresource="status"))
+            await apply_status(self._client, TENANTS, ("", tenant.name), tenant.uid, status, manager=manager)
         except ApiError as error:
             if not error.status:
                 raise

@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from app.admission.patch import pointer
 from app.kube.own_writes import OwnWrites
 from app.kube.store import Store
 from app.numbers import whole_or
 from app.tenancy.messages import canonical
-from app.wire import JSON
+from app.wire import JSON, pointer
 from app.workloads.model import ObjectKey, workload_name
 
 LAG = 60.0

@@ -14,8 +14,8 @@ from app.devtools.rmd.model import Workload
 from app.errors import ApiError
 from app.kube.fencing import Fence
 from app.kube.resources import EVENTS, NODES, PODS
+from app.kube.writing import write_status
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
-from app.rmd.writing import write_status
 from tests.support.rmd_cluster import TWO_SOCKETS, RmdCluster, StandIn, held, sent
 from tests.support.waiting import eventually
 

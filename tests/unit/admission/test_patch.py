@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.admission.patch import Patch, pointer
-from app.wire import encode_json
+from app.admission.patch import Patch
+from app.wire import encode_json, pointer
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from app.echo.settings import EchoerSettings, EchoSettings, EchoWebhookSettings
 
 from app.admission.chain import Plan
 from app.admission.parts import Context, Parts
-from app.admission.patch import pointer
 from app.admission.review import Request, written_object
 from app.errors import Denied
 from app.kube.client import KubeClient
@@ -19,7 +18,7 @@ from app.kube.reflector import Reflector
 from app.kube.store import Store
 from app.settings.reconciling import ControllerContext, RoleContext, Runnable
 from app.settings.source import settings_as
-from app.wire import JSON
+from app.wire import JSON, pointer
 
 
 class EchoInjector:
