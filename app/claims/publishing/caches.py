@@ -6,20 +6,46 @@ Each event is looked up in indices, so that it costs the same with many objects.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
+from app.claims.network_status import attached_to
 from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Inputs
-from app.claims.publishing.selecting import attachments_of
 from app.claims.stored.claims import Claim, stored_claim
 from app.claims.stored.pods import ClaimPod, stored_pod
 from app.claims.stored.slices import Slice, stored_slice
+from app.errors import Denied
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.kube.store import Key, Store
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.networks.selection import parse
 from app.wire import JSON
+
+
+def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
+    """NAMESPACE/NAME of each, once; those of an annotation that cannot be read are left out.
+
+    That is what the Pod selects, and what Multus has attached: its own configuration may give networks to all Pods.
+    `home` is the namespace of a default network that names none.
+    """
+    found: dict[str, None] = {}
+    for text, annotation, namespace in (
+        (pod.default_network, DEFAULT_NETWORK, home),
+        (pod.networks, NETWORKS, pod.key[0]),
+    ):
+        try:
+            selections = parse(text, annotation=annotation, default_namespace=namespace)
+        except Denied:
+            continue
+        found |= dict.fromkeys(f"{selection.namespace}/{selection.name}" for selection in selections)
+    with suppress(ValueError):
+        found |= dict.fromkeys(entry.name for entry in attached_to(pod.network_status or "[]") if "/" in entry.name)
+    return tuple(found)
+
 
 LAG = 30.0
 """Seconds for which our own write is believed while the watch does not show it."""

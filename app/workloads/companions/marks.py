@@ -14,14 +14,14 @@ from sys import intern
 
 import msgspec
 
-from app.kube.conditions import status_of
+from app.kube.conditions import condition, status_of
 from app.kube.names import DNS_LABEL_LIMIT, shorten
 from app.kube.owners import controller_of
 from app.numbers import whole_or
 from app.placement.model import DPU_OF_HOST
 from app.placement.policy import DEFAULT_SCHEDULER
+from app.text import cut
 from app.wire import JSON, encode_json
-from app.workloads.companions.standing import standing_of
 from app.workloads.model import (
     COMPANION,
     INJECTED,
@@ -236,3 +236,34 @@ def _lost(pod: JSON) -> bool:
         return False
     # A Pod that may end by itself says no reason when it does; one that may not has no other way to fail.
     return (pod.get("spec") or {}).get("restartPolicy", "Always") != "Never" or bool(status.get("reason"))
+
+
+RUNS = ""
+"""The standing of a Pod that runs and is ready."""
+_LONGEST = 64
+_BEGINNING = ("ContainerCreating", "PodInitializing")
+
+
+def standing_of(pod: JSON) -> str:
+    """`RUNS`, or a reason as `kubectl get pods` and the scheduler have them: Unschedulable, ImagePullBackOff, NotReady.
+
+    The result is one string for all Pods that have the same.
+    """
+    return intern(cut(_standing(pod.get("status") or {}, pod.get("spec") or {}), _LONGEST))
+
+
+def _standing(status: JSON, spec: JSON) -> str:
+    phase = str(status.get("phase") or "Pending")
+    if phase not in ("Pending", "Running"):
+        return str(status.get("reason") or phase)
+    if phase == "Running" and condition(status, "Ready").get("status") != "False":
+        return RUNS
+    if not spec.get("nodeName"):
+        return str(condition(status, "PodScheduled").get("reason") or phase)
+    for name in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(name) or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reason = str(waiting.get("reason") or _BEGINNING[0])
+            if reason not in _BEGINNING:
+                return reason
+    return "NotReady" if phase == "Running" else _BEGINNING[0]

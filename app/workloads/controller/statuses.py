@@ -13,8 +13,7 @@ from app.kube.conditions import Truth, since
 from app.kube.resources import PODS
 from app.text import MESSAGE, abridged, cut
 from app.wire import JSON
-from app.workloads.companions.marks import Companion
-from app.workloads.companions.standing import RUNS
+from app.workloads.companions.marks import RUNS, Companion
 from app.workloads.controller.findings import Finding
 from app.workloads.model import ObjectKey, Problem, RuleKind, Term
 from app.workloads.rules.key_reach import without_match

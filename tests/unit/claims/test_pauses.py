@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from app.claims.model import DeviceKey
+from app.claims.publishing.controller import Waits
 from app.claims.publishing.refusals import STATUS, Refusals, missing_rule
-from app.claims.publishing.waits import Waits
 from app.claims.publishing.writing import BUDGET, Rejections, Rewrites
 
 

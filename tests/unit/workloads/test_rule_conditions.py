@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.workloads.companions.marks import companion_of
-from app.workloads.companions.standing import standing_of
+from app.workloads.companions.marks import companion_of, standing_of
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.statuses import matched_condition, rule_status, running_condition, timed
 from app.workloads.model import Expression, ObjectKey, Term, Waiting
