@@ -11,9 +11,19 @@ from dataclasses import replace
 
 from app.doctor import certificate, clock, definitions, deployments, permissions, reachability, registrations
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
-from app.doctor.causes import with_causes
 from app.doctor.cluster import Cluster
-from app.doctor.model import NO_RIGHT, NOT_ALLOWED, Check, Finding, Severity, internal, unchecked, warning, worst
+from app.doctor.model import (
+    NO_RIGHT,
+    NOT_ALLOWED,
+    Check,
+    Finding,
+    Severity,
+    internal,
+    unchecked,
+    warning,
+    with_causes,
+    worst,
+)
 from app.errors import ApiError, UsageError
 from app.registry import WINGS
 from app.wiring import resolve

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from xml.etree import ElementTree as ET
 
 from app.doctor.catalog import section_of
-from app.doctor.causes import follow_from, roots
-from app.doctor.model import Finding, Severity
+from app.doctor.model import Finding, Severity, follow_from, roots
 from app.explain.rendering import Line
 from app.text import printable, several
 

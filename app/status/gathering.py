@@ -11,11 +11,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from app.doctor.causes import roots
 from app.doctor.checks import CHECKS, examine
 from app.doctor.cluster import Cluster
 from app.doctor.locating import locate
-from app.doctor.model import internal
+from app.doctor.model import internal, roots
 from app.errors import ApiError
 from app.registry import WINGS
 from app.status import roles

@@ -19,7 +19,6 @@ from app.kube.turns import Turns
 from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused, deleting
-from app.tenancy.gateway.slices import Slices
 from app.wire import JSON
 
 T = TypeVar("T")
@@ -101,3 +100,22 @@ class Service:
         name, uid = found["metadata"]["name"], found["metadata"]["uid"]
         with deleting():
             await self._client.delete(resource, name, namespace=self._namespace, uid=uid)
+
+
+_BYTES = 64 * 1024
+
+
+class Slices:
+    """A slice ends after so many objects, or after 64 KiB of them, whichever is reached first."""
+
+    def __init__(self, objects: int) -> None:
+        self._most = objects
+        self._objects = self._bytes = 0
+
+    async def worked(self, size: int = 0) -> None:
+        """One more object of so many bytes is done. Other work has its turn where that ends a slice."""
+        self._objects += 1
+        self._bytes += size
+        if self._objects >= self._most or self._bytes >= _BYTES:
+            self._objects = self._bytes = 0
+            await asyncio.sleep(0)

@@ -10,9 +10,8 @@ import pytest
 from app.certs.files import write_files
 from app.certs.folder import make
 from app.certs.issuing import issue_authority, serving_names
-from app.doctor.causes import roots
 from app.doctor.certificate import Keeping
-from app.doctor.model import Finding, Severity
+from app.doctor.model import Finding, Severity, roots
 from app.doctor.webhooks import Registered
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, SECRETS, SERVICES
 from tests.integration.doctor.command_lines import checked

@@ -9,9 +9,8 @@ import pytest
 
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.access import needed_by
-from app.doctor.causes import follow_from, roots, with_causes
 from app.doctor.installed import read_deployment
-from app.doctor.model import Severity
+from app.doctor.model import Severity, follow_from, roots, with_causes
 from app.doctor.permissions import CHECK, Grant, grant_of
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.doctor import companions, pods, rules, tenants
-from app.doctor.causes import roots, with_causes
 from app.doctor.dpus import Dpus
-from app.doctor.model import Check, Finding, Severity, error, topic
+from app.doctor.model import Check, Finding, Severity, error, roots, topic, with_causes
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds

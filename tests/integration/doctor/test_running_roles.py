@@ -9,8 +9,7 @@ import pytest
 from aiohttp import web
 
 from app.devtools.sandbox.processes import PodLog
-from app.doctor.causes import follow_from, roots
-from app.doctor.model import Severity
+from app.doctor.model import Severity, follow_from, roots
 from app.kube.resources import DEPLOYMENTS, LEASES, PODS
 from app.workloads.model import ADMIN_RULES
 from tests.integration.doctor.installation import ENDPOINTS, SERVICE, Place

@@ -69,9 +69,8 @@ def test_the_official_client_is_whole_for_others_that_import_it() -> None:
 def test_a_role_has_its_client_loaded_before_it_runs() -> None:
     """Health answers nothing while a module loads in the event loop."""
     composing = (
-        "from app.registry import BY_NAME; from app.runtime.composing import compose\n"
-        "from app.runtime.controller_settings import ControllerSettings\n"
-        "compose(BY_NAME['controller'], ControllerSettings.load({}, environment=False))"
+        "from app.registry import BY_NAME, settings_of; from app.runtime.composing import compose\n"
+        "compose(BY_NAME['controller'], settings_of('controller').load({}, environment=False))"
     )
     assert loaded_by(composing) == "aiohttp kubernetes.aio.client"
 

@@ -10,9 +10,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.doctor.causes import roots, with_causes
 from app.doctor.checks import CHECKS, examine, pick, run, shown_of
-from app.doctor.model import Check, Finding, Severity, all_well, info, sound, unchecked, warning
+from app.doctor.model import Check, Finding, Severity, all_well, info, roots, sound, unchecked, warning, with_causes
 from app.doctor.rendering import Form, render
 from app.errors import ApiError, UsageError
 

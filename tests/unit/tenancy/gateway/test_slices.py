@@ -12,9 +12,8 @@ from app.kube.client import Page
 from app.kube.turns import AdaptiveTurns
 from app.tenancy.gateway import service
 from app.tenancy.gateway.encoding import field_of, passing
-from app.tenancy.gateway.service import Service
+from app.tenancy.gateway.service import Service, Slices
 from app.tenancy.gateway.settings import Limits
-from app.tenancy.gateway.slices import Slices
 from app.tenancy.messages import rule_message
 from app.tenancy.proto import rule_pb
 
