@@ -23,8 +23,10 @@ from app.admission.memo import WEBHOOK, Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app
 from app.errors import UsageError
-from app.kube.kit import Scope, Watches
+from app.kube.client import KubeClient
+from app.kube.kit import Scope, Watches, declare
 from app.kube.manifests import ManifestSource
+from app.kube.reflector import Reflector
 from app.kube.running import stand, start
 from app.kube.transport import connect
 from app.kube.walls import standing
@@ -77,6 +79,7 @@ class Serving:
         )
         self._callers = None if settings.caller_token_file is None else CallerTokens(settings.caller_token_file)
         parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
+        declare(self._sources.follow)
         self._reviews = make_server(
             review_app(
                 chains(parts, namespace=settings.namespace),
@@ -167,6 +170,12 @@ class Sources:
     def waiting(self) -> list[str]:
         return self._problems()
 
+    def follow(self, client: KubeClient) -> list[Reflector]:
+        """What keeps the caches that the parts have asked for by now."""
+        watches = Watches(client)
+        scopes = ((Scope(resource, *(only or ())), store) for resource, store, only in self._caches.all)
+        return list(dict.fromkeys(watches.follow(scope, store) for scope, store in scopes))
+
     async def run(self) -> None:
         """Fill the caches and follow every change until cancelled."""
         settings, caches = self._settings, self._caches
@@ -179,9 +188,7 @@ class Sources:
             return
         async with await connect(kubeconfig=settings.kubeconfig, context=settings.context) as client:
             caches.client = client
-            watches = Watches(client)
-            followed = (watches.follow(Scope(resource, *(only or ())), store) for resource, store, only in caches.all)
-            reflectors = list(dict.fromkeys(followed))
+            reflectors = self.follow(client)
             # A kind that is not defined has no objects: Berth must not stay unready in a cluster without Multus, for
             # with failurePolicy Fail no Pod could start there. A lookup then asks the API server.
             self._problems = lambda: [

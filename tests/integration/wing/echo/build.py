@@ -12,10 +12,10 @@ from app.admission.chain import Plan
 from app.admission.parts import Context, Parts
 from app.admission.review import Request, written_object
 from app.errors import Denied
-from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
-from app.kube.reflector import Reflector
-from app.kube.store import Store
+from app.kube.controller import Done, Result
+from app.kube.kit import Kit, itself
+from app.kube.store import Key, Store
+from app.kube.writing import write_status
 from app.settings.reconciling import ControllerContext, RoleContext, Runnable
 from app.settings.source import settings_as
 from app.wire import JSON, pointer
@@ -56,38 +56,19 @@ def review(context: Context) -> Parts:
     return Parts((EchoInjector(annotation),), (EchoCheck(),))
 
 
-class EchoController:
-    def __init__(self, client: KubeClient, *, suffix: str) -> None:
-        self._client, self._suffix = client, suffix
-        self._store: Store[JSON] = Store(lambda obj: obj)
-        self._reflector = Reflector(client, ECHOES, self._store)
-        self._controller = Controller("echoes", self._reconcile, stores=[self._store], keys=self._store.keys)
-        self._store.subscribe(lambda _event, key, _old, _new: self._controller.enqueue(key))
+def controller(context: ControllerContext) -> Kit:
+    kit, suffix = context.kit(), settings_as(context.settings, EchoSettings).echo_suffix
+    echoes: Store[JSON] = kit.cache(ECHOES, lambda obj: obj)
 
-    def waiting(self) -> list[str]:
-        return [] if self._reflector.healthy else [f"{ECHOES.plural}: {self._reflector.reason}"]
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._reflector.run())
-            tasks.create_task(self._controller.run())
-
-    async def _reconcile(self, key: tuple[str, str]) -> Result:
-        echo = self._store.get(*key)
-        if echo is None:
-            return Done()
-        namespace, name = key
-        status = {"text": echo["spec"]["text"] + self._suffix}
-        if echo.get("status") != status:
-            await self._client.patch(
-                ECHOES, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
-            )
+    async def answer(key: Key) -> Result:
+        echo = echoes.get(*key)
+        if echo is not None and (status := {"text": echo["spec"]["text"] + suffix}) != echo.get("status"):
+            await write_status(kit.client, ECHOES, key, echo["metadata"]["uid"], status)
             ANSWERED.inc()
         return Done()
 
-
-def controller(context: ControllerContext) -> EchoController:
-    return EchoController(context.client, suffix=settings_as(context.settings, EchoSettings).echo_suffix)
+    kit.reconcile("echoes", answer, keys=echoes.keys, wakes={echoes: itself})
+    return kit
 
 
 class Listening:
