@@ -1,4 +1,4 @@
-"""Writes to an object that was read: none to another one of its name. One that is gone is no error.
+"""Writes to an object that was read: none to another one of its name. One that is gone is no error, but for `merge`.
 
 Three forms, by what the API server compares: server-side apply and a JSON patch the UID, a merge patch the version. A
 merge patch of a status is not held to a UID.
@@ -42,7 +42,7 @@ async def apply_status(
 
 
 async def merge(client: KubeClient, resource: Resource, obj: Read, change: JSON, *, subresource: str = "") -> JSON:
-    """Merge a change into the object as it was read. Raises ApiError, with a conflict where it has changed since."""
+    """Merge a change into the object as it was read. Raises ApiError: a conflict where it has changed."""
     namespace, name = obj.key
     return await client.patch(
         resource,

@@ -20,7 +20,9 @@ from app.appwrappers.kueue.model import (
     JOB_UID,
     PAST_SECONDS,
     PAST_SECONDS_V1BETA1,
+    RESOURCE_FLAVORS,
     RESOURCE_IN_USE,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     WORKLOADS_V1BETA1,
 )
@@ -35,6 +37,7 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder, Regarding
 from app.kube.kit import Kit
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.owners import controller_of
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none, if_there
@@ -64,6 +67,9 @@ class WorkloadsOfAppWrappers:
         self._jobs = jobs_of(kit)
         self._problems = [_MISSING]
         kit.waits_for(lambda: self._problems)
+        # What is declared once Kueue is there has its series before.
+        create_controller_series(("appwrapper-workloads",), lease="")
+        create_watch_series((WORKLOADS.kind, RESOURCE_FLAVORS.kind, WORKLOAD_PRIORITY_CLASSES.kind))
         kit.beside("appwrapper-workloads", self._begin)
 
     async def _begin(self) -> None:
