@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LAG = 10.0
 """Seconds for which a write of ours counts that the watch has not shown."""
 _LOOK = 1.0
-"""Seconds between two looks for writes that the watch has not shown in time."""
+"""Seconds between two looks for what has expired, such as writes that the watch has not shown in time."""
 
 T = TypeVar("T")
 Wakes = Callable[[Key, Any, Any], Iterable[Hashable]]
@@ -108,7 +108,11 @@ def all_of(keys: Callable[[], Iterable[Hashable]]) -> Wakes:
 
 
 def declare(build: Callable[[KubeClient], object]) -> None:
-    """Have the series of all that is built exist at zero from the first scrape: also of a replica that stands by."""
+    """Have the series of all that is built exist at zero from the first scrape: also of a replica that stands by.
+
+    `build` gets a client that is connected to nothing, and what it makes is dropped: it makes no request, needs no
+    event loop, and keeps nothing outside of its result.
+    """
     build(KubeClient(cast("Session", None)))
 
 
@@ -174,7 +178,7 @@ class Kit:
         store.on_renewed(own.clear)
         self._listen(store)
         if not self._own:
-            self.beside("own-writes", self._expire)
+            self.each_second("own-writes", self._expire)
         self._own[store] = own
         return own
 
@@ -223,6 +227,16 @@ class Kit:
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run this too, behind the wall (see `stand`). A reconcile worker may call it, also while the kit ends."""
         self._begin(lambda group: stand(group, name, work))
+
+    def each_second(self, name: str, look: Callable[[], object]) -> None:
+        """Call this every second, behind the wall: for what expires without a change of an object."""
+
+        async def looking() -> None:
+            while True:
+                await asyncio.sleep(_LOOK)
+                look()
+
+        self.beside(name, looking)
 
     @property
     def reconcilers(self) -> tuple[str, ...]:
@@ -297,9 +311,7 @@ class Kit:
             for woken in wakes(key, old, new):
                 controller.enqueue(woken)
 
-    async def _expire(self) -> None:
-        while True:
-            for store, own in self._own.items():
-                for written in own.expire():
-                    self._wake(store, written.key, written, store.get(*written.key))
-            await asyncio.sleep(_LOOK)
+    def _expire(self) -> None:
+        for store, own in self._own.items():
+            for written in own.expire():
+                self._wake(store, written.key, written, store.get(*written.key))

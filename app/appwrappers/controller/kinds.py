@@ -5,7 +5,6 @@ They hold what has the label of an AppWrapper, reduced to what the controller re
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from app.appwrappers.controller.outcomes import Outcome
@@ -21,7 +20,6 @@ from app.kube.store import Key, Store
 
 _LAG = 10.0
 """Seconds for which a watch may not have shown yet what was written."""
-_EXPIRY_CHECK = 1.0
 _DEPLOYED = ("Resuming", "Running")
 
 
@@ -61,7 +59,7 @@ class Kinds:
         A change may be looked at only after the next one: a TTL of 0 must hide no end.
         """
         app_wrappers.subscribe(lambda _event, _key, old, new: self._app_wrapper_changed(old, new))
-        kit.beside("appwrappers-lag", self._expire)
+        kit.each_second("appwrappers-lag", self._expire)
 
     def of(self, resource: Resource) -> Kind:
         """The cache of a kind, which begins to fill if it is new."""
@@ -85,12 +83,10 @@ class Kinds:
         await kind.store.wait_synced()
         self._wake_all()
 
-    async def _expire(self) -> None:
+    def _expire(self) -> None:
         """Look again at what the watches have not confirmed in time."""
-        while True:
-            await asyncio.sleep(_EXPIRY_CHECK)
-            for kind in self.all():
-                self._wake(self._owners(kind.written.expire()))
+        for kind in self.all():
+            self._wake(self._owners(kind.written.expire()))
 
     def _owners(self, components: Iterable[Component | None]) -> list[Key]:
         """The AppWrappers that the objects belong to."""

@@ -6,7 +6,6 @@ companions. All state is in the cluster: a restart costs one look at every workl
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,8 +18,6 @@ from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.reconciling import Companions
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.settings import DEFAULT_QUOTA, QuotaSettings
-
-_EXPIRY_CHECK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +62,5 @@ def accompany(kit: Kit, options: Options) -> None:
         rule_status=rules.changed,
         rule_running=rules.running_changed,
     )
-
-    async def expire() -> None:
-        while True:
-            await asyncio.sleep(_EXPIRY_CHECK)
-            caches.expire()
-
     kit.beside("rules", lambda: caches.warming.run(caches.workloads.wait_synced))
-    kit.beside("workloads-lag", expire)
+    kit.each_second("workloads-lag", caches.expire)
