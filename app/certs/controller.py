@@ -7,7 +7,7 @@ without a Lease: concurrent writes are resolved by the Secrets' resourceVersion.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,9 +18,9 @@ import structlog
 from app.certs import metrics, patching
 from app.errors import BerthError, Terminal, UsageError
 from app.kube.controller import Done, RequeueAfter, Result
-from app.kube.kit import Kit, Wakes, all_of
+from app.kube.kit import Kit, Wakes
 from app.kube.resources import SECRETS
-from app.kube.store import Store
+from app.kube.store import Key, Store
 from app.text import utc_now
 from app.wire import JSON
 
@@ -67,7 +67,7 @@ class Keeper:
         wakes: dict[Store[Any], Wakes] = {}
         for subject in subjects:
             # Of the object itself nothing is cached: a pass reads what it needs.
-            woken = all_of(partial(tuple, (subject.name,)))
+            woken = partial(_wake, subject.name)
             for name in subject.secrets:
                 wakes[kit.cache(SECRETS, _version, namespace=namespace, fields=f"metadata.name={name}")] = woken
             for name in subject.configurations:
@@ -105,6 +105,10 @@ class Keeper:
         # A renewal due after the next resync gets no timer: clocks are set and machines sleep, and the resync checks
         # again. What is still overdue after a pass is not managed by Berth.
         return RequeueAfter(max(1.0, left)) if 0 < left < (self._resync or math.inf) else Done()
+
+
+def _wake(subject: str, _key: Key, _old: object, _new: object) -> Iterable[str]:
+    return (subject,)
 
 
 def _version(obj: JSON) -> str:

@@ -101,7 +101,8 @@ class RoleContext:
     """What a role is built with.
 
     `connected` makes a runnable of a client as soon as there is one. `elected` makes it of a client and of the role's
-    Events, while this process holds the Lease of the role, if it has one. `alone` is a role in a process of its own;
+    Events, while this process holds the Lease of the role, if it has one, and once before for its series: see
+    `app.kube.kit.declare`, which a role that is `connected` calls itself. `alone` is a role in a process of its own;
     `spans` opens what makes the spans of this process, None where there are none.
 
     A role enters where it listens in `listening`, which is logged, and may replace the `metrics` of its process.

@@ -38,6 +38,10 @@ from app.text import utc_now
 from app.wire import JSON, changed_fields
 from app.wiring import OFF
 
+log = structlog.get_logger(__name__)
+
+_OPTIONAL = "reclaimablePods"
+"""A field of ours in the status, which the definition of another controller lacks."""
 _STEPS = 32
 """Steps of one AppWrapper until others have their turn."""
 _ONLY_READ = 60.0
@@ -120,10 +124,6 @@ class AppWrappers:
         if not self._objects.watched(wrapper):
             step = replace(step, after=_ONLY_READ if step.after is None else min(step.after, _ONLY_READ))
         return step
-
-
-log = structlog.get_logger(__name__)
-_OPTIONAL = "reclaimablePods"
 
 
 class Writing:

@@ -48,6 +48,9 @@ from app.text import utc_now
 from app.wire import JSON, changed_fields
 
 log = structlog.get_logger(__name__)
+_NAME = "appwrapper-workloads"
+_TAKEN_PAUSE = 10.0
+"""Seconds until a name is tried again that a Workload of others has."""
 _LOOK = 15.0
 """Seconds between two looks whether Kueue's kinds are served."""
 _MISSING = f"{WORKLOADS.plural}.{WORKLOADS.group} are not served (is Kueue installed?)"
@@ -68,16 +71,16 @@ class WorkloadsOfAppWrappers:
         self._problems = [_MISSING]
         kit.waits_for(lambda: self._problems)
         # What is declared once Kueue is there has its series before.
-        create_controller_series(("appwrapper-workloads",), lease="")
+        create_controller_series((_NAME,), lease="")
         create_watch_series((WORKLOADS.kind, RESOURCE_FLAVORS.kind, WORKLOAD_PRIORITY_CLASSES.kind))
-        kit.beside("appwrapper-workloads", self._begin)
+        kit.beside(_NAME, self._begin)
 
     async def _begin(self) -> None:
         resource = await self._served()
         self._problems = []
         caches = Caches(self._kit, self._jobs, workloads=resource)
         work = _Work(self._kit, caches, resource, self._now)
-        self._kit.reconcile("appwrapper-workloads", work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
+        self._kit.reconcile(_NAME, work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
 
     async def _served(self) -> Resource:
         """Workloads in the newest version that is served, as soon as one is."""
@@ -165,9 +168,6 @@ class _Work:
             await self._writing.release(workload)
 
 
-_LATER = 10.0
-
-
 class Writing:
     """Writes what a step asks for, each under the version that it rests upon.
 
@@ -216,7 +216,7 @@ class Writing:
         """Raises Transient where the Workload of this name is of others. A cache may lack our own yet."""
         found = await get_or_none(self._client, self._resource, name, namespace=job.key[0])
         if found is not None and controller_of(found["metadata"]).get("uid") != job.uid:
-            raise Transient(f"Workload {name} exists and is not of this AppWrapper: delete it", delay=_LATER)
+            raise Transient(f"Workload {name} exists and is not of this AppWrapper: delete it", delay=_TAKEN_PAUSE)
 
     async def _workload(self, job: Job, step: Step, workload: Workload) -> None:
         if step.action == "delete":

@@ -25,6 +25,9 @@ from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.selection import parse
 from app.wire import JSON
 
+LAG = 30.0
+"""Seconds for which our own write is believed while the watch does not show it."""
+
 
 def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
     """NAMESPACE/NAME of each, once; those of an annotation that cannot be read are left out.
@@ -45,10 +48,6 @@ def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
     with suppress(ValueError):
         found |= dict.fromkeys(entry.name for entry in attached_to(pod.network_status or "[]") if "/" in entry.name)
     return tuple(found)
-
-
-LAG = 30.0
-"""Seconds for which our own write is believed while the watch does not show it."""
 
 
 class Caches:

@@ -17,6 +17,8 @@ from app.claims.services.slices import EndpointSlice, Wanted
 
 Group = tuple[str, tuple[Port, ...]]
 """Slices of one family with the same ports share their endpoints out."""
+Found = Mapping[str, tuple[Endpoint | None, ...]]
+"""The endpoints of the slices of one group (family and ports), by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +136,6 @@ def _names(inputs: Inputs) -> Iterator[str]:
     return (name for name in names if name not in used)
 
 
-Found = Mapping[str, tuple[Endpoint | None, ...]]
-"""The endpoints of the slices of one group (family and ports), by name."""
-
-
 class Packed(NamedTuple):
     """The endpoints of slices that stay, and those that further slices are needed for. A slice in none is empty now."""
 
@@ -146,7 +144,9 @@ class Packed(NamedTuple):
 
 
 def pack(found: Found, wanted: Iterable[Endpoint], most: int = MOST_ENDPOINTS) -> Packed:
-    """Every endpoint of `wanted` is in one slice, and no slice has more than `most`.
+    """Pack endpoints into slices with few changes, as Kubernetes does (k8s.io/endpointslice, reconciler.go).
+
+    Every endpoint of `wanted` is in one slice, and no slice has more than `most`.
 
     An endpoint stays where it is. New ones go into slices that change anyway, the fullest first; what is left goes into
     the one other slice that it fills best, else into further slices.

@@ -27,6 +27,10 @@ from app.rmd.settings import AdmissionSettings
 from app.text import quoted
 from app.wire import JSON
 
+_REASON = "InvalidCacheRequest"
+_POLICIES = ("gold", "silver", "bronze")
+"""Those that RMD has for every CPU that it knows."""
+
 
 def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     """What the backend decides, which is not `off`.
@@ -58,13 +62,10 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
     return Parts((RdtClassInjector(configuration, runtime=runtime),), checks, configuration.problems)
 
 
-_REASON = "InvalidCacheRequest"
-_POLICIES = ("gold", "silver", "bronze")
-"""Those that RMD has for every CPU that it knows."""
-
-
 class PodCheck:
-    """Neutral to everything but Pods. `runtime` says whether RDT classes serve them; then no daemon does.
+    """Checks Pods that ask for cache ways, or whose annotations are settings of RMD, where daemons serve them.
+
+    Neutral to everything but Pods. `runtime` says whether RDT classes serve them; then no daemon does.
 
     A Pod that asks for cache ways and will never get a reservation is denied, or with `warns` admitted with a warning,
     as the operator has it. An update is checked for what it changes: containers cannot change, so that is annotations.

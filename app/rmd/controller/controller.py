@@ -38,6 +38,9 @@ from app.wire import JSON, copied
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a daemon that refuses or is silent is asked again."""
+_FIELD_MANAGER = "berth-rmd"
+_NAMED = 5000
+"""Nodes that the status names; the condition says how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,10 @@ def reserve(kit: Kit, *, options: Options, now: Callable[[], datetime] = utc_now
 
 
 class WorkloadSync:
-    """A node is named in the status before its daemon is asked, and until that holds nothing any more."""
+    """One RmdWorkload: its finalizer, the nodes that its status names, its condition, and Events.
+
+    A node is named in the status before its daemon is asked, and until that holds nothing any more.
+    """
 
     def __init__(
         self, client: KubeClient, caches: Caches, events: EventRecorder | None, now: Callable[[], datetime]
@@ -161,13 +167,11 @@ class WorkloadSync:
             self._events.record(regarding, kind, reason=now["reason"], message=now["message"])
 
 
-_FIELD_MANAGER = "berth-rmd"
-_NAMED = 5000
-"""Nodes that the status names; the condition says how many there are."""
-
-
 class ConfigSync:
-    """`namespace` is that of the daemons: an RmdConfig anywhere else counts for nothing, and its status says so."""
+    """Carries out what an RmdConfig asks for, and says in its status what came of it.
+
+    `namespace` is that of the daemons: an RmdConfig anywhere else counts for nothing, and its status says so.
+    """
 
     def __init__(self, client: KubeClient, caches: Caches, now: Callable[[], datetime], *, namespace: str) -> None:
         self._client, self._caches, self._now, self._namespace = client, caches, now, namespace

@@ -47,7 +47,8 @@ def connect(kit: Kit, *, options: AgentOptions, calls: Spans | None = None) -> N
     """Make the agent of this kit, whose client speaks to the tenant cluster.
 
     It may get namespace kube-system, list and watch Pods everywhere and the one ConfigMap, read and write
-    WorkloadRules, UVS objects and their statuses in the namespace of the settings. It gets ready with the link.
+    WorkloadRules, UVS objects and their statuses in the namespace of the settings. The kit gets ready when the streams
+    are up and the namespaces of workloads are known.
     """
     settings, client = options.settings, kit.client
     cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
@@ -66,8 +67,8 @@ def connect(kit: Kit, *, options: AgentOptions, calls: Spans | None = None) -> N
     }
     local = {resource: Local(client, resource, store, options, kit.events) for resource, store in objects.items()}
     RuleSync("rules", kit, local[WORKLOAD_RULES], rules)
-    # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request. A mirror is not the
-    # user's object: no Event is made of its status.
+    # What the mirrors know of a UVSPod decides whether it is a request: they are told of each change before a key of it
+    # is looked at. A mirror is not the user's object: no Event is made of its status.
     mirrors = MirrorSync(kit, Local(client, UVS_PODS, objects[UVS_PODS], options), companions)
     for resource in UVS_RESOURCES:
         ResourceSync(kit, local[resource], companions, is_mirror=mirrors.is_mirror)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Syncer(ABC, Generic[T]):
     """Objects of one kind: `local` are those of this cluster, `remote` those of the gateway.
 
-    It enqueues all of them itself, whatever the kit does.
+    The sweep enqueues all of them: the kit needs no resync.
     """
 
     def __init__(self, name: str, kit: Kit, local: Local, remote: Watch[T]) -> None:

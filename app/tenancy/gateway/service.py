@@ -30,6 +30,8 @@ _LISTS = 4
 """Lists of all tenants together; one of each."""
 _SLICE = 5
 """Objects of a list that are encoded in one turn of the event loop."""
+_SLICE_BYTES = 64 * 1024
+"""Of objects, after which a slice ends."""
 
 
 class Service:
@@ -102,11 +104,11 @@ class Service:
             await self._client.delete(resource, name, namespace=self._namespace, uid=uid)
 
 
-_BYTES = 64 * 1024
-
-
 class Slices:
-    """A slice ends after so many objects, or after 64 KiB of them, whichever is reached first."""
+    """Long work in slices: no tenant's list or sweep holds the event loop while calls of others wait.
+
+    A slice ends after so many objects, or after 64 KiB of them, whichever is reached first.
+    """
 
     def __init__(self, objects: int) -> None:
         self._most = objects
@@ -116,6 +118,6 @@ class Slices:
         """One more object of so many bytes is done. Other work has its turn where that ends a slice."""
         self._objects += 1
         self._bytes += size
-        if self._objects >= self._most or self._bytes >= _BYTES:
+        if self._objects >= self._most or self._bytes >= _SLICE_BYTES:
             self._objects = self._bytes = 0
             await asyncio.sleep(0)

@@ -42,6 +42,9 @@ AUTHORITY_FILES = frozenset(
     {"gateway/tls.crt", "gateway/tls.key", "gateway/ca.crt", "admin/ca.crt", "admin/admin.crt", "admin/admin.key"}
 )
 """What `certify` writes, by its path in the directory."""
+GIT_IGNORE = ".gitignore"
+"""Beside the files, so that a bundle in a clone of any repository is never committed with its key."""
+_IGNORE_ALL = b"*\n"
 
 
 async def certify(client: KubeClient, *, options: AuthorityOptions, directory: Path | None, now: datetime) -> list[str]:
@@ -202,11 +205,6 @@ def _issued(bundle: Bundle, issuing: Issuing) -> list[str]:
     ]
 
 
-GIT_IGNORE = ".gitignore"
-"""Beside the files, so that a bundle in a clone of any repository is never committed with its key."""
-_IGNORE_ALL = b"*\n"
-
-
 def check_directory(directory: Path, files: Collection[str]) -> None:
     """Raise UsageError where `directory` holds other files than these relative paths, which would be lost."""
     with _usage(f"read {directory}"):
@@ -219,6 +217,7 @@ def check_directory(directory: Path, files: Collection[str]) -> None:
 def staged(files: Mapping[str, bytes], directory: Path) -> Iterator[None]:
     """Write the files aside; they replace what `directory` holds when the block ends. They are removed if it raises.
 
+    All or nothing. Only the owner can read them, and git ignores them.
     So an error of the disk comes before the block changes anything else. Names may have folders. Raises UsageError.
     """
     check_directory(directory, files.keys())

@@ -43,6 +43,11 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 _UNREADABLE = b"?"
 _LEAST_STEM = 10
 """Characters of the shortest part that `shorten` can make."""
+RUNS = ""
+"""The standing of a Pod that runs and is ready."""
+_LONGEST_STANDING = 64
+"""Characters."""
+_BEGINNING = ("ContainerCreating", "PodInitializing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,18 +243,14 @@ def _lost(pod: JSON) -> bool:
     return (pod.get("spec") or {}).get("restartPolicy", "Always") != "Never" or bool(status.get("reason"))
 
 
-RUNS = ""
-"""The standing of a Pod that runs and is ready."""
-_LONGEST = 64
-_BEGINNING = ("ContainerCreating", "PodInitializing")
-
-
 def standing_of(pod: JSON) -> str:
-    """`RUNS`, or a reason as `kubectl get pods` and the scheduler have them: Unschedulable, ImagePullBackOff, NotReady.
+    """Whether a companion runs, and what keeps it from that, in one word of the Pod's own status.
+
+    `RUNS`, or a reason as `kubectl get pods` and the scheduler have them: Unschedulable, ImagePullBackOff, NotReady.
 
     The result is one string for all Pods that have the same.
     """
-    return intern(cut(_standing(pod.get("status") or {}, pod.get("spec") or {}), _LONGEST))
+    return intern(cut(_standing(pod.get("status") or {}, pod.get("spec") or {}), _LONGEST_STANDING))
 
 
 def _standing(status: JSON, spec: JSON) -> str:

@@ -76,6 +76,7 @@ class _Statuses(ABC, Generic[T]):
         self._client, self._caches, self._quiet = kit.client, caches, quiet
         self._sent = OwnWrites(self._seen, lifetime=LAG)
         self._caches.on_renewed(self._sent.clear)
+        # The caches say which status may have to change; the resync of the companions reaches them too.
         self.controller: Controller[ObjectKey] = kit.reconcile(
             name, self._reconcile, keys=tuple, wakes={}, workers=workers
         )

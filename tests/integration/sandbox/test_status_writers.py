@@ -12,6 +12,7 @@ import pytest_asyncio
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import PODS
+from app.kube.retry import get_or_none
 from app.kube.store import Key
 from app.kube.transport import connect
 from app.kube.writing import apply_status, finalized, merge, patch_same, write_status
@@ -61,6 +62,7 @@ async def test_the_object_that_was_read_is_written_and_no_other(
     with pytest.raises(ApiError) as refused:
         await WRITERS[writer](client, first)
     assert refused.value.conflict == (writer == "merge")
+    assert refused.value.status == (409 if writer == "merge" else 422)
     assert await message(client, second) is None
 
 
@@ -68,7 +70,16 @@ async def test_the_object_that_was_read_is_written_and_no_other(
 async def test_an_object_that_is_gone_need_not_be_written(client: KubeClient, namespace: str, writer: str) -> None:
     pod = await made(client, namespace)
     await client.delete(PODS, "p", namespace=namespace, grace_period_seconds=0)
-    await WRITERS[writer](client, pod)
+    assert await WRITERS[writer](client, pod) is None
+    assert await get_or_none(client, PODS, "p", namespace=namespace) is None
+
+
+async def test_a_merge_into_an_object_that_is_gone_is_refused(client: KubeClient, namespace: str) -> None:
+    pod = await made(client, namespace)
+    await client.delete(PODS, "p", namespace=namespace, grace_period_seconds=0)
+    with pytest.raises(ApiError) as refused:
+        await WRITERS["merge"](client, pod)
+    assert refused.value.not_found
 
 
 async def test_a_merge_into_an_object_that_has_changed_is_a_conflict(client: KubeClient, namespace: str) -> None:
@@ -92,5 +103,8 @@ async def test_finalizers_of_others_stay(client: KubeClient, namespace: str) -> 
         written = await client.patch(PODS, "p", change, patch_type="merge", namespace=namespace)
         finalizers = written["metadata"]["finalizers"]
         assert finalizers == expected
+    assert finalized(["b.io/ours", "a.io/theirs"], "b.io/ours", present=True) == {
+        "metadata": {"finalizers": ["a.io/theirs", "b.io/ours"]}
+    }
     assert finalized(["b.io/ours"], "b.io/ours", present=False) == {"metadata": {"finalizers": None}}
     await client.patch(PODS, pod.key[1], {"metadata": {"finalizers": None}}, patch_type="merge", namespace=namespace)

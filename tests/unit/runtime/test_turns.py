@@ -143,7 +143,11 @@ async def test_a_standby_has_the_series_of_all_that_its_controllers_will_cache(
 
 async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     controllers = await all_controllers(made, monkeypatch)
-    assert {*WITHOUT_NAMESPACE, "companions", claims_node.NAME} <= set(controllers)
+    assert set(controllers) == {
+        *WITHOUT_NAMESPACE,
+        *("appwrappers", "appwrapper-workloads", "claim-templates", "claims", "companions", "network-services"),
+        *("rmd-workloads", "rule-status", "workload-status", claims_node.NAME, "rmd-node-pods"),
+    }
     for name, controller in controllers.items():
         if name in WITHOUT_NAMESPACE:
             continue
