@@ -12,7 +12,7 @@ from typing import Any
 
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.model import RESOURCE_NAME
-from app.claims.publishing.refusals import missing_rule
+from app.claims.publishing.reporting import missing_rule
 from app.claims.publishing.slices import Pools
 from app.claims.services.model import NETWORK
 from app.claims.services.stored import stored_service

@@ -16,6 +16,7 @@ from app.claims.model import DeviceKey
 from app.claims.publishing.caches import Caches
 from app.claims.publishing.model import Planned
 from app.claims.publishing.ownership import Rules, State, state_of
+from app.claims.publishing.pauses import Growth, Pauses
 from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.reporting import Reporting
 from app.claims.publishing.writing import Writing
@@ -34,6 +35,8 @@ from app.text import utc_now
 NAME = "claims"
 _LASTING = frozenset({"NoSlice"})
 """Reasons that say nothing of what was published before: a driver that restarts takes its slices away for a while."""
+_Place = tuple[str, DeviceKey]
+"""The UID of a claim, and a device of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,12 @@ class Publisher:
             excluded=options.excluded,
         )
         self._reporting = Reporting(kit.events, verb=options.verb)
-        self._waits = Waits(clock)
+        self._clock = clock
+        self._repairs: dict[Key, Pauses[_Place]] = {}
+        """By Pod: what drivers that publish for themselves have not yet published, until we do it.
+
+        The time begins again with the process: no object says since when the data could be there.
+        """
         controller = kit.reconcile(name, self._reconcile, keys=caches.pods.keys, wakes=caches.wakes())
         self.writing = Writing(kit.client, caches, self._reporting, now, controller.enqueue_all)
         caches.pods.subscribe(lambda _event, key, _old, new: self._forget(key) if new is None else None)
@@ -140,23 +148,37 @@ class Publisher:
                 pauses += [] if pause is None else [pause]
         self._reporting.planned(pod, planned, states)
         apart.end()
-        pauses += self._waits.ends(key)
+        if (repairs := self._repairs.get(key)) is not None:
+            pauses += [left for place in repairs if (left := repairs.left(place))]
         return RequeueAfter(min(pauses)) if pauses else Done()
 
     def _states(self, pod: ClaimPod, claim: Claim, planned: Planned) -> dict[DeviceKey, State]:
-        found: dict[DeviceKey, State] = {}
+        states: dict[DeviceKey, State] = {}
         for device in planned.data.get(claim.key, ()):
             entry = claim.entries.get(device)
-            waited = 0.0
-            if device.driver in self._rules.self_publishing and self._rules.repair_after:
-                there = entry is not None and entry.network_data is not None
-                waited = self._waits.waited(pod.key, claim.uid, device, self._rules.repair_after, over=there)
-            found[device] = state_of(device, entry, self._rules, waited=waited)
-        return found
+            published = entry is not None and entry.network_data is not None
+            overdue = self._overdue(pod.key, (claim.uid, device), published=published)
+            states[device] = state_of(device, entry, self._rules, overdue=overdue)
+        return states
+
+    def _overdue(self, pod: Key, place: _Place, *, published: bool) -> bool:
+        """Whether a driver that publishes for itself has had its time."""
+        _, device = place
+        after = self._rules.repair_after
+        if device.driver not in self._rules.self_publishing or not after:
+            return False
+        repairs = self._repairs.get(pod)
+        if repairs is None:
+            repairs = self._repairs[pod] = Pauses(Growth(after, after, floor=1.0), clock=self._clock)
+        if published:
+            repairs.passed(place)
+            return False
+        repairs.failed(place)
+        return not repairs.left(place)
 
     def _forget(self, pod: Key) -> None:
         self._reporting.forget(pod)
-        self._waits.forget(pod)
+        self._repairs.pop(pod, None)
 
 
 def _kept(claim: Claim, planned: Planned) -> frozenset[DeviceKey]:
@@ -165,35 +187,3 @@ def _kept(claim: Claim, planned: Planned) -> frozenset[DeviceKey]:
         for unpublished in planned.unpublished
         if unpublished.claim == claim.key and unpublished.device is not None and unpublished.reason in _LASTING
     )
-
-
-_Place = tuple[str, DeviceKey]
-"""The UID of a claim, and a device of it."""
-
-
-class Waits:
-    """For how long devices of drivers that publish for themselves have been without network data.
-
-    Times are in seconds. They begin again with the process: no object says since when the data could be there.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._since: dict[Key, dict[_Place, tuple[float, float]]] = {}
-
-    def waited(self, pod: Key, claim: str, device: DeviceKey, most: float, *, over: bool) -> float:
-        """How long it has waited. With `over` there are network data: it does not wait."""
-        places = self._since.setdefault(pod, {})
-        if over:
-            places.pop((claim, device), None)
-            return 0.0
-        since, _ = places.setdefault((claim, device), (self._clock(), most))
-        return self._clock() - since
-
-    def ends(self, pod: Key) -> list[float]:
-        """In how many seconds each wait of the Pod is over, those that are over left out."""
-        now = self._clock()
-        return [since + most - now for since, most in self._since.get(pod, {}).values() if since + most > now]
-
-    def forget(self, pod: Key) -> None:
-        self._since.pop(pod, None)

@@ -46,18 +46,18 @@ def others_of(entry: Entry | None) -> frozenset[str]:
     return frozenset() if entry is None else entry.managers - entry.tellers - {FIELD_MANAGER}
 
 
-def state_of(device: DeviceKey, entry: Entry | None, rules: Rules, *, waited: float) -> State:
-    """`waited` are the seconds for which the data could have been published; `entry` is None where there is none."""
+def state_of(device: DeviceKey, entry: Entry | None, rules: Rules, *, overdue: bool) -> State:
+    """`overdue`: its driver has had `repair_after` seconds to publish for itself. `entry` is None if there is none."""
     if not rules.lists(device.driver):
         return "unlisted"
     taken = others_of(entry)
     if device.driver in rules.self_publishing:
-        return "self-publishing" if taken or not _repairs(entry, rules, waited) else "published"
+        return "self-publishing" if taken or not _repairs(entry, rules, overdue=overdue) else "published"
     return "deferred" if taken and rules.conflict == "defer" else "published"
 
 
-def _repairs(entry: Entry | None, rules: Rules, waited: float) -> bool:
+def _repairs(entry: Entry | None, rules: Rules, *, overdue: bool) -> bool:
     """Also where the data are ours: they were repaired before, and a new sandbox of the Pod may have changed them."""
     if not rules.repair_after:
         return False
-    return waited >= rules.repair_after or (entry is not None and FIELD_MANAGER in entry.managers)
+    return overdue or (entry is not None and FIELD_MANAGER in entry.managers)

@@ -10,15 +10,25 @@ from app.claims.model import DeviceKey
 from app.claims.publishing.entries import withheld_message, withheld_reason
 from app.claims.publishing.model import NetworkData, Planned
 from app.claims.publishing.ownership import State
-from app.claims.publishing.refusals import missing_rule
 from app.claims.stored.claims import Claim
 from app.claims.stored.pods import ClaimPod
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS, RESOURCE_CLAIMS
 from app.kube.store import Key
 
+STATUS = ""
+"""The permission for the status as a whole. The others are named by drivers."""
 _Problem = tuple[str, str]
 """Reason and message of an Event."""
+
+
+def missing_rule(driver: str, verb: str) -> str:
+    """The rule to add to the role, where this was refused. `verb` is the one for drivers."""
+    group = RESOURCE_CLAIMS.group
+    if driver == STATUS:
+        return f"apiGroups [{group}], resources [{RESOURCE_CLAIMS.plural}/status], verbs [patch]"
+    resource = f"{RESOURCE_CLAIMS.plural}/driver"
+    return f"apiGroups [{group}], resources [{resource}], verbs [{verb}], resourceNames [{driver}]"
 
 
 class Reporting:

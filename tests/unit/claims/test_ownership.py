@@ -35,27 +35,27 @@ def test_other_managers(found: Entry | None, others: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "found", "rules", "waited", "state"),
+    ("device", "found", "rules", "overdue", "state"),
     [
-        (DEVICE, None, Rules(), 0, "published"),
-        (DEVICE, entry(FIELD_MANAGER), Rules(), 0, "published"),
-        (DEVICE, entry("driver"), Rules(), 0, "deferred"),
-        (DEVICE, entry("driver", FIELD_MANAGER), Rules(), 0, "deferred"),
-        (DEVICE, entry("driver"), Rules(conflict="force"), 0, "published"),
-        (DEVICE, entry("driver", tellers=("driver",)), Rules(), 0, "published"),
-        (DEVICE, None, Rules(drivers=frozenset({"dra.net"})), 0, "unlisted"),
-        (DEVICE, entry("driver"), Rules(drivers=frozenset({"dra.net"}), conflict="force"), 0, "unlisted"),
-        (DEVICE, None, Rules(drivers=frozenset({"vf.example.com"})), 0, "published"),
-        (DRANET, None, Rules(), 1e6, "self-publishing"),
-        (DRANET, None, Rules(self_publishing=frozenset()), 0, "published"),
-        (DRANET, None, Rules(repair_after=60), 59.9, "self-publishing"),
-        (DRANET, None, Rules(repair_after=60), 60, "published"),
-        (DRANET, entry("dra.net"), Rules(repair_after=60), 1e6, "self-publishing"),
-        (DRANET, entry("dra.net"), Rules(repair_after=60, conflict="force"), 1e6, "self-publishing"),
-        (DRANET, entry(FIELD_MANAGER), Rules(repair_after=60), 0, "published"),
-        (DRANET, entry(FIELD_MANAGER, "dra.net"), Rules(repair_after=60), 0, "self-publishing"),
-        (DRANET, entry(FIELD_MANAGER), Rules(), 0, "self-publishing"),
+        (DEVICE, None, Rules(), False, "published"),
+        (DEVICE, entry(FIELD_MANAGER), Rules(), False, "published"),
+        (DEVICE, entry("driver"), Rules(), False, "deferred"),
+        (DEVICE, entry("driver", FIELD_MANAGER), Rules(), False, "deferred"),
+        (DEVICE, entry("driver"), Rules(conflict="force"), False, "published"),
+        (DEVICE, entry("driver", tellers=("driver",)), Rules(), False, "published"),
+        (DEVICE, None, Rules(drivers=frozenset({"dra.net"})), False, "unlisted"),
+        (DEVICE, entry("driver"), Rules(drivers=frozenset({"dra.net"}), conflict="force"), False, "unlisted"),
+        (DEVICE, None, Rules(drivers=frozenset({"vf.example.com"})), False, "published"),
+        (DRANET, None, Rules(), True, "self-publishing"),
+        (DRANET, None, Rules(self_publishing=frozenset()), False, "published"),
+        (DRANET, None, Rules(repair_after=60), False, "self-publishing"),
+        (DRANET, None, Rules(repair_after=60), True, "published"),
+        (DRANET, entry("dra.net"), Rules(repair_after=60), True, "self-publishing"),
+        (DRANET, entry("dra.net"), Rules(repair_after=60, conflict="force"), True, "self-publishing"),
+        (DRANET, entry(FIELD_MANAGER), Rules(repair_after=60), False, "published"),
+        (DRANET, entry(FIELD_MANAGER, "dra.net"), Rules(repair_after=60), False, "self-publishing"),
+        (DRANET, entry(FIELD_MANAGER), Rules(), False, "self-publishing"),
     ],
 )
-def test_states(device: DeviceKey, found: Entry | None, rules: Rules, waited: float, state: str) -> None:
-    assert state_of(device, found, rules, waited=waited) == state
+def test_states(device: DeviceKey, found: Entry | None, rules: Rules, *, overdue: bool, state: str) -> None:
+    assert state_of(device, found, rules, overdue=overdue) == state
