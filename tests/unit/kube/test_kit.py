@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from aiohttp import web
 from prometheus_client import REGISTRY
 
 from app.kube.client import KubeClient
@@ -17,7 +18,7 @@ from app.kube.controller import Done, Result
 from app.kube.kit import Kit, Scope, Watched, Watches, all_of, itself
 from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Key, Store
-from tests.support.fake_apiserver import ApiServer, config_map
+from tests.support.fake_apiserver import ApiServer, config_map, status
 from tests.support.kits import offline_kit, waking
 from tests.support.running import at_work, running
 from tests.support.waiting import eventually
@@ -212,6 +213,24 @@ def test_readiness_waits_for_what_the_kit_is_told() -> None:
     assert [line.split(":")[0] for line in kit.waiting()] == ["nodes", "kubelet does not answer"]
     problems.clear()
     assert [line.split(":")[0] for line in kit.waiting()] == ["nodes"]
+
+
+async def test_a_cache_that_was_filled_once_is_synced_even_while_it_is_in_doubt(
+    server: ApiServer, client: KubeClient
+) -> None:
+    async def refused(_server: ApiServer, _request: web.Request) -> web.StreamResponse:
+        return web.json_response(status(500, "InternalError", "no"), status=500)
+
+    kit = Kit(client)
+    kit.cache(CONFIG_MAPS, number_of)
+    assert kit.unsynced() == kit.waiting() != []
+    async with at_work(kit):
+        assert kit.unsynced() == []
+        await eventually(lambda: bool(server.watches))
+        server.fault = refused
+        server.drop_watches()
+        await eventually(kit.waiting)
+        assert kit.unsynced() == []
 
 
 async def test_what_has_subscribed_to_a_cache_has_seen_a_change_when_it_wakes(kit: Kit) -> None:

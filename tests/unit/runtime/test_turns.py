@@ -19,9 +19,7 @@ from app.kube import kit
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
-from app.kube.kit import Kit, Watches, declare
-from app.kube.metrics import CACHE_OBJECTS, QUEUE_DEPTH
-from app.permissions import permissions_of, places
+from app.kube.kit import Kit, Watches
 from app.registry import CONTROLLERS, settings_of
 from app.rmd.agent import agent as rmd_node
 from app.settings.reconciling import ControllerContext, RoleContext
@@ -90,55 +88,6 @@ async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[s
     ):
         role.build(RoleContext(settings, connected=lambda make: make(client), elected=elected))
     return {controller.name: controller for controller in made}
-
-
-@pytest.mark.parametrize("name", CONTROLLERS)
-async def test_a_controller_may_list_and_watch_what_it_caches_and_nothing_else(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = cast("KubeClient", KubeClient(cast("Any", None)))
-    begins = list[Callable[[], Awaitable[None]]]()
-    events = EventRecorder(lambda: client, role="controller", instance="i")
-    settings = settings_of("controller")(namespace="release")
-    monkeypatch.setattr(kueue.WorkloadsOfAppWrappers, "_served", lambda _: asyncio.sleep(0, WORKLOADS))
-    monkeypatch.setattr(Kit, "beside", lambda _kit, task, work: begins.append(work) if task == name else None)
-    kit = resolve(CONTROLLERS[name].build)(ControllerContext(client, settings, events, Watches(client)))
-    for begin in begins:
-        await begin()
-    scopes = {watched.scope for watched in kit.watches.declared}
-    cached = {(scope.resource.group, scope.resource.plural, scope.namespace or "") for scope in scopes}
-    namespaces = places(release="release", settings=dict(settings))
-    granted = {
-        (permission.group, plural, namespaces[permission.scope])
-        for permission in permissions_of("controller", controllers=(name,))
-        if {"list", "watch"} <= {*permission.verbs}
-        for plural in permission.resources
-    }
-    # A kind is watched while an AppWrapper has one in it.
-    wrapped = {(group, plural, "") for plural, _, group in (kind.partition(".") for kind in settings.wrapped_kinds)}
-    assert cached <= granted
-    assert granted - cached <= (wrapped if name == "appwrappers" else set())
-
-
-@pytest.mark.parametrize("name", CONTROLLERS)
-async def test_a_standby_has_the_series_of_all_that_its_controllers_will_cache(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of what a controller declares later."""
-    events = EventRecorder(lambda: None, role="controller", instance="i")
-    settings, begins = settings_of("controller")(), list[Callable[[], Awaitable[None]]]()
-    kits = list[Kit]()
-    monkeypatch.setattr(kueue.WorkloadsOfAppWrappers, "_served", lambda _: asyncio.sleep(0, WORKLOADS))
-    monkeypatch.setattr(Kit, "beside", lambda _kit, task, work: begins.append(work) if task == name else None)
-    for metric in (QUEUE_DEPTH, CACHE_OBJECTS):
-        metric.clear()
-    build = resolve(CONTROLLERS[name].build)
-    declare(lambda client: kits.append(build(ControllerContext(client, settings, events, Watches(client)))))
-    declared = {labels for metric in (QUEUE_DEPTH, CACHE_OBJECTS) for labels in metric._metrics}
-    for begin in begins:
-        await begin()
-    (kit,) = kits
-    assert declared == {(watched.called,) for watched in kit.watches.declared} | {(name,) for name in kit.reconcilers}
 
 
 async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
