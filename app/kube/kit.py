@@ -68,7 +68,7 @@ class Watches:
         resource, namespace, name, labels, fields = scope
         watched = Watched(scope, called or resource.kind)
         self.declared.append(watched)
-        create_watch_series((watched.called,))
+        create_watch_series(watched.called)
         shared = self._reflectors.get(scope)
         if shared is not None and not shared.started:
             shared.serve(store, called=called)
@@ -209,7 +209,7 @@ class Kit:
             turn=turn,
             backoff=backoff,
         )
-        create_controller_series((name,), lease="")
+        create_controller_series(name)
         self.wake(controller, wakes)
         self._controllers.append(controller)
         self._begin(lambda group: start(group, (), (controller,)))

@@ -51,25 +51,21 @@ _queues: dict[str, list[Sized]] = {}
 """The queues of the controllers that run in this process, by the name of the controller."""
 
 
-def create_watch_series(kinds: tuple[str, ...]) -> None:
+def create_watch_series(kind: str) -> None:
     """Create the series at zero, so that a rate over them is right from the first scrape."""
-    for kind in kinds:
-        POISON_OBJECTS.labels(kind)
-        CACHE_OBJECTS.labels(kind)
-        CACHE_IN_DOUBT.labels(kind)
-        for reason in RESTART_REASONS:
-            WATCH_RESTARTS.labels(kind, reason)
+    POISON_OBJECTS.labels(kind)
+    CACHE_OBJECTS.labels(kind)
+    CACHE_IN_DOUBT.labels(kind)
+    for reason in RESTART_REASONS:
+        WATCH_RESTARTS.labels(kind, reason)
 
 
-def create_controller_series(controllers: tuple[str, ...], *, lease: str) -> None:
-    """As above; lease "": there is none."""
-    if lease:
-        LEADER.labels(lease).set(0)
-    for controller in controllers:
-        RECONCILE_DURATION.labels(controller)
-        QUEUE_DEPTH.labels(controller).set(0)
-        for outcome in RECONCILE_OUTCOMES:
-            RECONCILES.labels(controller, outcome)
+def create_controller_series(controller: str) -> None:
+    """As for a watch."""
+    RECONCILE_DURATION.labels(controller)
+    QUEUE_DEPTH.labels(controller).set(0)
+    for outcome in RECONCILE_OUTCOMES:
+        RECONCILES.labels(controller, outcome)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from functools import partial
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.kit import declare
-from app.kube.metrics import create_controller_series
+from app.kube.metrics import LEADER
 from app.kube.walls import standing
 from app.runtime.manager import Connected, LeaderElected
 from app.settings.reconciling import ElectedSettings, RoleContext, Runnable
@@ -43,7 +43,8 @@ def context_of(role: Role, settings: RoleSettings) -> RoleContext:
 
     def elected(build: Callable[[KubeClient, EventRecorder], Runnable]) -> Runnable:
         lease, namespace = _lease(role, settings)
-        create_controller_series((), lease=lease)
+        if lease:
+            LEADER.labels(lease).set(0)
         declare(lambda client: build(client, recorder(role.name, lambda: None)))
         connect = _connecting(settings)
 

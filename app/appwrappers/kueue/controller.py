@@ -20,9 +20,7 @@ from app.appwrappers.kueue.model import (
     JOB_UID,
     PAST_SECONDS,
     PAST_SECONDS_V1BETA1,
-    RESOURCE_FLAVORS,
     RESOURCE_IN_USE,
-    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     WORKLOADS_V1BETA1,
 )
@@ -36,12 +34,11 @@ from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder, Regarding
-from app.kube.kit import Kit
-from app.kube.metrics import create_controller_series, create_watch_series
+from app.kube.kit import Kit, declare
 from app.kube.owners import controller_of
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none, if_there
-from app.kube.store import Key
+from app.kube.store import Key, Store
 from app.kube.writing import finalized, merge
 from app.settings.reconciling import ControllerContext
 from app.text import utc_now
@@ -71,16 +68,18 @@ class WorkloadsOfAppWrappers:
         self._problems = [_MISSING]
         kit.waits_for(lambda: self._problems)
         # What is declared once Kueue is there has its series before.
-        create_controller_series((_NAME,), lease="")
-        create_watch_series((WORKLOADS.kind, RESOURCE_FLAVORS.kind, WORKLOAD_PRIORITY_CLASSES.kind))
+        declare(lambda client: self._reconcile(idle := Kit(client), jobs_of(idle), WORKLOADS))
         kit.beside(_NAME, self._begin)
 
     async def _begin(self) -> None:
         resource = await self._served()
         self._problems = []
-        caches = Caches(self._kit, self._jobs, workloads=resource)
-        work = _Work(self._kit, caches, resource, self._now)
-        self._kit.reconcile(_NAME, work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
+        self._reconcile(self._kit, self._jobs, resource)
+
+    def _reconcile(self, kit: Kit, jobs: Store[Job], workloads: Resource) -> None:
+        caches = Caches(kit, jobs, workloads=workloads)
+        work = _Work(kit, caches, workloads, self._now)
+        kit.reconcile(_NAME, work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
 
     async def _served(self) -> Resource:
         """Workloads in the newest version that is served, as soon as one is."""
@@ -96,6 +95,8 @@ class WorkloadsOfAppWrappers:
 
 
 class _Work:
+    """Keeps the Workload of each AppWrapper, in a version of the kind that is served."""
+
     def __init__(self, kit: Kit, caches: Caches, resource: Resource, now: Callable[[], datetime]) -> None:
         self._client, self._now, self.caches = kit.client, now, caches
         self._writing = Writing(kit.client, resource, Priorities(kit.client, caches.priorities), kit.events)

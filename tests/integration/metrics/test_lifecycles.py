@@ -113,7 +113,7 @@ def test_callers_that_are_no_tenants_share_one_name() -> None:
 
 def test_a_cache_ages_from_the_moment_it_is_kept_and_has_no_age_afterwards() -> None:
     """One whose API server was never heard of must look stale, and one that nobody keeps must not."""
-    metrics.create_watch_series(("Aging",))
+    metrics.create_watch_series("Aging")
     cache = Store[str](str)
     assert value("cache_age_seconds", kind="Aging") is None
     with metrics.caches_kept([("Aging", cache)]):
@@ -146,7 +146,7 @@ def test_of_several_caches_of_one_kind_the_oldest_counts_and_what_all_hold() -> 
 
 
 def test_a_doubt_is_told_until_the_cache_is_loaded_again() -> None:
-    metrics.create_watch_series(("Doubtful",))
+    metrics.create_watch_series("Doubtful")
     sound, doubtful = Store[str](str), Store[str](str)
     assert value("cache_in_doubt", kind="Doubtful") == 0
     with metrics.caches_kept([("Doubtful", doubtful)]), metrics.caches_kept([("Doubtful", sound)]):
@@ -184,7 +184,7 @@ async def test_keys_that_wait_are_counted_though_no_worker_ever_comes_back() -> 
         await hanging.wait()
         return Done()
 
-    metrics.create_controller_series(("hanging",), lease="")
+    metrics.create_controller_series("hanging")
     controller = Controller("hanging", reconcile, workers=1, turn=None)
     running = asyncio.create_task(controller.run())
     for key in ("a", "b", "c"):
