@@ -18,10 +18,10 @@ from app.doctor.model import Finding, error, of_each, or_default, warning
 from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
 from app.kube.resources import NODES
 from app.kube.store import Key
-from app.rmd.controller.daemons import NO_NODE
+from app.rmd.controller.nodes import NO_NODE
 from app.rmd.controller.states import readiness, succeeded
 from app.rmd.cores import parse_cores
-from app.rmd.daemon.reasons import CLASSES_USED_UP, CORES_TAKEN, OTHER, reason_of
+from app.rmd.daemon.wire import CLASSES_USED_UP, CORES_TAKEN, OTHER, reason_of
 from app.rmd.model import (
     CONNECTED,
     DAEMON_NAMESPACE,

@@ -31,7 +31,7 @@ from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS, SERVICES
 from app.networks.interfaces import chosen_by
 from app.networks.settings import NetworksSettings
 from app.networks.switches import CONFIG_MAP_NAME, Switches, parse_switches, text_of
-from app.rmd.mapping import parse_classes
+from app.rmd.classes import parse_classes
 from app.rmd.model import CONFIG_NAME, DAEMON_NAMESPACE, RMD_CONFIGS
 from app.rmd.settings import AdmissionSettings
 from app.settings.source import settings_as

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge
 
-from app.rmd.daemon.reasons import REASONS, reason_of
+from app.rmd.daemon.wire import REASONS, reason_of
 
 ANSWERS = Gauge("rmd_daemon_up", "1 where the daemon of a node answered when it was last asked", ("rmd_node",))
 RESERVATIONS = Gauge(

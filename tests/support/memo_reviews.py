@@ -13,7 +13,7 @@ from app.admission.review import Decision
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from app.registry import parts_of, settings_of
-from app.rmd.mapping import KEY
+from app.rmd.classes import KEY
 from tests.support.claim_reviews import attachment, claim, definitions, device_class, template
 from tests.support.rmd_reviews import CLASSES, node
 

@@ -9,7 +9,7 @@ from app.admission.chain import Chain
 from app.admission.parts import Cached, Caches, Context, Parts, chains
 from app.kube.resources import CONFIG_MAPS
 from app.rmd.build import review
-from app.rmd.mapping import KEY
+from app.rmd.classes import KEY
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.settings import AdmissionSettings
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.admission.chain import Plan, refuse
-from app.admission.naming import home_of
+from app.admission.objects import home_of, readable
 from app.admission.parts import EXEMPT, Context, Parts
-from app.admission.reading import readable
 from app.admission.review import Request, decode_object
 from app.claims.admission.views import (
     BY_ADDRESS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from app.admission.naming import named, readable
+from app.admission.objects import nameable, named
 from app.cel.addresses import BadAddressError, parse_cidr, parse_ip
 from app.claims.changes import entries_of
 from app.claims.format import INTERFACE_NAME, IPS
@@ -108,7 +108,7 @@ class Scene:
         return Surroundings(
             network=network,
             attachment=self._views.attachments.get(place, name) if network else None,
-            shows_subnets=readable((place, name), self._home),
+            shows_subnets=nameable((place, name), self._home),
             holders=holders,
             pod=f"{claim.key[0]}/{claim.pod.name}",
             namesake=next(namesakes, ""),
@@ -143,7 +143,7 @@ class Scene:
     def _of(self, part: str, kind: str, key: Key) -> str:
         """A part of an object, which is not named either where the object may not be."""
         text = named(kind, key, self._home)
-        return f"{part} of {text}" if readable(key, self._home) else text
+        return f"{part} of {text}" if nameable(key, self._home) else text
 
 
 class PodName(NamedTuple):

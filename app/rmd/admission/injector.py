@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from operator import methodcaller
 
 from app.admission.chain import Plan, audit_text, refuse
+from app.admission.objects import readable
 from app.admission.pods import Pod, crowded
-from app.admission.reading import readable
 from app.admission.review import Request, decode_object
 from app.kube.configuration import Configuration
 from app.kube.names import DNS_LABEL_LIMIT

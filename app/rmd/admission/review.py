@@ -6,21 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.admission.chain import Check, Plan, refuse
+from app.admission.objects import readable
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import crowded
-from app.admission.reading import readable
 from app.admission.review import Request, old_object, written_object
 from app.kinds.requests import pod_requests
 from app.kube.configuration import Configuration, data_of
 from app.kube.names import DNS_LABEL_LIMIT
 from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Store
-from app.rmd.admission.hosts import Hosts, stored_host
 from app.rmd.admission.injector import RdtClassInjector
-from app.rmd.admission.overlaps import BY_NODE, indexed_nodes, stored_held
-from app.rmd.admission.workloads import RmdObjectCheck
-from app.rmd.classes import Classes
-from app.rmd.mapping import parse_classes
+from app.rmd.admission.workloads import BY_NODE, Hosts, RmdObjectCheck, indexed_nodes, stored_held, stored_host
+from app.rmd.classes import Classes, parse_classes
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.rmd.pods import SETTINGS, read_pod, ways_of
 from app.rmd.settings import AdmissionSettings

@@ -1,29 +1,38 @@
-"""Checks RmdWorkloads and the RmdConfig: what no daemon will take, and what may keep one from taking it."""
+"""Checks RmdWorkloads and the RmdConfig: what no daemon will take, and what may keep one from taking it.
+
+Of RmdWorkloads that ask for the same cores of the same node, a daemon takes the first alone. Of nodes, reviews see the
+labels, and the cache ways that they announce.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from app.admission.chain import Plan, refuse
-from app.admission.naming import home_of
-from app.admission.reading import readable
+from app.admission.objects import counted, home_of, nameable, readable
 from app.admission.review import Request as AdmissionRequest
 from app.admission.review import old_object, written_object
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
 from app.kube.owners import controller_of
-from app.kube.store import Store
+from app.kube.quantity import QuantityError, parse, parse_integer
+from app.kube.store import Key, Store, key_of
 from app.pace import step
-from app.rmd.admission.hosts import Hosts
-from app.rmd.admission.overlaps import Held, neighbors, overlaps
 from app.rmd.cores import ranges_of
-from app.rmd.model import GROUP, RMD_CONFIGS, RMD_WORKLOADS
+from app.rmd.model import GROUP, L3_CACHE_WAYS, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.pods import INFIX
 from app.rmd.requests import MOST_LABELS, Request, read_spec
 from app.text import cut, quoted, several
 from app.wire import JSON, encode_sorted
 
+_SHOWN = 5
+"""Others that are named."""
+BY_NODE = "node"
+"""The index of stored RmdWorkloads by the nodes that they name."""
+_SELECTING = ""
+"""Stands in that index for all nodes: those of a selector change with the labels of nodes."""
 _SERVICE_ACCOUNT = "system:serviceaccount:"
-_NAMED = 3
+_NAMED_NODES = 3
 """Nodes that a warning names."""
 
 
@@ -118,9 +127,9 @@ def _missing_cores(request: Request, hosts: Hosts) -> Iterator[str]:
     if lacking:
         shown = "; ".join(
             f"{node} has {several(cpus, 'CPU')}, and no core {_beyond(request, cpus)}"
-            for node, cpus in lacking[:_NAMED]
+            for node, cpus in lacking[:_NAMED_NODES]
         )
-        more = f"; and {several(len(lacking) - _NAMED, 'more node')}" if len(lacking) > _NAMED else ""
+        more = f"; and {several(len(lacking) - _NAMED_NODES, 'more node')}" if len(lacking) > _NAMED_NODES else ""
         yield f"spec.coreIds: want cores of the machine: {shown}{more}: nothing is reserved there"
 
 
@@ -152,3 +161,150 @@ def _fault(field: str, check: Callable[[str], str], text: str) -> Iterator[str]:
         check(text)
     except ValueError as error:
         yield f"{field}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    key: Key
+    request: Request
+
+
+def stored_held(obj: JSON) -> Held | None:
+    """None of one that is being deleted, and of one that no daemon is asked for."""
+    read = read_spec(obj.get("spec") or {})
+    return None if read.problems or "deletionTimestamp" in obj["metadata"] else Held(key_of(obj), read.request)
+
+
+def indexed_nodes(held: Held) -> tuple[str, ...]:
+    """The keys of a stored RmdWorkload in the index `BY_NODE`."""
+    return (_SELECTING,) if held.request.node_selector else held.request.nodes
+
+
+def neighbors(request: Request, stored: Store[Held], hosts: Hosts) -> Iterable[Held]:
+    """Those that may have a node in common with the request, each once. `stored` has the index `BY_NODE`."""
+    nodes = hosts.selected(request.node_selector) if request.node_selector else request.nodes
+    keys = (_SELECTING, *nodes) if nodes else ()
+    if sum(stored.count(BY_NODE, key) for key in keys) >= len(stored):  # many nodes in common: each is looked at once
+        return stored.values()
+    return {held.key: held for key in keys for held in stored.by_index(BY_NODE, key)}.values()
+
+
+def overlaps(one: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> Iterator[str]:
+    """Warnings: the others may go away, or their daemons may have refused them.
+
+    RmdWorkloads of other namespaces than `home` are counted: their cores and nodes stand together, their names nowhere.
+    """
+    mine = hosts.selected(one.request.node_selector) if one.request.node_selector else set(one.request.nodes)
+    found: list[str] = []
+    foreign: list[Request] = []
+    on: set[str] = set()
+    for other in sorted(others, key=lambda held: held.key):
+        step()
+        if other.key == one.key or not _share(one.request, other.request):
+            continue
+        nodes = _shared_nodes(mine, other.request, hosts)
+        if not nodes:
+            continue
+        if nameable(other.key, home):
+            cores = _cores(one.request, (other.request,))
+            found.append(f"{cores} of {_list(sorted(nodes))} for {'/'.join(other.key)}")
+        else:
+            foreign.append(other.request)
+            on |= nodes
+    texts = [_list(found, "; ")] if found else []
+    if foreign:
+        texts.append(
+            f"{_cores(one.request, foreign)} of {_list(sorted(on))} for {counted('RmdWorkload', len(foreign))}"
+        )
+    if texts:
+        field = "spec.allCores" if one.request.all_cores else "spec.coreIds"
+        yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {'; '.join(texts)}"
+
+
+def _shared_nodes(nodes: set[str], request: Request, hosts: Hosts) -> set[str]:
+    if request.node_selector:
+        return {node for node in nodes if hosts.matches(node, request.node_selector)}
+    return nodes.intersection(request.nodes)
+
+
+def _share(one: Request, other: Request) -> bool:
+    if one.all_cores and other.all_cores:
+        return True
+    return bool(_shared(one, other))
+
+
+def _shared(one: Request, other: Request) -> frozenset[int]:
+    """The cores that both name; one of them may have all but those that it leaves to others."""
+    if one.all_cores:
+        return other.cores - one.reserved
+    return one.cores - other.reserved if other.all_cores else one.cores & other.cores
+
+
+def _cores(one: Request, others: Iterable[Request]) -> str:
+    """The cores of `one` that any of the others names too."""
+    cores: set[int] = set()
+    for other in others:
+        if one.all_cores and other.all_cores:
+            return "all cores"
+        cores |= _shared(one, other)
+    return f"cores {','.join(ranges_of(cores))}"
+
+
+def _list(names: Collection[str], separator: str = ", ") -> str:
+    shown = list(names)[:_SHOWN]
+    return separator.join([*shown, f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`ways` are all that Pods on the node can have together, `cpus` those of the machine; None: it does not say."""
+
+    labels: Mapping[str, str]
+    ways: int
+    cpus: int | None
+
+
+def stored_host(node: JSON) -> Host:
+    status: JSON = node.get("status") or {}
+    allocatable, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
+    return Host(
+        labels=dict(node["metadata"].get("labels") or {}),
+        ways=parse_integer(allocatable.get(L3_CACHE_WAYS, "0")),
+        cpus=_cpus(capacity),
+    )
+
+
+def _cpus(capacity: JSON) -> int | None:
+    try:
+        return int(parse(capacity["cpu"])) or None
+    except (KeyError, QuantityError):
+        return None
+
+
+class Hosts:
+    def __init__(self, store: Store[Host]) -> None:
+        self._store = store
+
+    @property
+    def most_ways(self) -> int | None:
+        """The cache ways of the node with the most; None where no node is known."""
+        return max((host.ways for host in self._store.values()), default=None)
+
+    def __contains__(self, name: str) -> bool:
+        return ("", name) in self._store
+
+    def __bool__(self) -> bool:
+        return len(self._store) > 0
+
+    def cpus_of(self, name: str) -> int | None:
+        """How many CPUs the machine has; None where it is not known."""
+        host = self._store.get("", name)
+        return host.cpus if host is not None else None
+
+    def matches(self, name: str, selector: Mapping[str, str]) -> bool:
+        """Whether there is a node of that name with these labels."""
+        host = self._store.get("", name)
+        return host is not None and selector.items() <= host.labels.items()
+
+    def selected(self, selector: Mapping[str, str]) -> set[str]:
+        return {name for _, name in self._store.keys() if self.matches(name, selector)}  # noqa: SIM118  no mapping

@@ -1,28 +1,47 @@
 """The node agent: Pods of its node become RmdWorkloads, and the daemon's cache ways become devices of kubelet.
 
-It keeps nothing: what was made while it was down is compared when it starts.
+A container gets an RmdWorkload for the cores that kubelet gave it. The agent keeps nothing: what was made while it was
+down is compared when it starts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
-from app.kube.events import EventRecorder
+from app.kube.controller import Done, Result
+from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.kit import Kit
+from app.kube.resources import PODS
+from app.kube.retry import get_or_none, if_there
+from app.kube.store import Key
+from app.kube.walls import Apart
+from app.kube.writing import patch_same
 from app.rmd.agent import metrics
-from app.rmd.agent.caches import Caches
+from app.rmd.agent.caches import Caches, Made, NodePod, node_labels, stored_made
 from app.rmd.agent.device_plugin import Announcing
-from app.rmd.agent.kubelet import PodResources
-from app.rmd.agent.pods import PROBLEMS, PodSync
+from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
+from app.rmd.cores import MOST_CORES, ranges_of
 from app.rmd.daemon.certificates import FILES, Certificates
 from app.rmd.daemon.client import Daemon, DaemonClient, Unanswered
-from app.rmd.model import SERVER_NAME
+from app.rmd.model import RMD_WORKLOADS, SERVER_NAME
+from app.rmd.pods import Asked, workload_of
+from app.rmd.requests import read_spec
 from app.rmd.settings import NodeSettings
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
+from app.wire import JSON
 
+_RESERVATION, _NAME_TAKEN, _REFUSED = "CacheReservation", "NameTaken", "RmdWorkloadRefused"
+_NO_RESERVATION, _NO_CORES, _SHARED, _WRONG = "NoCacheReservation", "NoExclusiveCores", "SharedCores", "ImpossibleCores"
+PROBLEMS = (_NO_RESERVATION, _NO_CORES, _SHARED, _WRONG, _NAME_TAKEN, _REFUSED)
+"""The reasons of Warning Events on Pods."""
 _PODS = "rmd-node-pods"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 """Seconds until a Pod without cores is looked at again."""
@@ -97,3 +116,207 @@ def build(context: RoleContext) -> Runnable:
         return kit
 
     return context.elected(agent)
+
+
+class NotYet(Transient):
+    """The Pod has to be looked at again; a status or an Event says why."""
+
+    expected = True
+
+
+class PodSync:
+    def __init__(self, client: KubeClient, caches: Caches, kubelet: PodResources, events: EventRecorder | None) -> None:
+        self._client, self._caches, self._kubelet, self._events = client, caches, kubelet, events
+        self._said: dict[Key, tuple[str, frozenset[_Note]]] = {}
+        """What was said of a Pod, by its UID: once is enough."""
+
+    async def reconcile(self, key: Key) -> Result:
+        """Raises Transient where the Pod has to be looked at again."""
+        pod, silent = self._caches.pods.get(*key), ""
+        cores: Cores | None = None
+        if pod is not None and pod.acknowledged and not pod.ended and any(ask.qualifies for ask in pod.asks.containers):
+            try:
+                cores = await self._kubelet.cores()
+            except NoAnswer as error:
+                silent = str(error)
+        shared = _shared_cores(cores, self._caches.pods.values()) if cores else frozenset[int]()
+        plan, apart = _plan_pod(pod, self._caches.made_of(key), cores, shared), Apart()
+        await self._write(pod, plan, apart)
+        self._say(key, pod, plan.notes)
+        with apart.step():
+            if silent or plan.wait:
+                raise NotYet(silent or plan.wait)
+        apart.end()
+        return Done()
+
+    async def _write(self, pod: NodePod | None, plan: _PodPlan, apart: Apart) -> None:
+        for made in plan.delete:
+            namespace, name = made.key
+            with _of_one(name, plan, apart):
+                await if_there(self._client.delete(RMD_WORKLOADS, name, namespace=namespace, uid=made.uid))
+        for made, workload in plan.update:
+            with _of_one(made.key[1], plan, apart):
+                await self._change(made, workload)
+        if pod is not None:
+            for workload in plan.create:
+                with _of_one(workload["metadata"]["name"], plan, apart):
+                    await self._create(pod, workload, plan)
+
+    async def _create(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
+        try:
+            await self._client.create(RMD_WORKLOADS, wanted, namespace=wanted["metadata"]["namespace"])
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            await self._adopt(pod, wanted, plan)
+        else:
+            self._record(pod, "Normal", _Note(_RESERVATION, _asks(wanted)))
+
+    async def _change(self, one: Made, wanted: JSON) -> None:
+        labels = {**one.labels, **wanted["metadata"]["labels"]}
+        changes = [
+            {"op": "add", "path": "/metadata/labels", "value": labels},
+            {"op": "replace", "path": "/spec", "value": wanted["spec"]},
+        ]
+        await patch_same(self._client, RMD_WORKLOADS, one.key, one.uid, *changes)
+
+    async def _adopt(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
+        """An RmdWorkload of this name is there: of this Pod, by the operator's agent, or of others."""
+        name, namespace = wanted["metadata"]["name"], wanted["metadata"]["namespace"]
+        found = await get_or_none(self._client, RMD_WORKLOADS, name, namespace=namespace)
+        if found is None:
+            plan.wait = f"RmdWorkload {name} has just gone"
+            return
+        there = stored_made(found)
+        if there is not None and there.pod[1] == pod.uid:
+            await self._change(there, wanted)
+            return
+        plan.notes.append(_Note(_NAME_TAKEN, f"RmdWorkload {name} is there and belongs to no container of this Pod"))
+        plan.wait = f"RmdWorkload {name} belongs to another"
+
+    def _say(self, key: Key, pod: NodePod | None, notes: list[_Note]) -> None:
+        if pod is None:
+            self._said.pop(key, None)
+            return
+        uid, said = self._said.get(key, ("", frozenset()))
+        for note in notes:
+            if uid != pod.uid or note not in said:
+                self._record(pod, "Warning", note)
+                metrics.PROBLEMS.labels(note.reason).inc()
+        self._said[key] = pod.uid, frozenset(notes)
+
+    def _record(self, pod: NodePod, kind: EventType, note: _Note) -> None:
+        if self._events is not None:
+            self._events.record(Regarding.of(PODS, pod.key, pod.uid), kind, reason=note.reason, message=note.message)
+
+
+@contextmanager
+def _of_one(name: str, plan: _PodPlan, apart: Apart) -> Iterator[None]:
+    """Around the write of one RmdWorkload: a refusal is noted, and costs no other container."""
+    with apart.step():
+        try:
+            yield
+        except ApiError as error:
+            if error.about_object:
+                plan.notes.append(_Note(_REFUSED, f"RmdWorkload {name}: {error}"))
+            raise
+
+
+def _asks(workload: JSON) -> str:
+    cores = ",".join(ranges_of(map(int, workload["spec"]["coreIds"])))
+    return f"RmdWorkload {workload['metadata']['name']} asks for it on cores {cores}"
+
+
+class _Note(NamedTuple):
+    """A Warning Event on the Pod."""
+
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _PodPlan:
+    """`wait` says why the Pod has to be looked at again, "" where it has not."""
+
+    create: list[JSON] = field(default_factory=list)
+    update: list[tuple[Made, JSON]] = field(default_factory=list)
+    delete: list[Made] = field(default_factory=list)
+    notes: list[_Note] = field(default_factory=list)
+    wait: str = ""
+
+
+def _plan_pod(pod: NodePod | None, made: Sequence[Made], cores: Cores | None, shared: frozenset[int]) -> _PodPlan:
+    """`made` are the RmdWorkloads of Pods of this name, `cores` those of all Pods of the node; None: kubelet is silent.
+
+    `shared` are the cores that several containers have. Without an answer of kubelet what is there stays.
+    """
+    plan = _PodPlan()
+    kept: set[str] = set()
+    if pod is not None and not pod.ended:
+        plan.notes += [_Note(_NO_RESERVATION, line) for line in pod.asks.warnings]
+        listed = (cores or {}).get(pod.key) if pod.acknowledged else None
+        for ask in pod.asks.containers:
+            _plan_container(plan, kept, pod, ask, made, listed, shared)
+    plan.delete += [workload for workload in made if workload.key[1] not in kept and not workload.deleting]
+    return plan
+
+
+def _shared_cores(cores: Cores, pods: Iterable[NodePod]) -> frozenset[int]:
+    """Cores of more than one container of these Pods, which have not ended: kubelet 1.20 lists the shared ones."""
+    living = (cores.get(pod.key, {}) for pod in pods if not pod.ended)
+    counted = Counter(core for containers in living for given in containers.values() for core in given or ())
+    return frozenset(core for core, times in counted.items() if times > 1)
+
+
+def _plan_container(
+    plan: _PodPlan,
+    kept: set[str],
+    pod: NodePod,
+    asked: Asked,
+    made: Sequence[Made],
+    listed: Mapping[str, frozenset[int] | None] | None,
+    shared: frozenset[int],
+) -> None:
+    container = asked.container
+    plan.notes += [_Note(_NO_RESERVATION, line) for line in asked.warnings]
+    if not asked.qualifies:
+        plan.notes.append(_Note(_NO_RESERVATION, f"container {container}: {'; '.join(asked.problems)}"))
+        return
+    if container in pod.over:
+        return
+    given = (listed or {}).get(container, frozenset())
+    wanted = workload_of(pod.identity, asked, given or frozenset())
+    wanted["metadata"]["labels"] = node_labels(pod.identity["spec"]["nodeName"])
+    there = next((workload for workload in made if workload.key[1] == wanted["metadata"]["name"]), None)
+    if there is not None and there.pod[1] == pod.uid:
+        kept.add(there.key[1])
+    if not given or given & shared:
+        _without_cores(plan, pod, container, given, there, listed=listed is not None)
+    elif there is None and not pod.deleting:
+        plan.create.append(wanted)
+    elif there is not None and there.pod[1] != pod.uid:
+        plan.wait = f"RmdWorkload {there.key[1]} of an earlier Pod has to go first"
+    elif there is not None and not _alike(there.spec, wanted["spec"]) and not there.deleting:
+        plan.update.append((there, wanted))
+
+
+def _alike(there: JSON, wanted: JSON) -> bool:
+    """Whether the specs differ in nothing but how they write the same cores: Berth wrote ranges of them before."""
+    if {**there, "coreIds": ()} != {**wanted, "coreIds": ()}:
+        return False
+    return read_spec(there).request.cores == read_spec(wanted).request.cores
+
+
+def _without_cores(
+    plan: _PodPlan, pod: NodePod, container: str, given: frozenset[int] | None, there: Made | None, *, listed: bool
+) -> None:
+    if given is None:
+        text = f"container {container}: kubelet lists cores that no machine has: want numbers below {MOST_CORES}"
+        plan.notes.append(_Note(_WRONG, text))
+    elif given:
+        plan.notes.append(_Note(_SHARED, f"container {container}: kubelet lists cores that other containers have too"))
+    elif listed and pod.phase == "Running" and there is None:
+        text = f"container {container}: kubelet gave it no cores of its own: its CPU manager policy has to be static"
+        plan.notes.append(_Note(_NO_CORES, text))
+    if pod.acknowledged:
+        plan.wait = plan.wait or f"container {container} has no cores of its own yet"

@@ -19,10 +19,9 @@ from app.errors import Transient
 from app.kube.running import stand
 from app.rmd.agent import metrics
 from app.rmd.agent.kubelet import SOCKET_OPTIONS
-from app.rmd.daemon.caches import GUARANTEED, MOST_WAYS, Cache
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon
-from app.rmd.daemon.wire import Malformed, Reservation
+from app.rmd.daemon.wire import GUARANTEED, MOST_WAYS, Cache, Malformed, Reservation
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.proto import plugin_grpc, plugin_pb
 from app.text import one_line

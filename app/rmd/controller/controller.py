@@ -24,8 +24,7 @@ from app.kube.writing import finalized, merge, write_status
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate, daemon_set, plan_node_states
-from app.rmd.controller.nodes import NodeSync
-from app.rmd.controller.showing import Showing
+from app.rmd.controller.nodes import NodeSync, Showing
 from app.rmd.controller.states import PENDING, readiness
 from app.rmd.daemon.client import DaemonClient
 from app.rmd.model import FINALIZER, READY, RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS, TEMPLATE_HASH, TEMPLATES_NAME

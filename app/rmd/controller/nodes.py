@@ -1,14 +1,19 @@
-"""One node: reservations are read from its daemon, changed and read again; the statuses show the result."""
+"""One node: reservations are read from its daemon, changed and read again; the statuses show the result.
+
+An RmdNodeState shows all that the daemon holds, as it said last. An outage does not empty it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
+from app.kube.conditions import Truth, set_condition
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.retry import Backoff
 from app.kube.store import Key
@@ -16,18 +21,31 @@ from app.kube.walls import Patience
 from app.kube.writing import write_status
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
-from app.rmd.controller.daemons import Daemons, cores_of
-from app.rmd.controller.showing import Showing
 from app.rmd.controller.states import CREATED, failed, fitting, is_current, present, state_of, succeeded, unanswered
-from app.rmd.controller.steps import Pauses, carry_out, faults_of
+from app.rmd.controller.steps import Leaving, Pauses, Plan, Wanted, carry_out, faults_of, plan_node
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
-from app.rmd.model import RMD_WORKLOADS
-from app.rmd.planning import Leaving, Plan, Wanted, plan_node
-from app.rmd.stored import Workload
-from app.wire import JSON
+from app.rmd.daemon.wire import CLASSES_USED_UP, GUARANTEED, Reservation, reason_of
+from app.rmd.model import (
+    CONNECTED,
+    DAEMON_LABEL,
+    DAEMON_NAMESPACE,
+    DAEMON_VALUE,
+    RMD_NODE_STATES,
+    RMD_WORKLOADS,
+    SERVER_NAME,
+)
+from app.rmd.stored import NodeState, Workload
+from app.text import MESSAGE, one_line
+from app.wire import JSON, copied, encode_json, size_as_go
 
 log = structlog.get_logger(__name__)
+NO_NODE = "there is no node"
+"""How a state begins that no daemon said."""
+_NAMED = 3
+"""RmdWorkloads that a message names."""
+_ROOM = 1024 * 1024
+"""Bytes of the reservations in one status."""
 _FIRST_PAUSE = 1.0
 """Seconds until a daemon is asked again for what it has refused; `interval` is the longest."""
 
@@ -201,3 +219,116 @@ def _states_after(
     for key, text in faults.items():
         found[key] = failed(text, before[key] if key in there and "id" in before[key] else None)
     return found
+
+
+def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:
+    """Reservations by uuid, under the operator's names; what has no value has no name.
+
+    One of the operator's namespace stands under its name alone, as the operator has it. Those that come first are
+    shown, as many as have room in an object: a daemon may hold any number of others.
+    """
+    found: dict[str, dict[str, str]] = {}
+    room = _ROOM
+    for reservation in reservations:
+        key = reservation.uuid.removeprefix(f"{DAEMON_NAMESPACE}/") or f"id {reservation.id}"
+        key, row = key if key not in found else f"{key} (id {reservation.id})", _row(reservation)
+        room -= size_as_go(encode_json({key: row}))
+        if room < 0:
+            break
+        found[key] = row
+    return found
+
+
+def _row(one: Reservation) -> dict[str, str]:
+    settings = one.settings
+    cache = settings.cache or (None, None)
+    values = {
+        "ID": one.id,
+        "Core IDs": ",".join(one.core_ids),
+        "Status": one.status,
+        "Cos Name": one.cos,
+        "Cache Max": cache[0],
+        "Cache Min": cache[1],
+        "MBA Percentage": settings.percentage,
+        "MBA Mbps": settings.mbps,
+        "Origin": one.origin,
+        "Policy": settings.policy,
+        "P-State Ratio": None if settings.ratio is None else f"{settings.ratio:f}",
+        "P-State Monitoring": settings.monitoring,
+    }
+    return {name: str(value) for name, value in values.items() if value not in (None, "")}
+
+
+def _names(keys: Sequence[Key]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join("/".join(key) for key in keys[:_NAMED]) + more
+
+
+class Showing:
+    """Writes the status of an RmdNodeState where it differs; without one, nothing."""
+
+    def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
+        self._client, self._now = client, now
+
+    async def connected(
+        self, state: NodeState | None, reservations: Sequence[Reservation], unanswered: Sequence[Key]
+    ) -> None:
+        """`unanswered` are the RmdWorkloads to whose requests the daemon gives no answer."""
+        if state is not None:
+            rows = rows_of(reservations)
+            text = "the daemon answers"
+            if unanswered:
+                text += f", but not the requests of {_names(unanswered)}: they are made after all others"
+            if len(reservations) > len(rows):
+                text += f"; {len(reservations) - len(rows)} more of its reservations are not shown"
+            reason = "AnswersOthers" if unanswered else "Answered"
+            changes = {"workloads": rows, "reservations": len(reservations)}
+            await self._write(state, changes, "True", reason, text)
+
+    async def disconnected(self, state: NodeState | None, fault: str, ended: Sequence[Key]) -> None:
+        """`ended` are the RmdWorkloads after whose requests the daemon answered nothing any more."""
+        if state is not None:
+            cause = f"after the request of {_names(ended)} it answered nothing any more: " if ended else ""
+            rows = {"workloads": state.status.get("workloads") or {}}
+            await self._write(state, rows, "False", "NoAnswer", one_line(cause + fault, MESSAGE))
+
+    async def _write(self, state: NodeState, changes: JSON, truth: Truth, reason: str, message: str) -> None:
+        after = copied(dict(state.status)) | {"observedGeneration": state.generation, **changes}
+        set_condition(after, CONNECTED, truth, reason, message, now=self._now(), generation=state.generation)
+        if after != state.status:
+            await write_status(self._client, RMD_NODE_STATES, state.key, state.uid, after)
+
+
+class Daemons:
+    def __init__(self, client: DaemonClient, caches: Caches) -> None:
+        self._client, self._caches = client, caches
+
+    def of(self, node: str) -> Daemon:
+        """Raises Unanswered and NoCertificate."""
+        if self._caches.nodes.get("", node) is None:
+            raise Unanswered(f"{NO_NODE} {node}")
+        pod = self._caches.daemon_of(node)
+        if pod is None or not pod.url:
+            raise Unanswered(
+                f"no daemon runs on the node: no Pod with the label {DAEMON_LABEL}={DAEMON_VALUE} is there"
+            )
+        tls = self._caches.certificates.context() if pod.url.startswith("https://") else None
+        return self._client.at(pod.url, tls, server_name=SERVER_NAME if tls else "")
+
+
+async def cores_of(node: str, daemon: Daemon) -> tuple[frozenset[int] | None, str]:
+    """Every core of the machine; or None and what the daemon says, as it refuses where no class of service is left.
+
+    Raises Unanswered where the daemon answers nothing else either.
+    """
+    try:
+        found = await daemon.caches()
+    except Unanswered as error:
+        await daemon.reservations()
+        return None, str(error)
+    except Refused as error:
+        if reason_of(error.text) == CLASSES_USED_UP:
+            metrics.none_free(node)
+        return None, error.text
+    metrics.free(node, {cache.id: len(cache.free.get(GUARANTEED, ())) for cache in found})
+    return frozenset().union(*(cache.cores for cache in found)), ""

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping
 
 from app.kube.conditions import Truth, cut_as_stored
 from app.numbers import whole_or
-from app.rmd.daemon.reasons import NO_ANSWER
-from app.rmd.daemon.wire import Reservation
+from app.rmd.daemon.wire import NO_ANSWER, Reservation
 from app.rmd.stored import Workload
 from app.text import MESSAGE, one_line
 from app.wire import JSON

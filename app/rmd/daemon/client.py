@@ -15,8 +15,7 @@ import aiohttp
 
 from app.errors import Transient
 from app.kube.fencing import FencedRequest
-from app.rmd.daemon.caches import Cache, read_caches
-from app.rmd.daemon.wire import Malformed, Reservation, read_reservation, read_reservations
+from app.rmd.daemon.wire import Cache, Malformed, Reservation, read_caches, read_reservation, read_reservations
 from app.text import fault, one_line
 from app.wire import JSON, decode_json, encode_json
 

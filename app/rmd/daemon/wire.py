@@ -1,21 +1,48 @@
-"""The JSON of a daemon's reservations, RMD v0.3: what is sent, and what is read of its answers. Pure.
+"""What is sent to a daemon of RMD v0.3 and read of its answers: reservations, caches, refusals. Pure.
 
-A daemon calls a reservation a workload.
+A daemon calls a reservation a workload. Why it refuses, it says as text alone; its status codes
+do not tell reasons apart.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from app.rmd.cores import cores_in, parse_ranges
+from app.rmd.cores import cores_in, parse_cores, parse_ranges
 from app.rmd.requests import Settings
 from app.wire import JSON, mapping
 
 REST = "REST"
 """The origin of reservations that came by this API. A daemon lets clients change no others."""
+MOST_WAYS = 32
+"""Of one cache: resctrl has a mask of 32 bits for them."""
+_DIGITS = 4
+"""Of the number of a NUMA node: Linux has 1024 at most."""
+GUARANTEED = "guaranteed"
+"""The pool of reservations whose max and min are the same, as the answer calls it."""
+CLASSES_USED_UP: Final = "ClassesUsedUp"
+CORES_TAKEN: Final = "CoresTaken"
+OTHER: Final = "Other"
+NO_ANSWER: Final = "no answer to this request"
+"""How a text of ours begins where a daemon said nothing."""
+_TEXTS: Final = (
+    (NO_ANSWER, "NoAnswer"),
+    ("not enough CLOS", CLASSES_USED_UP),
+    ("No free CLOS", CLASSES_USED_UP),
+    ("has been assigned", CORES_TAKEN),
+    ("Not enough cache left", "CacheUsedUp"),
+    ("doesn't support pool", "NoPool"),
+    ("Could not find the Policy", "UnknownPolicy"),
+    ("module that is not loaded", "NoPlugin"),
+    ("Please provide MBA", "BandwidthUnit"),
+    ("This machine supports only", "NotOnThisMachine"),
+    ("is not authorized", "Unauthorized"),
+    ("already exists in workload", "Duplicate"),
+)
+REASONS: Final = tuple(dict.fromkeys((*(reason for _, reason in _TEXTS), OTHER)))
 
 
 class Malformed(ValueError):
@@ -177,3 +204,51 @@ def _number(value: Any) -> int:
     if not 0 <= value < 2**32:
         raise ValueError("want a number of 32 bits without a sign, as a daemon has it")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """`free` are the ways that no reservation has, by pool; a pool that is not configured is absent.
+
+    `numa` is None where the daemon does not say the NUMA node as a number.
+    """
+
+    id: str
+    cores: frozenset[int]
+    numa: int | None
+    free: Mapping[str, frozenset[int]]
+
+
+def read_caches(document: Any) -> tuple[Cache, ...]:
+    """The answer to GET /v1/cache/l3, by the ids of caches. Raises Malformed."""
+    try:
+        members = document.get("Caches") or document.get("caches") or {}
+        found = tuple(_cache(str(name), one) for name, one in sorted(members.items()))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Malformed(f"not a list of caches: {error}") from error
+    if not any(cache.cores for cache in found):
+        raise Malformed("no level 3 cache has a core")
+    return found
+
+
+def _cache(name: str, one: Any) -> Cache:
+    numa = str(one.get("location_on_node", ""))
+    pools = one.get("available_ways_pool") or {}
+    return Cache(
+        id=name,
+        cores=parse_cores(one["share_cpu_list"]),
+        numa=int(numa) if numa.isascii() and numa.isdigit() and len(numa) <= _DIGITS else None,
+        free={str(pool): _ways(ways) for pool, ways in pools.items()},
+    )
+
+
+def _ways(text: str) -> frozenset[int]:
+    ranges = parse_ranges(text)
+    if ranges and ranges[-1][1] >= MOST_WAYS:
+        raise ValueError(f"want ways below {MOST_WAYS}")
+    return cores_in(ranges)
+
+
+def reason_of(text: str) -> str:
+    """One of REASONS."""
+    return next((reason for part, reason in _TEXTS if part in text), OTHER)

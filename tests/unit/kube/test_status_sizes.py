@@ -13,7 +13,7 @@ import pytest
 from app.kube.client import KubeClient
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.controller import ConfigSync
-from app.rmd.controller.showing import Showing, rows_of
+from app.rmd.controller.nodes import Showing, rows_of
 from app.rmd.controller.states import CREATED, PENDING, failed, fitting, state_of
 from app.rmd.daemon.wire import read_reservation
 from app.rmd.requests import MOST_NODES, read_spec

@@ -8,8 +8,7 @@ import pytest
 
 from app.rmd.agent.device_plugin import pools_of
 from app.rmd.cores import ranges_of
-from app.rmd.daemon.caches import read_caches
-from app.rmd.daemon.wire import Malformed, read_reservations
+from app.rmd.daemon.wire import Malformed, read_caches, read_reservations
 
 
 def said(*cpus: str, guaranteed: str | None = "0-9", **more: Any) -> dict[str, Any]:

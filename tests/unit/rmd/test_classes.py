@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from app.rmd.classes import Classes, Wish, choose
-from app.rmd.mapping import KEY, parse_classes
+from app.rmd.classes import KEY, Classes, Wish, choose, parse_classes
 
 GIVEN = """
 annotations: nri

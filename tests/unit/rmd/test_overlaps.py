@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from app.kube.store import Store
-from app.rmd.admission import overlaps as overlaps_module
-from app.rmd.admission.hosts import Hosts, stored_host
-from app.rmd.admission.overlaps import BY_NODE, Held, indexed_nodes, neighbors, overlaps, stored_held
+from app.rmd.admission import workloads
+from app.rmd.admission.workloads import (
+    BY_NODE,
+    Held,
+    Hosts,
+    indexed_nodes,
+    neighbors,
+    overlaps,
+    stored_held,
+    stored_host,
+)
 from app.rmd.requests import read_spec
 from tests.support.rmd_reviews import node
 
@@ -48,7 +56,7 @@ def held_of_each_node() -> Store[Held]:
 )
 def test_only_those_that_may_share_a_node_are_looked_at(spec, names, monkeypatch) -> None:
     steps: list[None] = []
-    monkeypatch.setattr(overlaps_module, "step", lambda: steps.append(None))
+    monkeypatch.setattr(workloads, "step", lambda: steps.append(None))
     request = read_spec({"coreIds": ["1"], **spec}).request
     others = list(neighbors(request, held_of_each_node(), hosts()))
     assert {held.key[1] for held in others} == names

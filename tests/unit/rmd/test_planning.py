@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.rmd.controller.steps import Leaving, Plan, Wanted, plan_node
 from app.rmd.daemon.wire import Malformed, Reservation, body_of, read_reservation, read_reservations
-from app.rmd.planning import Leaving, Plan, Wanted, plan_node
 from app.rmd.requests import Settings
 
 CACHE = Settings(cache=(2, 2))
