@@ -1,7 +1,8 @@
 """Definitions of claims for the whole cluster: entries of a ConfigMap, and annotations of DeviceClasses. Pure.
 
-Of a definition there is a ResourceClaimTemplate of its name in each namespace that uses it, and containers can ask for
-`berth.dev/NAME` as if it were a resource. Facts on specs: resource.k8s.io/v1, ResourceClaimSpec.
+Of a definition there is a ResourceClaimTemplate of its name in each namespace that uses it, and containers can ask
+for `berth.dev/NAME` as if it were a resource. A claim asks for devices of DeviceClasses. Facts on specs:
+resource.k8s.io/v1, ResourceClaimSpec.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.claims.requests import Requests, requests_of
+from app.claims.model import MOST_CLAIMS
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.configuration import yaml_in
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain, check_qualified_name, shorten
+from app.kube.owners import controller_of
 from app.kube.resources import RESOURCE_CLAIM_TEMPLATES
 from app.text import quoted
 from app.wire import JSON
 
+Requests = Mapping[str, int]
+"""How many devices are asked for, by DeviceClass."""
+_ALL = MOST_CLAIMS
+"""Stands for all devices of a node: a claim has at most so many results."""
 CLASS_DEFINITION = "berth.dev/claim-template"
 """Annotation on a DeviceClass, by its author: the name of a definition that asks for one device of this class."""
 CLASS_PREFIX = "berth-class-"
@@ -278,3 +284,40 @@ def _fault(field: str, check: Any, value: str) -> Iterator[tuple[str, str]]:
 def _kind(value: object) -> str:
     kinds = {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}
     return kinds.get(type(value), "a number")
+
+
+def requests_of(spec: JSON) -> Requests:
+    """The requests of the spec of a ResourceClaim. Each alternative counts; requests with admin access do not."""
+    found: dict[str, int] = {}
+    for name, count in _requests((spec.get("devices") or {}).get("requests") or ()):
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def _requests(requests: Iterable[JSON]) -> Iterator[tuple[str, int]]:
+    for entry in requests:
+        exactly = entry.get("exactly") or {}
+        for request in (exactly, *(entry.get("firstAvailable") or ())):
+            name = request.get("deviceClassName")
+            if name and not request.get("adminAccess"):
+                yield name, _ALL if request.get("allocationMode") == "All" else request.get("count") or 1
+
+
+def added(parts: Iterable[Requests]) -> Requests:
+    """All of them together."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def template_requests(template: JSON) -> Requests:
+    """What is kept of a ResourceClaimTemplate."""
+    return requests_of((template.get("spec") or {}).get("spec") or {})
+
+
+def claim_requests(claim: JSON) -> Requests | None:
+    """What is kept of a ResourceClaim that a Pod can name; None for one that was made for a Pod."""
+    owner = controller_of(claim["metadata"])
+    return None if owner.get("kind") == "Pod" else requests_of(claim.get("spec") or {})

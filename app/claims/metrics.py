@@ -8,8 +8,8 @@ from typing import get_args
 
 from prometheus_client import Counter, Gauge
 
+from app.claims.publishing.entries import STATES
 from app.claims.publishing.model import Reason
-from app.claims.publishing.ownership import STATES
 from app.kube.store import Key
 
 DEVICES = Gauge(

@@ -7,9 +7,9 @@ Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the dr
 from __future__ import annotations
 
 from app.appwrappers.model import APP_WRAPPERS
-from app.claims.changes import CHANGES_NETWORK_DATA
 from app.claims.definitions import CLASS_DEFINITION
-from app.claims.injection.pairs import PREFIX
+from app.claims.injection.claims import PREFIX
+from app.claims.model import CHANGES_NETWORK_DATA
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,

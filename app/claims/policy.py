@@ -6,7 +6,6 @@ https://kubernetes.io/docs/reference/using-api/cel/
 
 from __future__ import annotations
 
-from app.claims.changes import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, NEW_ENTRIES
 from app.claims.format import (
     ADDRESS_RULES,
     HARDWARE_ADDRESS,
@@ -18,6 +17,7 @@ from app.claims.format import (
     AddressRule,
     TextRule,
 )
+from app.claims.model import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, NEW_ENTRIES
 from app.claims.permissions import STATUS_REVIEW
 from app.text import MESSAGE
 from app.wire import JSON

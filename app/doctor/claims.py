@@ -13,14 +13,12 @@ from typing import Any
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.reporting import missing_rule
-from app.claims.publishing.slices import Pools
+from app.claims.services.caches import stored_service
 from app.claims.services.model import NETWORK
-from app.claims.services.stored import stored_service
 from app.claims.settings import AdmissionSettings, PublishingSettings, TemplateSettings
-from app.claims.stored.claims import Claim, stored_claim
-from app.claims.stored.pods import ClaimPod, claim_pod
-from app.claims.stored.slices import stored_slice
-from app.claims.templates.planning import stored_template
+from app.claims.slices import Pools, stored_slice
+from app.claims.stored import Claim, ClaimPod, claim_pod, stored_claim
+from app.claims.templates.controller import stored_template
 from app.doctor import acting, commands, objects
 from app.doctor.access import Account, Asking, Question, accounts_of
 from app.doctor.claims_roads import roads, served_by_claims

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar
 
 from app.admission.pods import pod_from
-from app.claims.injection.doubled import extended_resources
+from app.claims.injection.claims import extended_resources
 from app.claims.roads import Offer, road_of
 from app.doctor import commands, objects
 from app.doctor.catalog import listed, plain

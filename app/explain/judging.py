@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from app.appwrappers.config import parse_config
 from app.appwrappers.settings import ConfigSettings
 from app.claims.definitions import parse_definitions
-from app.claims.publishing.attachments import stored_attachment
+from app.claims.publishing.model import stored_attachment
 from app.claims.services.model import (
     ASKING,
     SELECTOR,

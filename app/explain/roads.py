@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from app.admission.pods import pod_from
-from app.claims.definitions import class_template, parse_definitions
-from app.claims.injection.doubled import extended_resources
-from app.claims.requests import requests_of
+from app.claims.definitions import class_template, parse_definitions, requests_of
+from app.claims.injection.claims import extended_resources
 from app.claims.roads import Offer, allocatable_of, claim_road, road_of
 from app.errors import ApiError
 from app.explain.manifests import Manifests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from app.appwrappers.model import APP_WRAPPERS, PHASES
-from app.claims.stored.claims import stored_claim
+from app.claims.stored import stored_claim
 from app.doctor import objects
 from app.doctor.model import Severity
 from app.kube.resources import RESOURCE_CLAIMS

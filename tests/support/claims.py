@@ -14,7 +14,7 @@ import yaml
 
 from app.claims.model import FIELD_MANAGER, NETWORK_STATUS, PUBLISHED
 from app.claims.publishing.controller import Options, Publisher
-from app.claims.publishing.ownership import Rules
+from app.claims.publishing.entries import Rules
 from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient

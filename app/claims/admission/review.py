@@ -24,11 +24,9 @@ from app.claims.admission.views import (
     stored_claim,
     stored_network_pod,
 )
-from app.claims.changes import changed_entries, entries_of
 from app.claims.format import INTERFACE_NAME, IPS
-from app.claims.model import device_key
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import Attachment
+from app.claims.model import changed_entries, device_key, entries_of
+from app.claims.publishing.model import Attachment, stored_attachment
 from app.claims.settings import AdmissionSettings
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS
 from app.pace import step

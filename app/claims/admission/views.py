@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from app.admission.objects import nameable, named
 from app.cel.addresses import BadAddressError, parse_cidr, parse_ip
-from app.claims.changes import entries_of
 from app.claims.format import INTERFACE_NAME, IPS
-from app.claims.model import DeviceKey, device_key
+from app.claims.model import DeviceKey, device_key, entries_of
 from app.claims.network_status import attached_to, status_in
 from app.claims.publishing.model import Attachment
 from app.kube.conditions import status_of

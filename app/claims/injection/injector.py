@@ -1,32 +1,49 @@
 """The wing's part in the chain that mutates: gives Pods the claims of their networks and of what containers ask for.
 
 It comes after the injection of networks, and sees what that adds to the Pod's annotations.
+
+Pod templates of Jobs and AppWrappers get them where they ask for it, so that what counts them sees the claims. Kueue
+makes a Workload of the templates of a job, and not of its Pods. A Pod that is made from such a template lacks nothing
+more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
-from app.admission.chain import Plan, audit_text
-from app.admission.pods import INJECT, Pod
-from app.admission.review import Request
-from app.claims.definitions import class_template
-from app.claims.injection.adding import Added, add_claims
-from app.claims.injection.pairs import asked_of, plan_pairs
-from app.claims.injection.sources import Reference, Sources, claims_by_reference
-from app.claims.requests import Requests, added
+from app.admission.chain import Plan, PodInjector, audit_text
+from app.admission.pods import INJECT, Pod, pod_from
+from app.admission.review import Request, written_object
+from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.podsets.inference import counted, written_templates
+from app.appwrappers.podsets.paths import steps
+from app.claims.definitions import Requests, added, class_template
+from app.claims.injection.claims import Added, add_claims, asked_of, plan_pairs
+from app.claims.sources import Reference, Sources, claims_by_reference
 from app.errors import Denied
 from app.kube.lookup import Lookup, Steps, follow
 from app.kube.names import shorten
+from app.kube.resources import JOBS
 from app.networks.attachments import looked_up, networks_of
 from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS, ClaimSource, source_problems
 from app.networks.device_requests import target_container
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
+from app.networks.places import INJECT_TEMPLATE, misplaced
+from app.pace import at_pace
+from app.wire import JSON, pointer
 
 _Looks = Generator[tuple[Lookup[Any], str, str], Any, Networks]
 _ANNOTATIONS = "/metadata/annotations/"
+MOST_TEMPLATES = 64
+"""Of one AppWrapper; a Workload of Kueue has fewer podSets."""
+_READ = ("metadata", "spec")
+_REASON = "UnreadablePodTemplate"
+_KINDS = {(resource.group, resource.kind): resource for resource in (JOBS, APP_WRAPPERS)}
 
 
 class _NetworkClaim(NamedTuple):
@@ -205,3 +222,108 @@ def _choose(wanted: Iterable[_NetworkClaim], needs: Mapping[str, Requests], own:
                 "fewer devices of it than its networks need: nothing is injected; ask for as many"
             )
     return chosen
+
+
+class TemplateInjector:
+    """`injectors` are those that inject into Pods, in their order. Neutral to objects that do not ask for it."""
+
+    name = "pod-templates"
+
+    def __init__(self, injectors: Sequence[PodInjector]) -> None:
+        self._injectors = injectors
+
+    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+        """Raises Denied where the author of a template must act; the message names the template."""
+        if request.operation != "CREATE" or (request.kind.group, request.kind.kind) not in _KINDS:
+            return None
+        metadata = request.metadata
+        if "true" not in (metadata.labels.get(INJECT_TEMPLATE), metadata.annotations.get(INJECT_TEMPLATE)):
+            return None
+        obj = written_object(request, reason=_REASON)
+        if obj is None:
+            return None
+        pods: dict[str, Pod] = {}
+        templates = templates_of(obj)
+        homes = tuple(where.removeprefix("/").replace("/", ".") for where in templates)
+        plan.warnings += (
+            finding.text for finding in misplaced(obj.get("metadata"), "metadata", obj["kind"], templates=homes)
+        )
+        for where, template in templates.items():
+            with _named(where):
+                pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})
+        return self._inject(pods, request.namespace, plan)
+
+    async def _inject(self, pods: Mapping[str, Pod], namespace: str, plan: Plan) -> None:
+        for where, pod in pods.items():
+            planned = Plan()
+            with _named(where):
+                await self._plan(pod, namespace, planned)
+            _take_over(planned, where, plan)
+            await asyncio.sleep(0)  # each may be as large as a whole review
+
+    async def _plan(self, pod: Pod, namespace: str, plan: Plan) -> None:
+        for injector in self._injectors:
+            waiting = await at_pace(partial(injector.inject_pod, pod, namespace=namespace, plan=plan))
+            if waiting is not None:
+                await waiting
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Has a denial name the template."""
+    try:
+        yield
+    except Denied as denial:
+        text = f"{where.removeprefix('/').replace('/', '.')}: {denial}"
+        raise Denied(text, reason=denial.reason, code=denial.code) from denial
+
+
+def templates_of(obj: JSON) -> dict[str, JSON]:
+    """The Pod templates by JSON Pointer. Where there is none, other checks refuse the object.
+
+    Raises Denied for more than `MOST_TEMPLATES`.
+    """
+    spec = obj.get("spec")
+    components = spec.get("components") if isinstance(spec, dict) else None
+    if isinstance(components, list):
+        several = sum(counted(component) for component in components if isinstance(component, dict))
+        if several > MOST_TEMPLATES:
+            bound = f"want at most {MOST_TEMPLATES} Pod templates to inject into, got {several}"
+            raise Denied(f"spec.components: {bound}", reason="TooManyTemplates")
+    return dict(_templates_of(obj))
+
+
+def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if (obj.get("apiVersion"), obj.get("kind")) != (APP_WRAPPERS.api_version, APP_WRAPPERS.kind):
+        if isinstance(spec.get("template"), dict):
+            yield "/spec/template", spec["template"]
+        return
+    components = spec.get("components")
+    for index, component in enumerate(components if isinstance(components, list) else ()):
+        try:
+            found = written_templates(component)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+        for path, template in found:
+            yield pointer("spec", "components", index, "template", *steps(path)), template
+
+
+def _take_over(planned: Plan, where: str, plan: Plan) -> None:
+    """What was planned for the template at `where`, as a plan for the whole object.
+
+    Of metadata, annotations are planned, and only for a template that has labels or annotations.
+    """
+    field = where.removeprefix("/").replace("/", ".")
+    plan.patch.nest(planned.patch, where)
+    plan.warnings += [f"{field}: {warning}" for warning in planned.warnings]
+    for kind, amount in planned.injected.items():
+        plan.count(kind, amount)
+    if not planned.patch.operations:
+        plan.skip(planned.reason, planned.message)
+        return
+    for key, text in planned.audit.items():
+        plan.audit[key] = text if key == "decision" else audit_text([*filter(None, [plan.audit.get(key)]), text])
+    plan.reason, plan.message = planned.reason, ""

@@ -9,14 +9,19 @@ from app.admission.chain import Plan, refuse
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import Pod
 from app.admission.review import Request, written_object
-from app.claims.definitions import CLASS_DEFINITION, DeviceClass, check_definition_name, parse_definitions, stored_class
-from app.claims.injection.doubled import Asking, doubled, extended_resources
-from app.claims.injection.injector import ClaimsInjector
-from app.claims.injection.sources import Sources, claims_by_reference
-from app.claims.injection.templates import TemplateInjector
-from app.claims.known import KnownDefinitions
-from app.claims.requests import claim_requests, template_requests
+from app.claims.definitions import (
+    CLASS_DEFINITION,
+    DeviceClass,
+    check_definition_name,
+    claim_requests,
+    parse_definitions,
+    stored_class,
+    template_requests,
+)
+from app.claims.injection.claims import Asking, doubled, extended_resources
+from app.claims.injection.injector import ClaimsInjector, TemplateInjector
 from app.claims.settings import AdmissionSettings
+from app.claims.sources import KnownDefinitions, Sources, claims_by_reference
 from app.errors import Denied
 from app.kube.configuration import data_of
 from app.kube.lookup import Lookup, Steps, follow

@@ -12,11 +12,9 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from app.claims.network_status import attached_to
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import Inputs
-from app.claims.stored.claims import Claim, stored_claim
-from app.claims.stored.pods import ClaimPod, stored_pod
-from app.claims.stored.slices import Slice, stored_slice
+from app.claims.publishing.model import Inputs, stored_attachment
+from app.claims.slices import Slice, stored_slice
+from app.claims.stored import Claim, ClaimPod, stored_claim, stored_pod
 from app.errors import Denied
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES

@@ -1,6 +1,7 @@
 """The controller `claims`: network status of Pods in, network data in the status of their ResourceClaims out.
 
-All state is in the cluster. Keys are Pods. Nothing is read but the caches; a claim is written where our fields differ.
+All state is in the cluster. Keys are Pods. Nothing is read but the caches; a claim is written where our fields
+differ. The role `claims-node` runs it for the Pods of one node, with a token that is bound to this node.
 """
 
 from __future__ import annotations
@@ -14,27 +15,30 @@ from ipaddress import IPv4Network, IPv6Network
 from app.claims import metrics
 from app.claims.model import DeviceKey
 from app.claims.publishing.caches import Caches
+from app.claims.publishing.entries import Rules, State, state_of
 from app.claims.publishing.model import Planned
-from app.claims.publishing.ownership import Rules, State, state_of
 from app.claims.publishing.pauses import Growth, Pauses
 from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.reporting import Reporting
 from app.claims.publishing.writing import Writing
-from app.claims.settings import PublishingSettings
-from app.claims.stored.claims import Claim
-from app.claims.stored.pods import ClaimPod
+from app.claims.settings import NodeSettings, PublishingSettings
+from app.claims.stored import Claim, ClaimPod
+from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.events import EventRecorder
 from app.kube.kit import Kit
 from app.kube.store import Key
 from app.kube.walls import Apart
 from app.networks.model import RESOURCE_NAME
-from app.settings.reconciling import ControllerContext
+from app.settings.reconciling import ControllerContext, RoleContext, Runnable
 from app.settings.source import settings_as
 from app.text import utc_now
 
 NAME = "claims"
 _LASTING = frozenset({"NoSlice"})
 """Reasons that say nothing of what was published before: a driver that restarts takes its slices away for a while."""
+NODE_CONTROLLER = "claims-node"
+_WORKERS = 4
 _Place = tuple[str, DeviceKey]
 """The UID of a claim, and a device of it."""
 
@@ -187,3 +191,15 @@ def _kept(claim: Claim, planned: Planned) -> frozenset[DeviceKey]:
         for unpublished in planned.unpublished
         if unpublished.claim == claim.key and unpublished.device is not None and unpublished.reason in _LASTING
     )
+
+
+def build_for_node(context: RoleContext) -> Runnable:
+    settings = settings_as(context.settings, NodeSettings)
+    metrics.create_series()
+
+    def made(client: KubeClient, events: EventRecorder) -> Kit:
+        kit = Kit(client, events=events, workers=_WORKERS, resync=settings.resync_seconds)
+        Publisher(kit, options_of(settings, node=settings.node_name), name=NODE_CONTROLLER)
+        return kit
+
+    return context.elected(made)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from app.claims.model import DeviceKey
 from app.claims.publishing.model import Inputs
-from app.claims.publishing.slices import Pools
-from app.claims.stored.claims import Claim, Result
-from app.claims.stored.slices import Attributes
+from app.claims.slices import Attributes, Pools
+from app.claims.stored import Claim, Result
 from app.kube.store import Key
 from app.wire import mapping
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from app.claims.network_status import Attached
 from app.claims.publishing.devices import Device, identity
 from app.claims.publishing.model import Attachment, Inputs
-from app.claims.stored.pods import ClaimPod
+from app.claims.stored import ClaimPod
 from app.errors import Denied
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.selection import Selection, parse

@@ -16,8 +16,7 @@ from app.claims.publishing.devices import Device, devices_of
 from app.claims.publishing.entries import withheld_message
 from app.claims.publishing.matching import Matching, Selected, selected_in
 from app.claims.publishing.model import Attachment, Inputs, NetworkData, Planned, Reason, Unpublished, may_publish
-from app.claims.stored.claims import Claim
-from app.claims.stored.pods import ClaimPod
+from app.claims.stored import Claim, ClaimPod
 from app.kube.store import Key
 from app.text import cut
 

@@ -1,4 +1,7 @@
-"""Says what is not published and why: Events on Pods and claims once for each state, metrics, lines of readiness."""
+"""Says what is not published and why: Events on Pods and claims once for each state, metrics, lines of readiness.
+
+Of what the API server does not permit, it says which rule is missing.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from app.claims import metrics
 from app.claims.model import DeviceKey
-from app.claims.publishing.entries import withheld_message, withheld_reason
+from app.claims.publishing.entries import State, withheld_message, withheld_reason
 from app.claims.publishing.model import NetworkData, Planned
-from app.claims.publishing.ownership import State
-from app.claims.stored.claims import Claim
-from app.claims.stored.pods import ClaimPod
+from app.claims.stored import Claim, ClaimPod
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS, RESOURCE_CLAIMS
 from app.kube.store import Key

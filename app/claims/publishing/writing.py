@@ -16,8 +16,7 @@ from app.claims.publishing.entries import Write, write_of
 from app.claims.publishing.model import NetworkData
 from app.claims.publishing.pauses import Growth, Pauses
 from app.claims.publishing.reporting import STATUS, Reporting
-from app.claims.stored.claims import Claim, stored_claim
-from app.claims.stored.pods import ClaimPod
+from app.claims.stored import Claim, ClaimPod, stored_claim
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import RESOURCE_CLAIMS

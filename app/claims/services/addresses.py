@@ -14,9 +14,8 @@ from typing import Literal
 
 from app.claims.model import FIELD_MANAGER, MOST_IPS, DeviceKey
 from app.claims.publishing.model import Attachment, may_publish
-from app.claims.services.model import NamedDevice
-from app.claims.services.pods import Pod
-from app.claims.stored.claims import Claim, Result
+from app.claims.services.model import NamedDevice, Pod
+from app.claims.stored import Claim, Result
 from app.kube.store import Key
 from app.wire import JSON
 

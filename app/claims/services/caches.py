@@ -1,24 +1,39 @@
-"""What the controller reads, and what a plan for a Service is made of."""
+"""What the controller reads and keeps of Services, nodes and Pods, and what a plan for a Service is made of."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
 
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.slices import Pools
+from app.claims.publishing.model import stored_attachment
 from app.claims.services.addresses import Claimed, Network, Range
-from app.claims.services.model import MANAGED_BY, OURS, Service, Wish
+from app.claims.services.model import (
+    ASKING,
+    HEADLESS,
+    MANAGED_BY,
+    OURS,
+    SERVICE_NAME,
+    AddressType,
+    Pod,
+    Service,
+    ServicePort,
+    Wish,
+    read_wish,
+    stored_pod,
+)
 from app.claims.services.planning import Inputs
-from app.claims.services.pods import Pod, stored_pod
 from app.claims.services.slices import EndpointSlice, stored_endpoint_slice
-from app.claims.services.stored import stored_service, stored_zone
-from app.claims.stored.claims import Claim, stored_claim
-from app.claims.stored.slices import stored_slice
+from app.claims.slices import Pools, stored_slice
+from app.claims.stored import Claim, stored_claim
 from app.kube import resources
 from app.kube.kit import Kit
-from app.kube.store import Key
+from app.kube.store import Key, key_of
 from app.networks.model import RESOURCE_NAME
+from app.wire import JSON
+
+_RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
+_BOTH: tuple[AddressType, ...] = ("IPv4", "IPv6")
 
 
 class Caches:
@@ -140,3 +155,53 @@ def _key(network: str) -> Key:
 
 def _pools_of(claim: Claim) -> set[tuple[str, str]]:
     return {(one.device.driver, one.device.pool) for one in claim.results}
+
+
+def stored_service(obj: JSON) -> Service | None:
+    """None for a Service that asks for no network."""
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    annotations = metadata.get("annotations") or {}
+    if ASKING.isdisjoint(annotations):
+        return None
+    key = key_of(obj)
+    read = read_wish(key[0], annotations, spec)
+    address = spec.get("clusterIP") or ""
+    headless = address in ("", "None")
+    return Service(
+        key=key,
+        uid=metadata.get("uid", ""),
+        deleting="deletionTimestamp" in metadata,
+        headless=headless,
+        publish_not_ready=bool(spec.get("publishNotReadyAddresses")),
+        families=_families(spec.get("ipFamilies") or [], address, headless=headless),
+        ports=tuple(_port(one) for one in spec.get("ports") or ()),
+        labels=_labels(metadata.get("labels") or {}, key[1], headless=headless),
+        wish=read if isinstance(read, Wish) else None,
+        problem=None if isinstance(read, Wish) else read,
+    )
+
+
+def _families(said: list[str], address: str, *, headless: bool) -> tuple[AddressType, ...]:
+    """An API server gives a headless Service without a selector both families, unless its author names them."""
+    if said:
+        return tuple(one for one in _BOTH if one in said)
+    if headless:
+        return _BOTH
+    return ("IPv6",) if ipaddress.ip_address(address).version == 6 else ("IPv4",)
+
+
+def _port(port: JSON) -> ServicePort:
+    target = port.get("targetPort") or port["port"]
+    return ServicePort(port.get("name") or "", port.get("protocol") or "TCP", target, port.get("appProtocol") or "")
+
+
+def _labels(labels: JSON, name: str, *, headless: bool) -> tuple[tuple[str, str], ...]:
+    """The labels of its slices, as Kubernetes sets them: those of the Service, and what says whose they are."""
+    found = {key: value for key, value in labels.items() if key not in _RESERVED}
+    found |= {SERVICE_NAME: name, MANAGED_BY: OURS} | ({HEADLESS: ""} if headless else {})
+    return tuple(sorted(found.items()))
+
+
+def stored_zone(node: JSON) -> str:
+    """The zone of a node, "" where it is not known."""
+    return str((node["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone") or "")

@@ -10,10 +10,8 @@ from itertools import count
 from typing import NamedTuple
 
 from app.claims.services.addresses import Claimed, Network, Reason, addresses_of
-from app.claims.services.endpoints import Endpoint, Port, endpoints_of, ports_of
-from app.claims.services.model import MOST_ENDPOINTS, Service
-from app.claims.services.pods import Pod
-from app.claims.services.slices import EndpointSlice, Wanted
+from app.claims.services.model import MOST_ENDPOINTS, Pod, Service
+from app.claims.services.slices import Endpoint, EndpointSlice, Port, Wanted, endpoints_of, ports_of
 
 Group = tuple[str, tuple[Port, ...]]
 """Slices of one family with the same ports share their endpoints out."""

@@ -14,8 +14,7 @@ import pytest_asyncio
 
 from app.claims.model import DEVICE_ID, NETWORK_STATUS, RESOURCE_NAME
 from app.claims.network_status import Attached, attached_to
-from app.claims.stored.claims import stored_claim
-from app.claims.stored.pods import stored_pod
+from app.claims.stored import stored_claim, stored_pod
 from app.devtools.claims.driver import DriverStandIn, Mode
 from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters.definitions import BARE, install

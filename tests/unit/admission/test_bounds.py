@@ -13,7 +13,7 @@ from app.appwrappers.admission import names, templates
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import ANNOTATIONS
-from app.claims.injection.templates import MOST_TEMPLATES, templates_of
+from app.claims.injection.injector import MOST_TEMPLATES, templates_of
 from app.claims.publishing.model import Attachment
 from app.errors import Denied
 from app.kinds.objects import check_written

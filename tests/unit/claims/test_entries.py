@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.claims.model import FIELD_MANAGER, PUBLISHED, DeviceKey
 from app.claims.publishing.entries import message_of, reason_of, write_of
 from app.claims.publishing.model import NetworkData
-from app.claims.stored.claims import Claim, stored_claim
+from app.claims.stored import Claim, stored_claim
 
 JSON = dict[str, Any]
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)

@@ -14,8 +14,8 @@ from app.cel.matchconditions import Attributes, UserInfo, holds
 from app.cel.syntax import parse
 from app.cel.types import DYN
 from app.cel.values import evaluate
-from app.claims.changes import changed_entries
 from app.claims.format import format_problems
+from app.claims.model import changed_entries
 from app.claims.permissions import STATUS_WEBHOOKS
 from app.claims.policy import format_policy
 from app.text import MESSAGE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.claims.model import FIELD_MANAGER, DeviceKey
-from app.claims.publishing.ownership import Rules, others_of, state_of
-from app.claims.stored.claims import Entry
+from app.claims.publishing.entries import Rules, others_of, state_of
+from app.claims.stored import Entry
 
 DEVICE = DeviceKey("vf.example.com", "n1", "vf1")
 DRANET = DeviceKey("dra.net", "n1", "d1")

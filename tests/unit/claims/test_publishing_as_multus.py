@@ -15,12 +15,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from app.claims.model import DEVICE_ID, NETWORK_STATUS, RESOURCE_NAME
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import Inputs
+from app.claims.publishing.model import Inputs, stored_attachment
 from app.claims.publishing.planning import plan_pod
-from app.claims.stored.claims import stored_claim
-from app.claims.stored.pods import stored_pod
-from app.claims.stored.slices import stored_slice
+from app.claims.slices import stored_slice
+from app.claims.stored import stored_claim, stored_pod
 from app.networks.model import NETWORKS
 
 FEW = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.caches import Caches
-from app.claims.publishing.model import Inputs, NetworkData, Planned
+from app.claims.publishing.model import Inputs, NetworkData, Planned, stored_attachment
 from app.claims.publishing.planning import plan_pod
-from app.claims.stored.claims import stored_claim
-from app.claims.stored.pods import stored_pod
-from app.claims.stored.slices import stored_slice
+from app.claims.slices import stored_slice
+from app.claims.stored import stored_claim, stored_pod
 from app.kube.store import Key, Store
 from app.networks.model import RESOURCE_NAME
 from app.wire import JSON, load_yaml

@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
-from app.claims.publishing.attachments import MOST_RANGES, stored_attachment
-from app.claims.publishing.model import Attachment, Inputs, NetworkData, may_publish
+from app.claims.publishing.model import MOST_RANGES, Attachment, Inputs, NetworkData, may_publish, stored_attachment
 from app.claims.publishing.planning import addressed, hardware_address, plan_pod
-from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Network
-from app.claims.stored.claims import stored_claim
-from app.claims.stored.pods import ClaimPod, claim_pod, stored_pod
-from app.claims.stored.slices import stored_slice
+from app.claims.slices import Pools, stored_slice
+from app.claims.stored import ClaimPod, claim_pod, stored_claim, stored_pod
 
 
 def any_address(_address: Any) -> bool:

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from app.claims.format import format_problems
 from app.claims.model import DEVICE_ID, NETWORK_STATUS, PCI_BUS_ID, RESOURCE_NAME
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import Inputs, Planned
+from app.claims.publishing.model import Inputs, Planned, stored_attachment
 from app.claims.publishing.planning import plan_pod
-from app.claims.stored.claims import Claim, stored_claim
-from app.claims.stored.pods import ClaimPod, stored_pod
-from app.claims.stored.slices import stored_slice
+from app.claims.slices import stored_slice
+from app.claims.stored import Claim, ClaimPod, stored_claim, stored_pod
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import encode_json
 

@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import Attachment
-from app.claims.publishing.slices import Pools
+from app.claims.publishing.model import Attachment, stored_attachment
 from app.claims.services.addresses import Claimed, Network, addresses_of
-from app.claims.services.model import NamedDevice
-from app.claims.services.pods import Pod, stored_pod
-from app.claims.stored.claims import stored_claim
-from app.claims.stored.slices import Attributes, Slice
+from app.claims.services.model import NamedDevice, Pod, stored_pod
+from app.claims.slices import Attributes, Pools, Slice
+from app.claims.stored import stored_claim
 
 JSON = dict[str, Any]
 VLAN = Attachment("ns/vlan", "", (ip_network("10.0.0.0/8"), ip_network("fd00::/8")))

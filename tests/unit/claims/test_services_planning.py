@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.claims.services.addresses import Network
-from app.claims.services.endpoints import Endpoint, read_endpoint
-from app.claims.services.model import MOST_ENDPOINTS, Service
+from app.claims.services.caches import stored_service
+from app.claims.services.model import MOST_ENDPOINTS, Pod, Service, stored_pod
 from app.claims.services.planning import Inputs, Plan, pack, plan_service
-from app.claims.services.pods import Pod, stored_pod
-from app.claims.services.slices import EndpointSlice, Wanted, stored_endpoint_slice
-from app.claims.services.stored import stored_service
+from app.claims.services.slices import Endpoint, EndpointSlice, Wanted, read_endpoint, stored_endpoint_slice
 
 JSON = dict[str, Any]
 NETWORK = Network("ns/vlan", unconfined=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from app.claims.services.caches import stored_service
 from app.claims.services.model import Problem, ServicePort
-from app.claims.services.stored import stored_service
 
 JSON = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.claims.definitions import DeviceClass, class_template, of_class, parse_definitions
-from app.claims.templates.planning import (
+from app.claims.templates.controller import (
     OwnTemplate,
     hash_of,
     next_action,

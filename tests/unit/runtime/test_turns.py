@@ -14,7 +14,7 @@ import pytest
 import app
 from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
-from app.claims.publishing import role as claims_node
+from app.claims.publishing import controller as claims_node
 from app.kube import kit
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
@@ -95,7 +95,7 @@ async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatc
     assert set(controllers) == {
         *WITHOUT_NAMESPACE,
         *("appwrappers", "appwrapper-workloads", "claim-templates", "claims", "companions", "network-services"),
-        *("rmd-workloads", "rule-status", "workload-status", claims_node.NAME, "rmd-node-pods"),
+        *("rmd-workloads", "rule-status", "workload-status", claims_node.NODE_CONTROLLER, "rmd-node-pods"),
     }
     for name, controller in controllers.items():
         if name in WITHOUT_NAMESPACE:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.claims.injection.sources import MOST_REFERENCES
 from app.claims.model import MOST_CLAIMS
+from app.claims.sources import MOST_REFERENCES
 from app.networks.model import NETWORKS
 from tests.support.claim_reviews import PAIR, Reviews, attachment, definitions, device_class, pod, template
 

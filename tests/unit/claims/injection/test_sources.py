@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.injection.templates import templates_of
+from app.claims.injection.injector import templates_of
 from app.networks.model import attachment_problems, project_with_claims, projection
 from app.networks.places import INJECT_TEMPLATE
 from tests.support.appwrappers import app_wrapper, job
