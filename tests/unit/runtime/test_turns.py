@@ -14,14 +14,12 @@ import pytest
 import app
 from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
-from app.claims.publishing import controller as claims_node
 from app.kube import kit
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.kit import Kit, Watches
-from app.registry import CONTROLLERS, settings_of
-from app.rmd.agent import agent as rmd_node
+from app.registry import BY_NAME, CONTROLLERS, settings_of
 from app.settings.reconciling import ControllerContext, RoleContext
 from app.wiring import resolve
 
@@ -82,11 +80,9 @@ async def all_controllers(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[s
     def elected(make: Callable[[KubeClient, EventRecorder], Any]) -> Any:
         return make(client, events)
 
-    for role, settings in (
-        (claims_node, settings_of("claims-node")(node_name="n")),
-        (rmd_node, settings_of("rmd-node")(node_name="n")),
-    ):
-        role.build(RoleContext(settings, connected=lambda make: make(client), elected=elected))
+    for role in ("claims-node", "rmd-node"):
+        settings = settings_of(role)(node_name="n")
+        resolve(BY_NAME[role].build)(RoleContext(settings, connected=lambda make: make(client), elected=elected))
     return {controller.name: controller for controller in made}
 
 
@@ -95,7 +91,7 @@ async def test_every_controller_gives_turns_to_namespaces(made: Made, monkeypatc
     assert set(controllers) == {
         *WITHOUT_NAMESPACE,
         *("appwrappers", "appwrapper-workloads", "claim-templates", "claims", "companions", "network-services"),
-        *("rmd-workloads", "rule-status", "workload-status", claims_node.NODE_CONTROLLER, "rmd-node-pods"),
+        *("rmd-workloads", "rule-status", "workload-status", "claims-node", "rmd-node-pods"),
     }
     for name, controller in controllers.items():
         if name in WITHOUT_NAMESPACE:
