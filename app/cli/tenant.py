@@ -28,9 +28,9 @@ from app.cli.tenant_running import (
     print_lines,
 )
 from app.errors import UsageError
-from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
+from app.tenancy.authority import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
-from app.tenancy.tenants import bundles, changes, enrolling, moving, summary
+from app.tenancy.tenants import bundles, changes, enrolling, summary
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
@@ -173,11 +173,11 @@ def add(
     now = datetime.now(UTC)
 
     async def work(client: KubeClient) -> list[str]:
-        cluster = await moving.cluster_to_move(client, move, name) if move else ""  # before anything is made
+        cluster = await changes.cluster_to_move(client, move, name) if move else ""  # before anything is made
         lines = await enrolling.add(client, adding, issuing, now=now)
         if not move:
             return lines
-        return [*lines, *await moving.move_cluster(client, cluster, source=move, target=name, now=now)]
+        return [*lines, *await changes.move_cluster(client, cluster, source=move, target=name, now=now)]
 
     print_lines(in_infra(work, kubeconfig, context))
 

@@ -8,7 +8,7 @@ import typer
 
 from app.cli import cluster, completing, options
 from app.cli.tenant_running import Kubeconfig, Name, Yes, check_name, confirmed, in_infra, placement, print_lines
-from app.tenancy.tenants import changes, hosts, summary
+from app.tenancy.tenants import changes, summary
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -93,14 +93,14 @@ def _change_hosts(
 ) -> int:
     check_name(name)
 
-    async def plan(client: KubeClient) -> hosts.HostChange:
+    async def plan(client: KubeClient) -> changes.HostChange:
         labels = await placement(client)
-        return await hosts.plan_hosts(client, name, placement=labels, add=add or (), remove=remove or ())
+        return await changes.plan_hosts(client, name, placement=labels, add=add or (), remove=remove or ())
 
     change = in_infra(plan, kubeconfig, context)
     losses = change.losses()
     print_lines(losses)
     if (remove or losses) and not confirmed(f"Change the hosts of tenant {name}?", "nothing changed", yes=yes):
         return 1
-    print_lines(in_infra(lambda client: hosts.change_hosts(client, change), kubeconfig, context))
+    print_lines(in_infra(lambda client: changes.change_hosts(client, change), kubeconfig, context))
     return 0

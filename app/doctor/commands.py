@@ -18,7 +18,7 @@ from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.rmd.daemon.certificates import FILES
-from app.tenancy.link import CLUSTER
+from app.tenancy.model import CLUSTER
 from app.wire import JSON, encode_json
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
 

@@ -16,8 +16,7 @@ from app.doctor.tenant_namespaces import bounded, confines_tenants, tenant_names
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.tenancy import model
-from app.tenancy.link import Link, holder_of, link_of
-from app.tenancy.model import SUSPENDED
+from app.tenancy.model import SUSPENDED, Link, holder_of, link_of
 from app.wire import JSON
 from app.workloads.model import TENANTS
 

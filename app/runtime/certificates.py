@@ -12,8 +12,8 @@ from app.kube.client import KubeClient
 from app.kube.kit import Kit, declare
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
-from app.tenancy.authority.ensuring import AuthorityOptions, AuthoritySettings, ensure_authority
-from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.authority import AuthorityOptions, AuthoritySettings, ensure_authority
+from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 
 
 def build(context: RoleContext) -> Runnable:

@@ -2,23 +2,30 @@
 
 What cannot be read wholly is refused: a tenant that is half understood could let the wrong one in. What the API
 server's schema and the webhook refuse beforehand is refused here again, for neither may be in the way.
+
+Of its agent, a Tenant has noted: its cluster, the last call that was accepted, the last one refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from app.kube.conditions import status_of
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
 from app.pace import step
-from app.tenancy.link import Link
 from app.text import moment, stamp
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, tenant_namespace
 
+CLUSTER = "berth.dev/cluster"
+"""Annotation on a Tenant, by the gateway: the cluster of its agent at first sight; calls from another are refused."""
+MOVED = "berth.dev/cluster-moved"
+"""Annotation on a Tenant, by `berth tenant add --move`: when it took its cluster over from another Tenant."""
+CONTACT_SECONDS = 60.0
+"""How often the gateway notes on a Tenant that its agent is connected."""
 ADMIN_NAME = "cloud-admin.local"
 """The common name (or DNS name) of the cloud admin's certificate, as in Universe's deployment."""
 GATEWAY_NAME = "api-gateway.local"
@@ -40,16 +47,80 @@ CLUSTER_TAKEN = "ClusterTaken"
 OTHER_CLUSTER = "OtherCluster"
 """The agent runs in another cluster than the one that is noted on the Tenant."""
 SUSPENDED = "Suspended"
-
 NAME_LIMIT = DNS_LABEL_LIMIT - len(TENANT_NAMESPACE_PREFIX)
 """So that the tenant's namespace is a DNS label."""
 CERTIFICATE_NAME_LIMIT = 253
 MOST_NAMES, MOST_CERTIFICATES, MOST_HOSTS = 32, 32, 4096
 """Of one tenant, as the CustomResourceDefinition has it: an object may be stored from before that."""
-
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
+CA_SECRET = "berth-gateway-ca"  # noqa: S105 - the name of an object
+SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
+ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The last call of a tenant that was refused: a reason of the condition Connected, and the gateway's answer.
+
+    `cluster` is the one that the call named, where that is why.
+    """
+
+    at: datetime
+    reason: str
+    message: str
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What is noted on a Tenant of its agent.
+
+    `cluster` is the one it was first seen in ("": none yet), `moved` when it took that over from another Tenant.
+    `contact` is the last call that was accepted.
+    """
+
+    cluster: str = ""
+    moved: datetime | None = None
+    contact: datetime | None = None
+    refused: Refused | None = None
+    created: str = ""
+
+
+def link_of(obj: JSON) -> Link:
+    """What is noted of the agent of a Tenant object. What cannot be read counts as absent."""
+    metadata, status = obj["metadata"], obj.get("status")
+    annotations = metadata.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else {}
+    status = status if isinstance(status, dict) else {}
+    cluster, refusal = annotations.get(CLUSTER), status.get("lastRefusal")
+    refused = None
+    if isinstance(refusal, dict) and (at := moment(refusal.get("time"))):
+        texts = (str(refusal.get(name) or "") for name in ("reason", "message", "cluster"))
+        refused = Refused(at, *texts)
+    return Link(
+        cluster=cluster if isinstance(cluster, str) else "",
+        moved=moment(annotations.get(MOVED)),
+        contact=moment(status.get("lastContact")),
+        refused=refused,
+        created=str(metadata.get("creationTimestamp") or ""),
+    )
+
+
+def holder_of(cluster: str, noted: Iterable[tuple[str, Link]]) -> str:
+    """Which of these Tenants, by name, has the cluster; "" where it is noted on none.
+
+    The one that took it over last; where none did, the one that was created first. An older version of Berth noted one
+    cluster on several Tenants.
+    """
+    if not cluster:
+        return ""
+    found = [(name, link) for name, link in noted if link.cluster == cluster]
+    moved = [(link.moved, name) for name, link in found if link.moved is not None]
+    if moved:
+        return max(moved)[1]
+    return min(((link.created, name) for name, link in found), default=("", ""))[1]
 
 
 @dataclass(frozen=True, slots=True)

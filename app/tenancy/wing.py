@@ -110,7 +110,7 @@ WING = Wing(
     settings={
         "webhook": "app.tenancy.settings:AdminSettings",
         "controller": "app.tenancy.settings:TenantsSettings",
-        "certificates": "app.tenancy.authority.ensuring:AuthoritySettings",
+        "certificates": "app.tenancy.authority:AuthoritySettings",
     },
     checks=("app.doctor.tenants:CHECK", "app.doctor.agents:CHECK"),
     status=("app.status.tenants:SECTION", "app.status.agent:SECTION"),

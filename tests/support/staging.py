@@ -14,7 +14,7 @@ from app.devtools.sandbox.server import Cluster
 from app.kube.client import KubeClient
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import connect
-from app.tenancy.authority.ensuring import ensure_authority
+from app.tenancy.authority import ensure_authority
 from app.tenancy.tenants.bundles import Issuing, issue_bundle
 from app.tenancy.tenants.changes import Adding, create_tenant
 from tests.support.processes import Berth

@@ -11,7 +11,7 @@ from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.clusters.kubeconfigs import write_private
 from app.kube.client import KubeClient
-from app.tenancy.authority.ensuring import ensure_authority
+from app.tenancy.authority import ensure_authority
 
 _DAYS = 30
 

@@ -1,6 +1,10 @@
 """The one channel to the gateway: replaced when the certificate on disk changes, shared by streams and calls.
 
 Owns the pauses between tries of a stream, and what readiness says of the gateway. Sessions and stubs are handed in.
+
+The gateway is called with the identity of this cluster: the UID of its namespace kube-system, which is made once and
+shared by no two clusters. It is read once for each run. The gateway is not called before, for what comes from an
+unknown cluster could be another tenant's.
 """
 
 from __future__ import annotations
@@ -16,23 +20,23 @@ import grpc
 import grpc.aio
 import structlog
 
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import NAMESPACES
 from app.kube.retry import Backoff
 from app.kube.walls import fault
 from app.serving.tls import Pair, read_certificates
-from app.tenancy.agent import answers, metrics
-from app.tenancy.agent.cluster import ClusterIdentity
+from app.tenancy.agent import metrics, outages
 from app.tenancy.agent.outages import UNKNOWN, Cause, Outage, Outages
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.model import CLUSTER_KEY
 
+log = structlog.get_logger(__name__)
+NAMESPACE = "kube-system"
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
-
-log = structlog.get_logger(__name__)
-
 Stream = Literal["workloads", "rules", "resources"]
 StubClass = Callable[[grpc.aio.Channel], Any]
-
 _SETTLED = 30.0
 """Seconds after which a stream counts as sound, so that the next one is tried soon after it."""
 _CALL_SECONDS = 15.0
@@ -153,7 +157,7 @@ class Connection:
     async def call(self, stub: StubClass, method: str, request: Any) -> Any:
         """One unary call; raises GatewayUnavailable or GatewayRefused."""
         if self._channel is None or not self._cluster.uid:
-            raise answers.GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
+            raise outages.GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
         # A stub is named after its service.
         span = self._calls.calling(stub.__name__.removesuffix("Stub"), method) if self._calls is not None else None
         metadata = self._metadata() + (span.metadata if span is not None else ())
@@ -164,14 +168,14 @@ class Connection:
             code = "OK"
         except grpc.aio.AioRpcError as error:
             code = error.code().name
-            metrics.CALLS.labels(method, answers.word(error.code())).inc()
-            raise answers.fault(error) from None
+            metrics.CALLS.labels(method, outages.word(error.code())).inc()
+            raise outages.fault(error) from None
         except asyncio.CancelledError:
             # A channel that is closed cancels its calls, which must not look like the end of this task.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             metrics.CALLS.labels(method, "cancelled").inc()
-            raise answers.GatewayUnavailable("gateway: the channel was closed") from None
+            raise outages.GatewayUnavailable("gateway: the channel was closed") from None
         finally:
             if span is not None:
                 span.end(code)
@@ -189,7 +193,7 @@ class Connection:
                 return "renewed", "the certificate was renewed"
             running.result()
         except grpc.aio.AioRpcError as error:
-            code = answers.word(error.code())
+            code = outages.word(error.code())
             return code, f"{code}: {error.details()}" if error.details() else code
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -265,3 +269,31 @@ class Connection:
             closing = asyncio.create_task(old.close(_GRACE))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
+
+
+class ClusterIdentity:
+    """`uid` is "" and `problem` says why until it is `known`. Pauses between tries grow to `cap` seconds."""
+
+    def __init__(self, client: KubeClient, *, base: float, cap: float) -> None:
+        self._client = client
+        self._backoff = Backoff(base=base, cap=cap)
+        self.known = asyncio.Event()
+        self.uid = ""
+        self.problem = f"namespace {NAMESPACE} was not read yet"
+
+    async def run(self) -> None:
+        while True:
+            try:
+                found = await self._client.get(NAMESPACES, NAMESPACE)
+                uid, reason = found["metadata"].get("uid"), "it has no UID"
+            except ApiError as error:
+                uid, reason = None, str(error)
+            if isinstance(uid, str) and uid:
+                self.uid, self.problem = uid, ""
+                self.known.set()
+                return
+            problem = f"namespace {NAMESPACE} tells this cluster from others and must be readable (verb get): {reason}"
+            if problem != self.problem:
+                log.warning("this cluster cannot be identified", problem=problem)
+            self.problem = problem
+            await asyncio.sleep(self._backoff.next())

@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from app.kube.walls import wall
-from app.tenancy.agent.answers import GatewayUnavailable
 from app.tenancy.agent.connection import Connection, Link, Stream
+from app.tenancy.agent.outages import GatewayUnavailable
 from app.tenancy.messages import canonical
 from app.tenancy.proto import resource_grpc, resource_pb, rule_grpc, rule_pb
 from app.wire import decode_json, load_yaml
 
 T = TypeVar("T")
+Pod = resource_pb.PodSummary
 
 
 class Remote(Generic[T]):
@@ -155,9 +156,6 @@ class Rules(Watch[rule_pb.WorkloadRule]):
     def forget(self, name: str) -> None:
         """It is not sent any more."""
         self._taken.pop(name, None)
-
-
-Pod = resource_pb.PodSummary
 
 
 class Pods(Watch[Pod]):

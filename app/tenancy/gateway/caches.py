@@ -1,9 +1,13 @@
-"""The caches of a gateway: tenants, what they store, and the Pods that they may see."""
+"""The caches of a gateway: tenants, what they store, and the Pods that they may see.
+
+Of rules and Pods it keeps views, which it shows to their tenants: small, immutable, comparable. A view shows nothing
+of another tenant, and none of Berth's own marks but the name of the rule.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -12,17 +16,22 @@ from app.kube.kit import Kit
 from app.kube.resources import PODS
 from app.kube.store import Store
 from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
-from app.tenancy.gateway.views import BY_NAMESPACE, View, view_pod, view_rule
-from app.tenancy.link import holder_of, link_of
-from app.tenancy.model import Tenant, project_tenant
+from app.tenancy.messages import pod_summary, rule_message
+from app.tenancy.model import Tenant, holder_of, link_of, project_tenant
 from app.wire import JSON
-from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
+from app.workloads.companions.marks import is_bound, size_of
+from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_NAMESPACE_PREFIX, TENANT_RULES, TENANTS, WORKLOADS
+from app.workloads.rules.problems import computed_keys, match_keys
+from app.workloads.templates.terms import weight_of
 
+log = structlog.get_logger(__name__)
+BY_NAMESPACE = "namespace"
+"""The index of the caches by namespace."""
+Keys = frozenset[str]
+"""Of the terms of a rule, those that are more than a path of names: each computes."""
 _BY_NAME, _BY_CLUSTER = "name", "cluster"
 COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
 """What the two caches of Pods are called in the metrics."""
-
-log = structlog.get_logger(__name__)
 
 
 class Sources:
@@ -90,6 +99,51 @@ class Sources:
 
     async def run(self) -> None:
         await self._kit.run()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One object as its tenant sees it: `message` is the serialized message of its watch.
+
+    Of a rule `keys` are those that compute. Of a Pod that is not a companion `size` are the bytes of what its author
+    says, `pending` those of one without a node, and `weight` what that counts for.
+    """
+
+    namespace: str
+    name: str
+    message: bytes
+    size: int = field(default=0, compare=False)
+    pending: int = field(default=0, compare=False)
+    weight: int = field(default=0, compare=False)
+    keys: Keys = field(default=frozenset(), compare=False)
+
+
+def view_rule(obj: JSON) -> View | None:
+    """A stored tenant rule with its status."""
+    metadata = obj["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return None
+    message = rule_message(obj).SerializeToString(deterministic=True)
+    return View(metadata["namespace"], metadata["name"], message, keys=keys_of(obj.get("spec") or {}))
+
+
+def keys_of(spec: JSON) -> Keys:
+    """The keys of a rule's terms that compute, and so count."""
+    return computed_keys(match_keys(spec))
+
+
+def view_pod(obj: JSON) -> View | None:
+    """A companion or a Pod of the resource service, in a tenant's namespace; None elsewhere."""
+    metadata = obj["metadata"]
+    namespace: str = metadata["namespace"]
+    if not namespace.startswith(TENANT_NAMESPACE_PREFIX):
+        return None
+    companion = COMPANION in (metadata.get("labels") or {})
+    message = pod_summary(obj).SerializeToString(deterministic=True)
+    size = 0 if companion else size_of(obj)
+    if companion or is_bound(obj):
+        return View(namespace, metadata["name"], message, size)
+    return View(namespace, metadata["name"], message, size, pending=size, weight=weight_of(obj.get("spec") or {}))
 
 
 def _namespace(value: Known | View) -> Iterable[Hashable]:

@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from app.certs.issuing import signed_by
-from app.tenancy.link import CLUSTER
-from app.tenancy.model import CERTIFICATE_REFUSED, CLUSTER_KEY, CLUSTER_TAKEN, OTHER_CLUSTER, SUSPENDED, Tenant
+from app.tenancy.model import CERTIFICATE_REFUSED, CLUSTER, CLUSTER_KEY, CLUSTER_TAKEN, OTHER_CLUSTER, SUSPENDED, Tenant
 from app.workloads.model import tenant_namespace
 
 Audience = Literal["tenant", "admin", "anyone"]

@@ -18,11 +18,10 @@ import grpc.aio
 from app.errors import ApiError
 from app.kube.walls import fault, wall
 from app.tenancy.gateway.admitting import Admission, Evidence, Slots
-from app.tenancy.gateway.encoding import passing
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
-from app.tenancy.gateway.reading import Context, Receiving
+from app.tenancy.gateway.reading import Context, Receiving, passing
 from app.tenancy.messages import LARGEST_MESSAGE
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed

@@ -27,8 +27,7 @@ from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.failures import Code, code_of, message_of
 from app.tenancy.gateway.failures import Refused as RefusedCall
 from app.tenancy.gateway.identity import CONDITION_REASONS, Refusal, cluster_refusal
-from app.tenancy.link import CLUSTER, MOVED, Link, Refused, holder_of, link_of
-from app.tenancy.model import SUSPENDED, Tenant
+from app.tenancy.model import CLUSTER, MOVED, SUSPENDED, Link, Refused, Tenant, holder_of, link_of
 from app.text import abridged, stamp, utc_now
 from app.wire import JSON, pointer
 from app.workloads.model import TENANTS

@@ -11,9 +11,9 @@ from app.errors import EXCEEDED_QUOTA
 from app.kube.own_writes import OwnWrites
 from app.kube.rate import Rate
 from app.kube.store import EventType, Key, Store
+from app.tenancy.gateway.caches import BY_NAMESPACE, Keys, View
 from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.settings import Limits
-from app.tenancy.gateway.views import BY_NAMESPACE, Keys, View
 
 MAX_RULES = 256
 MAX_COMPUTED = 16

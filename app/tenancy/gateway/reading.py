@@ -1,8 +1,11 @@
 """Receives and reads requests: small ones at once, large ones in a thread, so that they do not delay other calls.
 
-gRPC buffers a little of each call (`unread_bytes`) and reads more on demand. A request that does not arrive completely
-in time ends its call. What reading costs is known only when it is done: a megabyte may take a millisecond or a second.
-So it is measured, and a caller whose requests took more than its share of a core waits before its next one is read.
+gRPC buffers a little of each call (`unread_bytes`) and reads more on demand. A request that does not arrive
+completely in time ends its call. What reading costs is known only when it is done: a megabyte may take a millisecond
+or a second. So it is measured, and a caller whose requests took more than its share of a core waits before its next
+one is read.
+
+Answers are made of messages encoded before: no object is encoded a second time.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from app.kube.rate import Rate
 from app.kube.turns import Turns
@@ -31,6 +34,8 @@ _SMALL = 4096
 """Bytes that are read at once."""
 SMALL_MESSAGE = 32 * 1024
 """As much of a protobuf message is: it takes a tenth of the time that as much of a manifest takes."""
+_DELIMITED = 2
+"""The wire type of messages and texts."""
 
 
 class Readers:
@@ -119,6 +124,20 @@ class Receiving:
             raise Refused(Code.INVALID_ARGUMENT, "the request cannot be read as a message of this method") from error
 
 
+def field_of(message: type[Message], name: str) -> Callable[[bytes], bytes]:
+    """Makes the bytes of one entry of that field from the encoding of its message.
+
+    The entries of a repeated field may follow each other; one alone is a whole message.
+    """
+    tag = _varint(message.DESCRIPTOR.fields_by_name[name].number << 3 | _DELIMITED)
+    return lambda encoded: tag + _varint(len(encoded)) + encoded
+
+
+def passing(serialize: Callable[[Message], bytes]) -> Callable[[Message | bytes], bytes]:
+    """The serializer of a method whose answers may be encoded already."""
+    return lambda answer: answer if isinstance(answer, bytes) else serialize(answer)
+
+
 def _timed(work: Callable[[], T]) -> tuple[float, Callable[[], T]]:
     """The seconds of CPU that the work took, and its outcome: to be called, it returns or raises what the work did."""
     began = time.thread_time()
@@ -131,3 +150,12 @@ def _timed(work: Callable[[], T]) -> tuple[float, Callable[[], T]]:
 
 def _raise(error: Exception) -> NoReturn:
     raise error
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

@@ -17,13 +17,12 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from app.kube.resources import Resource
+from app.tenancy.gateway.caches import keys_of
 from app.tenancy.gateway.confining import Confinement
-from app.tenancy.gateway.encoding import field_of
 from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, creating, invalid, namespace_needed
 from app.tenancy.gateway.quotas import refuse_beyond
-from app.tenancy.gateway.service import Service
-from app.tenancy.gateway.views import keys_of
-from app.tenancy.gateway.watching import follow
+from app.tenancy.gateway.reading import field_of
+from app.tenancy.gateway.service import Service, follow
 from app.tenancy.messages import (
     API_OWNER,
     MessageError,

@@ -30,9 +30,8 @@ from app.settings.source import settings_as
 from app.tenancy.gateway.admitting import Admission
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.caches import Sources
-from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.front import Front
+from app.tenancy.gateway.front import Front, ServingCredentials
 from app.tenancy.gateway.identity import Audience, Reason
 from app.tenancy.gateway.interceptor import Guard
 from app.tenancy.gateway.metrics import GatewayMetrics, create_series

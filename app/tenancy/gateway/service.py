@@ -1,12 +1,13 @@
-"""What the services of rules and of objects share: they read requests, find, list and delete objects.
+"""What the services of rules and of objects share: they read requests, find, list, delete and watch objects.
 
-They ask the API server, not a cache, so that a caller finds what it has just written.
+They ask the API server, not a cache, so that a caller finds what it has just written. A watch of one namespace sends
+everything there is in some caches, then every change.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeVar
@@ -15,10 +16,13 @@ from google.protobuf.message import Message
 
 from app.kube.resources import Resource
 from app.kube.retry import every_item, get_or_none, until_no_conflict
+from app.kube.store import Store
 from app.kube.turns import Turns
 from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.caches import BY_NAMESPACE, View
 from app.tenancy.gateway.failures import Code, Refused, deleting
+from app.tenancy.gateway.reading import field_of
 from app.wire import JSON
 
 T = TypeVar("T")
@@ -121,3 +125,70 @@ class Slices:
         if self._objects >= self._most or self._bytes >= _SLICE_BYTES:
             self._objects = self._bytes = 0
             await asyncio.sleep(0)
+
+
+async def follow(*stores: Store[View], namespace: str, answer: type[Message], item: str) -> AsyncGenerator[bytes, None]:
+    """Everything there is in all the stores, in which a name stands once, then "synced", then every change.
+
+    An `answer`, which is given encoded, has an item, the name of a `deleted` one, or `synced`. `item` is the name of
+    the field of items, whose encoding a view has. Raises `Refused` after a doubt: writes that the reader knows of may
+    be lost, and no change shows that.
+    """
+    feed = _Feed(stores, namespace, answer, item)
+    try:
+        # What changes meanwhile waits, so that a busy namespace is "synced" as well.
+        for change in feed.take(sorted(feed.dirty)):
+            yield change
+        yield answer(synced=True).SerializeToString()
+        while not feed.renewed:
+            while feed.dirty:
+                for change in feed.take(list(feed.dirty)):
+                    yield change
+            feed.changed.clear()
+            if not feed.renewed:
+                await feed.changed.wait()
+        raise Refused(Code.UNAVAILABLE, "the infra cluster was read again: start with everything")
+    finally:
+        for end in feed.ends:
+            end()
+
+
+class _Feed:
+    """What changed in one namespace since it was given.
+
+    It keeps the names of what changed, never what it changed to: a slow reader gets the latest states, and what is kept
+    for it is bounded by the number of names.
+    """
+
+    def __init__(self, stores: tuple[Store[View], ...], namespace: str, answer: type[Message], item: str) -> None:
+        self._stores, self._namespace = stores, namespace
+        self._answer, self._item = answer, field_of(answer, item)
+        self._given: dict[str, View] = {}
+        # An ordered set: what changed first is sent first.
+        self.dirty = {view.name: None for store in stores for view in store.by_index(BY_NAMESPACE, namespace)}
+        self.changed = asyncio.Event()
+        self.renewed = False
+        self.ends = [store.subscribe(self._note) for store in stores]
+        self.ends += [store.on_renewed(self._renew) for store in stores]
+
+    def take(self, changed: Iterable[str]) -> Iterator[bytes]:
+        """What has become of these names since they were given."""
+        for name in changed:
+            self.dirty.pop(name, None)
+            found = (store.get(self._namespace, name) for store in self._stores)
+            view = next((view for view in found if view is not None), None)
+            if view is None:
+                if self._given.pop(name, None) is not None:
+                    yield self._answer(deleted=name).SerializeToString()
+            elif self._given.get(name) != view:
+                self._given[name] = view
+                yield self._item(view.message)
+
+    def _renew(self) -> None:
+        self.renewed = True
+        self.changed.set()
+
+    def _note(self, _type: str, key: tuple[str, str], _old: View | None, _new: View | None) -> None:
+        if key[0] == self._namespace:
+            self.dirty[key[1]] = None
+            self.changed.set()

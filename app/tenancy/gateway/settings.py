@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from app.placement.settings import PlacementSettings
 from app.settings.source import SERVING, TLS, Flag, NotEmpty, Port
-from app.tenancy.link import CONTACT_SECONDS
+from app.tenancy.model import CONTACT_SECONDS
 from app.tenancy.settings import AdminSettings
 
 _RULES = 8

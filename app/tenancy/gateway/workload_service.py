@@ -15,11 +15,10 @@ from app.kube.rate import Rate
 from app.kube.walls import fault
 from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.doubles import Doubles
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.service import Slices
 from app.tenancy.gateway.stored_workloads import GONE, Known, State, StreamIds, digest_of
-from app.tenancy.gateway.workload_writer import WorkloadWriter
+from app.tenancy.gateway.workload_writer import Doubles, WorkloadWriter
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
 from app.tenancy.proto import workload_grpc, workload_pb

@@ -1,4 +1,8 @@
-"""The writes of Tenant objects behind `berth tenant`. Every step is safe to repeat."""
+"""The writes of Tenant objects behind `berth tenant`. Every step is safe to repeat.
+
+Hosts are added to a tenant and removed, with what the tenant loses by it said beforehand. A cluster is moved from one
+Tenant to another, for an agent that gets another tenant's bundle for good.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,11 @@ from datetime import datetime, timedelta
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.retry import every_item, get_or_none, if_there, until_no_conflict
-from app.tenancy.model import pins_until, tenant_problems
+from app.placement.model import PlacementOptions
+from app.tenancy.model import CLUSTER, MOVED, holder_of, link_of, pins_until, tenant_problems
 from app.tenancy.tenants.bundles import Bundle
+from app.tenancy.tenants.contents import companions_on, dpus_of
+from app.text import several, stamp
 from app.wire import JSON
 from app.workloads.model import TENANTS
 
@@ -164,3 +171,116 @@ def _explained(error: ApiError) -> BerthError:
             "the cluster does not know Tenants: berth crds infra | kubectl apply --server-side -f - makes them known"
         )
     return error
+
+
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """A change of `spec.hosts`; `before` is None where the Tenant has no such list.
+
+    `nodes` lose `label`, that of the tenant, and run this number of its companions.
+    """
+
+    tenant: str
+    before: list[str] | None
+    after: list[str]
+    label: str
+    nodes: tuple[str, ...] = ()
+    companions: int = 0
+
+    def losses(self) -> list[str]:
+        """What the tenant loses, one line each; [] where it loses nothing."""
+        lines = [f"node {node} loses its label {self.label}={self.tenant}" for node in self.nodes]
+        if self.before and not self.after:
+            lines.append(f"tenant {self.tenant} has no host then: none of its Pods can be placed")
+        if self.companions:
+            lines.append(
+                f"{several(self.companions, 'companion')} of tenant {self.tenant} run on these nodes: they run on "
+                "until they end or are deleted, and cannot be placed there again"
+            )
+        return lines
+
+
+async def plan_hosts(
+    client: KubeClient,
+    name: str,
+    *,
+    placement: PlacementOptions,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+) -> HostChange:
+    """The change, before anything is written. Raises UsageError where it is not possible."""
+    label = placement.tenant_node_label
+    tenant = await existing_tenant(client, name)
+    before = tenant["spec"].get("hosts")
+    if remove and before is None:
+        raise UsageError(f"tenant {name} lists no hosts: remove the label by hand, kubectl label node NODE {label}-")
+    have = before or []
+    if unknown := [host for host in remove if host not in have]:
+        raise UsageError(f"{', '.join(unknown)}: not among the hosts of tenant {name} ({', '.join(have) or 'none'})")
+    after = [host for host in dict.fromkeys((*have, *add)) if host not in remove]
+    if problems := tenant_problems({**tenant, "spec": {**tenant["spec"], "hosts": after}}):
+        raise UsageError("; ".join(problems))
+    await check_claims(client, name, hosts=[host for host in after if host not in have])
+    lost = [dpu.node for dpu in await dpus_of(client, name, (), placement=placement) if dpu.host not in after]
+    companions = await companions_on(client, name, lost) if lost else 0
+    return HostChange(name, before, after, label, tuple(lost), companions)
+
+
+async def change_hosts(client: KubeClient, change: HostChange) -> list[str]:
+    """Write the change; the lines say what there is now. Raises UsageError if `before` is outdated."""
+
+    def write(spec: JSON) -> None:
+        if spec.get("hosts") != change.before:
+            raise UsageError(f"the hosts of tenant {change.tenant} have changed meanwhile: nothing written, try again")
+        spec["hosts"] = change.after
+
+    await change_spec(client, change.tenant, write)
+    return [f"tenant {change.tenant} has hosts {', '.join(change.after) or '(none)'}"]
+
+
+async def cluster_to_move(client: KubeClient, source: str, target: str) -> str:
+    """The cluster of `source`, or "" where `target` has it already. Raises UsageError where it cannot be moved."""
+    links = {item["metadata"]["name"]: link_of(item) for item in await list_tenants(client)}
+    if source == target or source not in links:
+        problem = "that is the tenant itself" if source == target else f"there is no tenant {source}"
+        raise UsageError(f"--move: {problem}; want the tenant that has the cluster now")
+    cluster = links[source].cluster
+    if not cluster:
+        raise UsageError(
+            f"--move: no cluster is noted on tenant {source}. Leave --move out: tenant {target} gets the cluster "
+            "of the first agent that calls"
+        )
+    holder = holder_of(cluster, links.items())
+    if holder not in (source, target):
+        raise UsageError(f"--move: the cluster of tenant {source} belongs to tenant {holder}: --move {holder}")
+    noted = links[target].cluster if target in links else ""
+    if noted not in ("", cluster) and holder_of(noted, links.items()) == target:
+        raise UsageError(
+            f"--move: tenant {target} has cluster {noted}, and a tenant has one. If that one is gone for good: "
+            f"kubectl annotate tenant {target} {CLUSTER}-"
+        )
+    return "" if holder == target else cluster
+
+
+async def move_cluster(client: KubeClient, cluster: str, *, source: str, target: str, now: datetime) -> list[str]:
+    """Note the cluster on `target`, as taken over now; the lines say what follows. Safe to repeat.
+
+    The note on `source` stays: the gateway removes by it what agents of `source` have written of the cluster.
+    """
+    if not cluster:
+        return [f"tenant {target} has the cluster of tenant {source} already"]
+
+    async def attempt() -> None:
+        found = await client.get(TENANTS, target)
+        patch = {"metadata": {"annotations": {CLUSTER: cluster, MOVED: stamp(now)}}}
+        version = found["metadata"]["resourceVersion"]
+        await client.patch(TENANTS, target, patch, patch_type="merge", version=version)
+
+    await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
+    refused = f"the gateway refuses agents of tenant {source} there"
+    otherwise = f"until its agent in another cluster removes them or you do: berth tenant remove {source}"
+    return [
+        f"cluster {cluster} belongs to tenant {target} from now on: {refused}",
+        f"workloads of tenant {source} are removed when the agent of tenant {target} has sent its own",
+        f"rules and UVS objects of tenant {source} and their Pods stay, {otherwise}",
+    ]

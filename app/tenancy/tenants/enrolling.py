@@ -15,14 +15,14 @@ from pathlib import Path
 from app.errors import Terminal, Transient, UsageError
 from app.kube.client import KubeClient
 from app.kube.secrets import read_secret
-from app.tenancy.authority.ensuring import (
+from app.tenancy.authority import (
     AuthorityOptions,
     authority_of,
     ensure_authority,
     ensure_signing,
     locate_authority,
 )
-from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, Issuing, issue_bundle
 from app.tenancy.tenants.changes import (
     Adding,

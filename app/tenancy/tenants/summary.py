@@ -8,7 +8,7 @@ from datetime import datetime
 
 from app.kube.client import KubeClient
 from app.placement.model import PlacementOptions
-from app.tenancy.link import link_of
+from app.tenancy.model import link_of
 from app.tenancy.tenants.changes import existing_tenant
 from app.tenancy.tenants.contents import Dpu, contents_of, counted, dpus_of
 from app.tenancy.tenants.namespace import Present, read_namespace

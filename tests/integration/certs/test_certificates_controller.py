@@ -22,7 +22,7 @@ from app.kube.retry import get_or_none
 from app.permissions import permissions_of
 from app.registry import BY_NAME, settings_of
 from app.runtime.composing import compose
-from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.text import utc_now
 from tests.integration.certs.berthprocess import berth
 from tests.integration.certs.registered import (

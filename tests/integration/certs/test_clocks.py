@@ -17,7 +17,7 @@ from app.kube.retry import get_or_none
 from app.kube.secrets import check_clock
 from app.registration.install import install
 from app.registration.objects import Installation
-from app.tenancy.authority.ensuring import AuthorityOptions, ensure_authority
+from app.tenancy.authority import AuthorityOptions, ensure_authority
 from tests.integration.certs.registered import (
     NAME,
     NAMESPACE,

@@ -24,14 +24,15 @@ from app.doctor import agents, certificate, deployments, tenants
 from app.doctor.model import Finding, Severity
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SECRETS
 from app.serving.listener import free_port
-from app.tenancy.link import CLUSTER, MOVED
 from app.tenancy.model import (
     AGENT_CONNECTED,
     AGENT_SILENT,
     CERTIFICATE_REFUSED,
+    CLUSTER,
     CLUSTER_TAKEN,
     CONNECTED,
     GATEWAY_NAME,
+    MOVED,
     NO_CONTACT,
     OTHER_CLUSTER,
     SUSPENDED,

@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import connect
-from app.tenancy.authority.ensuring import ensure_authority
+from app.tenancy.authority import ensure_authority
 from app.workloads.model import SYSTEM_NAMESPACE, UVS_RESOURCES, WORKLOAD_RULES
 from tests.integration.faults.driver import CHANGES
 from tests.integration.faults.world import Side, Tuning, World, kubelet

@@ -9,11 +9,11 @@ import grpc
 
 from app.kube.kit import Kit
 from app.kube.store import Store
-from app.tenancy.agent.answers import GatewayRefused
-from app.tenancy.agent.local import Local
+from app.tenancy.agent.agent import ResourceSync
+from app.tenancy.agent.outages import GatewayRefused
 from app.tenancy.agent.remote import Pods
-from app.tenancy.agent.requests import ResourceSync
 from app.tenancy.agent.settings import AgentOptions
+from app.tenancy.agent.syncing import Local
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.workloads.model import UVS_PODS

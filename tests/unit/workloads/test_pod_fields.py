@@ -12,7 +12,7 @@ import pytest
 from app.kinds.tables import fields_of, tables
 from app.kube.resources import PODS
 from app.placement.policy import parse_policy
-from app.tenancy.gateway.manifests import prepare
+from app.tenancy.gateway.resource_service import prepare
 from app.workloads.templates.guards import MOST_GRACE_SECONDS, forbidden_fields
 from app.workloads.templates.marks import foreign_metadata
 from app.workloads.templates.terms import BOUNDS, MOST_CONDITIONS, MOST_SELECTING, MOST_VALUES

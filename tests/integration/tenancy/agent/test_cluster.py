@@ -16,9 +16,8 @@ from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.kube.transport import connect
-from app.tenancy.agent.cluster import ClusterIdentity
-from app.tenancy.link import CLUSTER
-from app.tenancy.model import CLUSTER_KEY
+from app.tenancy.agent.connection import ClusterIdentity
+from app.tenancy.model import CLUSTER, CLUSTER_KEY
 from app.workloads.model import TENANT_RULES, TENANTS, UVS_CONFIG_MAPS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 from tests.integration.tenancy.agent.conftest import Runner, Tenant, options_for
 from tests.integration.tenancy.agent.fakegateway import FakeGateway, write_files

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from app.kube.resources import Resource
-from app.tenancy.agent.answers import GatewayUnavailable
+from app.tenancy.agent.outages import GatewayUnavailable
 from app.tenancy.agent.remote import names_of
 from app.workloads.model import UVS_CONFIG_MAPS, UVS_PODS, UVS_RESOURCES, UVS_SECRETS
 from tests.integration.tenancy.agent.conftest import Behind, Refusing, Runner, Tenant, manifest

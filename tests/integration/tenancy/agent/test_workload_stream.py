@@ -10,10 +10,9 @@ from google.protobuf.json_format import MessageToDict
 
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.store import Store
-from app.tenancy.agent.namespaces import Namespaces, parse_namespaces
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import project_pod
-from app.tenancy.agent.workloads import Pending, WorkloadSender
+from app.tenancy.agent.workloads import Namespaces, Pending, WorkloadSender, parse_namespaces
 from app.tenancy.messages import LARGEST_MESSAGE
 from tests.integration.tenancy.agent.conftest import Refusing, Runner, Tenant
 from tests.integration.tenancy.agent.fakegateway import FakeGateway

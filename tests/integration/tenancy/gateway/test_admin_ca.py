@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from app.certs.issuing import Issued, bridge, encode_certificate, issue_authority, issue_serving, serving_names
-from app.tenancy.gateway.credentials import ServingCredentials
+from app.tenancy.gateway.front import ServingCredentials
 from app.tenancy.gateway.identity import independent_authorities, issued_by
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as pb

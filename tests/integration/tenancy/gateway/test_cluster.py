@@ -10,8 +10,7 @@ import pytest
 
 from app.errors import ApiError
 from app.tenancy.gateway.identity import cluster_refusal
-from app.tenancy.link import CLUSTER, Link
-from app.tenancy.model import CLUSTER_KEY, Tenant
+from app.tenancy.model import CLUSTER, CLUSTER_KEY, Link, Tenant
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import TENANTS
 from tests.support.gateway_calls import rule, rules

@@ -13,9 +13,9 @@ import yaml
 
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, PODS, RESOURCE_QUOTAS, SECRETS
+from app.tenancy.gateway.caches import view_pod
 from app.tenancy.gateway.failures import Refused
-from app.tenancy.gateway.manifests import RESOURCES, prepare
-from app.tenancy.gateway.views import view_pod
+from app.tenancy.gateway.resource_service import RESOURCES, prepare
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.workloads.model import (
     COMPANION,

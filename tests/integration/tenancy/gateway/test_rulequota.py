@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from app.kube.store import Store
+from app.tenancy.gateway.caches import BY_NAMESPACE, View
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.quotas import MAX_COMPUTED, MAX_RULES, RuleQuota, refuse_beyond
-from app.tenancy.gateway.views import BY_NAMESPACE, View
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.rules.problems import computed_keys

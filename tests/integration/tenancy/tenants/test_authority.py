@@ -15,8 +15,8 @@ from app.certs.certificate_set import parse_bundle
 from app.certs.issuing import Issued, common_name_of, encode_certificate, issue_authority, issue_client, names_of
 from app.errors import ApiError, UsageError
 from app.kube.resources import NAMESPACES, SECRETS
-from app.tenancy.authority.ensuring import AuthorityOptions, ensure_authority, ensure_signing
-from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.authority import AuthorityOptions, ensure_authority, ensure_signing
+from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.tenants.enrolling import certify
 from app.workloads.model import SYSTEM_NAMESPACE
 

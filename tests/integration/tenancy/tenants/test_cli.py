@@ -23,7 +23,7 @@ from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.authority.names import CA_SECRET
+from app.tenancy.model import CA_SECRET
 from app.tenancy.tenants.bundles import Issuing
 from app.tenancy.tenants.changes import Adding
 from app.tenancy.tenants.enrolling import add

@@ -13,8 +13,8 @@ from cryptography import x509
 from app.certs.issuing import common_name_of, names_of
 from app.kube.resources import SECRETS
 from app.kube.secrets import MANAGED_BY
-from app.tenancy.authority.ensuring import AuthorityOptions, ensure_authority
-from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.authority import AuthorityOptions, ensure_authority
+from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.workloads.model import SYSTEM_NAMESPACE
 
 NAMES = (CA_SECRET, SERVING_SECRET, ADMIN_SECRET)

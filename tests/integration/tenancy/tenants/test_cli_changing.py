@@ -16,7 +16,7 @@ import yaml
 from app.kube.conditions import condition
 from app.kube.resources import DEPLOYMENTS, NODES, PODS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.link import CLUSTER
+from app.tenancy.model import CLUSTER
 from app.text import stamp
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANTS, WORKLOAD, WORKLOADS
 from tests.support.completion import completed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.tenancy.link import CLUSTER, MOVED, holder_of, link_of
+from app.tenancy.model import CLUSTER, MOVED, holder_of, link_of
 from app.tenancy.tenants.changes import list_tenants
 from app.workloads.model import TENANTS
 from tests.support.tenants import tenant

@@ -15,8 +15,8 @@ from app.kube.conditions import condition
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
 from app.tenancy.controller import metrics
-from app.tenancy.controller.links import FIELD_MANAGER
-from app.tenancy.link import CLUSTER
+from app.tenancy.controller.status import LINK_MANAGER
+from app.tenancy.model import CLUSTER
 from app.text import stamp
 from app.workloads.model import TENANTS
 from tests.support.tenants import tenant
@@ -124,7 +124,7 @@ class Unwritable:
 
     async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
         if self.fails:
-            self.failed += options["field_manager"] == FIELD_MANAGER
+            self.failed += options["field_manager"] == LINK_MANAGER
             raise ApiError("the API server is away", status=503)
         return await self._client.apply(resource, name, body, **options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from app.tenancy.agent.answers import Answers, GatewayRefused
+from app.tenancy.agent.outages import Answers, GatewayRefused
 
 ONE, TWO = ("uid", 1), ("uid", 2)
 

@@ -11,7 +11,7 @@ import pytest
 from app.kube.client import Page
 from app.kube.turns import AdaptiveTurns
 from app.tenancy.gateway import service
-from app.tenancy.gateway.encoding import field_of, passing
+from app.tenancy.gateway.reading import field_of, passing
 from app.tenancy.gateway.service import Service, Slices
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.messages import rule_message

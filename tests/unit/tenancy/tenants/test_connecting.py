@@ -10,18 +10,22 @@ import pytest
 
 from app.kube.controller import Result
 from app.placement.model import PlacementOptions
-from app.tenancy.controller.caches import Caches
-from app.tenancy.controller.links import judge
+from app.tenancy.controller.controller import Caches
 from app.tenancy.controller.state import TenantState, project_state
-from app.tenancy.link import CLUSTER, MOVED, Link, holder_of, link_of
+from app.tenancy.controller.status import judge
 from app.tenancy.model import (
     AGENT_CONNECTED,
     AGENT_SILENT,
     CERTIFICATE_REFUSED,
+    CLUSTER,
     CLUSTER_TAKEN,
+    MOVED,
     NO_CONTACT,
     OTHER_CLUSTER,
     SUSPENDED,
+    Link,
+    holder_of,
+    link_of,
 )
 from app.text import stamp
 from tests.support.kits import offline_kit

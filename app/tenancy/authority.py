@@ -1,7 +1,8 @@
 """The gateway's certificates: its CA, what it serves with, and the cloud admin's, each in a Secret.
 
 Safe for concurrent callers: the first to write a Secret wins, and the others read its contents. A CA that is renewed
-stays trusted beside its successor until it expires. A Secret without Berth's label is used as it is and never written.
+stays trusted beside its successor until it expires. A Secret without Berth's label is used as it is and never
+written.
 """
 
 from __future__ import annotations
@@ -36,8 +37,7 @@ from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import StoredFiles, read_secret, write_secret
 from app.kube.walls import Apart
 from app.settings.source import DnsLabel, Flag, Items
-from app.tenancy.authority.names import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
-from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
+from app.tenancy.model import ADMIN_NAME, ADMIN_SECRET, CA_SECRET, GATEWAY_NAME, SERVING_SECRET
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
 
 _GATEWAY = "Gateway"
