@@ -40,7 +40,7 @@ from app.settings.source import settings_as
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 from app.workloads.rules.problems import RuleError
-from app.workloads.validation import RULES
+from app.workloads.webhook import RULES
 
 _RULES = frozenset(kind for _, kind in RULES)
 _REQUESTS = frozenset(resource.kind for resource in UVS_RESOURCES)

@@ -26,8 +26,8 @@ from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.places import EITHER
 from app.text import closest, cut
 from app.wire import JSON, mapping
-from app.workloads.templates.marks import at
-from app.workloads.validation import OBJECTS, RULES
+from app.workloads.templates.bounds import at
+from app.workloads.webhook import OBJECTS, RULES
 
 _VERSIONS: Mapping[str, frozenset[str]] = {
     "v1": frozenset({"Pod", "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "Node"}),

@@ -27,7 +27,7 @@ from app.rmd.pods import SETTINGS
 from app.text import closest, cut, quoted
 from app.wire import JSON, mapping
 from app.workloads.model import RESOURCE_OWNER, RULE_OWNER
-from app.workloads.templates.marks import at, each
+from app.workloads.templates.bounds import at, each
 
 _KNOWN = (
     *(NETWORKS, DEFAULT_NETWORK, RESOURCE_NAME, NODE_SELECTOR, RESOURCES_CONTAINER, DPU_OF_HOST, TENANT_LABEL, INJECT),

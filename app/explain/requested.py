@@ -11,9 +11,8 @@ from app.explain.rules import UNKNOWN_TENANT
 from app.placement.model import PlacementOptions
 from app.tenancy.gateway.confining import Confinement
 from app.wire import JSON
-from app.workloads.model import MIRROR, tenant_namespace
-from app.workloads.sending import named_manifest
-from app.workloads.templates.marks import at, member
+from app.workloads.model import MIRROR, named_manifest, tenant_namespace
+from app.workloads.templates.bounds import at, member
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from app.kube.resources import (
 from app.kube.retry import every_item
 from app.kube.store import Key, key_of
 from app.wire import JSON
-from app.workloads.templates.marks import at
+from app.workloads.templates.bounds import at
 
 _KINDS = (NODES, DEVICE_CLASSES, RESOURCE_SLICES)
 _NEEDED = {

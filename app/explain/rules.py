@@ -26,7 +26,7 @@ from app.workloads.model import (
 from app.workloads.rules.key_reach import fixed
 from app.workloads.rules.keys import Facts, met
 from app.workloads.rules.problems import parse_rule
-from app.workloads.validation import RULES
+from app.workloads.webhook import RULES
 
 UNKNOWN_TENANT = "TENANT"
 """In place of the name of the tenant, which its own cluster does not know."""

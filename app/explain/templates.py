@@ -16,7 +16,7 @@ from app.appwrappers.podsets.inference import written_templates
 from app.appwrappers.podsets.paths import pod_template_at
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import JSON
-from app.workloads.templates.marks import at, each
+from app.workloads.templates.bounds import at, each
 
 _ROOT = "template."
 _MACHINES = {

@@ -18,8 +18,7 @@ from app.kube.resources import PODS, Resource
 from app.kube.retry import every_item
 from app.wire import JSON
 from app.workloads.controller.stored import project_workload
-from app.workloads.model import WORKLOADS, Rule, Workload, tenant_name, workload_name
-from app.workloads.sending import counts_as_gone, workload_spec
+from app.workloads.model import WORKLOADS, Rule, Workload, counts_as_gone, tenant_name, workload_name, workload_spec
 
 MOST = 20_000
 """Workloads of a cluster that are looked at."""

@@ -2,6 +2,8 @@
 
 Facts: the Workload API of NVIDIA Universe (kinds, groups, field names, annotation of the rule's name, names of Pods
 and Workloads). What it leaves open is decided in docs/workload-api.md.
+
+What an agent sends: of a Pod the spec of its Workload, of a UVS object its manifest. Pure.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Literal
 
 from app.kube.resources import Resource
 from app.placement import model as placement
+from app.wire import JSON
 
 # Tenant cluster.
 WORKLOAD_RULES = Resource("workload.universe.nvidia.com", "v1alpha1", "workloadrules", "WorkloadRule")
@@ -21,14 +24,12 @@ UVS_DAEMON_SETS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvsdaemonsets", "UVSDae
 UVS_SECRETS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvssecrets", "UVSSecret")
 UVS_CONFIG_MAPS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvsconfigmaps", "UVSConfigMap")
 UVS_RESOURCES = (UVS_PODS, UVS_DAEMON_SETS, UVS_SECRETS, UVS_CONFIG_MAPS)
-
 # Infra cluster.
 _INFRA_GROUP = "workload.infra.universe.nvidia.com"
 WORKLOADS = Resource(_INFRA_GROUP, "v1alpha1", "workloads", "Workload")
 TENANT_RULES = Resource(_INFRA_GROUP, "v1alpha1", "tenantworkloadrules", "TenantWorkloadRule")
 ADMIN_RULES = Resource(_INFRA_GROUP, "v1alpha1", "adminworkloadrules", "AdminWorkloadRule")
 TENANTS = Resource(_INFRA_GROUP, "v1alpha1", "tenants", "Tenant", namespaced=False)
-
 SYSTEM_NAMESPACE = "universe"
 """In the infra cluster: of admin rules and their companions. In a tenant cluster: of rules, UVS objects and mirrors."""
 TENANT_NAMESPACE_PREFIX = placement.TENANT_NAMESPACE_PREFIX
@@ -37,13 +38,10 @@ RESOURCE_TYPE = "v1/Pod"
 ORCHESTRATOR = "kubernetes"
 AGENT_OWNER = "agent"
 """What the agent calls itself as the owner of rules and objects that it keeps."""
-
 RESERVED_DOMAINS = ("berth.dev", "universe.nvidia.com")
 """Only Berth may write labels and annotations below these domains (and their subdomains) on infra objects."""
-
 USER_MARKS = frozenset({placement.DPU_OF_HOST, "berth.dev/inject", "berth.dev/resources-container"})
 """… but for these, by which the author of a Pod asks Berth for something."""
-
 RULE_NAME = "workloadrule.workload.universe.nvidia.com/name"
 """Annotation on a companion and its mirror, by controller and agent: the name of the rule."""
 COMPANION = "berth.dev/companion"
@@ -71,7 +69,6 @@ RULE_GENERATION = "berth.dev/rule-generation"
 """Annotation on a TenantWorkloadRule, by the gateway: the generation of the WorkloadRule that it was made from."""
 MIRROR = "berth.dev/mirror"
 """Label on a mirror, by the agent: our mark; "true"."""
-
 KEY_FAILED = "KeyFailed"
 """Reason of a problem: a key of the rule cannot be evaluated for a workload."""
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -79,6 +76,7 @@ Policy = Literal["Any", "SameNode"]
 RuleKind = Literal["tenant", "admin"]
 ObjectKey = tuple[str, str]
 """(namespace, name)."""
+_FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +184,39 @@ def tenant_name(namespace: str) -> str:
 def workload_name(workload_id: str) -> str:
     """The name of a Workload object. Ids are checked at the gateway: lower-case DNS labels of at most 63 characters."""
     return f"workload-{workload_id}"
+
+
+def counts_as_gone(pod: JSON, *, keep_finished: bool = False) -> bool:
+    """Whether a Pod is no workload (any more): it is being deleted, or has finished."""
+    finished = (pod.get("status") or {}).get("phase") in _FINISHED
+    return bool(pod["metadata"].get("deletionTimestamp")) or (finished and not keep_finished)
+
+
+def workload_spec(pod: JSON, *, ready: bool) -> JSON:
+    """The spec of the Workload of a Pod with a UID; `ready` is its condition."""
+    metadata = pod["metadata"]
+    return {
+        "metadata": {
+            "id": metadata["uid"],
+            "resourceName": metadata["name"],
+            "resourceNamespace": metadata.get("namespace"),
+        },
+        "state": {
+            "nodeName": (pod.get("spec") or {}).get("nodeName"),
+            "ready": ready,
+            "extra": {"labels": metadata.get("labels"), "annotations": metadata.get("annotations")},
+        },
+    }
+
+
+def named_manifest(spec: JSON, name: str) -> JSON:
+    """What a UVS object of this spec asks for, under its name. Raises ValueError where the manifest has another."""
+    manifest = spec.get("object")
+    if not isinstance(manifest, dict):
+        raise ValueError("spec.object: want a manifest")  # noqa: TRY004  a fault of the object
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    found = metadata.get("name") or name
+    if found != name:
+        raise ValueError(f"spec.object.metadata.name: {found!r:.80} must be equal to metadata.name, {name!r}")
+    return {**manifest, "metadata": {**metadata, "name": name}}

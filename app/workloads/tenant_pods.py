@@ -18,8 +18,8 @@ from app.admission.review import Request, check_namespace, decode_object, old_ob
 from app.networks.places import misplaced
 from app.pace import at_pace
 from app.placement.policy import TenantPolicy
+from app.workloads.templates.bounds import at
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
-from app.workloads.templates.marks import at
 
 TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "spec",

@@ -12,8 +12,7 @@ from app.tenancy.messages import canonical, workload_message
 from app.tenancy.proto import workload_pb
 from app.text import abridged, stamp
 from app.wire import JSON, decode_json
-from app.workloads.model import MIRROR, RULE_NAME
-from app.workloads.sending import counts_as_gone, named_manifest, workload_spec
+from app.workloads.model import MIRROR, RULE_NAME, counts_as_gone, named_manifest, workload_spec
 
 Outcome = Literal["success", "error", ""]
 _READY: dict[Outcome, str] = {"success": "True", "error": "False", "": "Unknown"}

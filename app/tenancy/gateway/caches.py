@@ -22,7 +22,7 @@ from app.wire import JSON
 from app.workloads.companions.marks import is_bound, size_of
 from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_NAMESPACE_PREFIX, TENANT_RULES, TENANTS, WORKLOADS
 from app.workloads.rules.problems import computed_keys, match_keys
-from app.workloads.templates.terms import weight_of
+from app.workloads.templates.bounds import weight_of
 
 log = structlog.get_logger(__name__)
 BY_NAMESPACE = "namespace"

@@ -37,7 +37,7 @@ from app.workloads.model import (
     Workload,
     workload_name,
 )
-from app.workloads.templates.terms import weight_of
+from app.workloads.templates.bounds import weight_of
 
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _UNREADABLE = b"?"

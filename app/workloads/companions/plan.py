@@ -19,7 +19,7 @@ from app.wire import JSON, decode_json, encode_json
 from app.workloads.companions import marks
 from app.workloads.model import KEY_FAILED, SYSTEM_NAMESPACE, ObjectKey, Problem, Rule, Waiting, Workload, tenant_name
 from app.workloads.rules.keys import Facts, compile_key
-from app.workloads.templates import problems, terms
+from app.workloads.templates import bounds, problems
 
 _RECIPE = b"berth 1"
 """Part of every hash; another one replaces every companion of every cluster."""
@@ -149,7 +149,7 @@ class Blueprint:
         self.labels: Mapping[str, str] = metadata.get("labels") or {}
         self.annotations: Mapping[str, str] = metadata.get("annotations") or {}
         self.spec = spec if self.problem else placed(spec, self._wanted)
-        self.weight = terms.weight_of(spec)
+        self.weight = bounds.weight_of(spec)
         self._anywhere = _Placed(self.spec, _hash(rule, self._wanted))
         self.computed = any(compile_key(injection.key).path is None for injection in rule.injections)
 

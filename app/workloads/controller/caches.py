@@ -19,12 +19,12 @@ from app.kube.store import EventType, Store, key_of
 from app.kube.walls import fault
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
-from app.workloads.controller.findings import Findings
 from app.workloads.controller.places import Places
+from app.workloads.controller.statuses import Findings
 from app.workloads.controller.stored import StoredRule, StoredWorkload, stored_companion, stored_rule, stored_workload
 from app.workloads.controller.storing import Storing
+from app.workloads.matching.index import Preparation, Warming
 from app.workloads.matching.matcher import Matcher
-from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,

@@ -25,8 +25,7 @@ from app.metrics import HANDLING_FAULTS
 from app.text import stamp
 from app.wire import JSON
 from app.workloads.controller.caches import LAG, Caches
-from app.workloads.controller.findings import REPLACING, Finding
-from app.workloads.controller.statuses import rule_status, timed, workload_rules
+from app.workloads.controller.statuses import REPLACING, Finding, rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
 

@@ -12,8 +12,7 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
-from app.workloads.matching.warming import Preparation
+from app.workloads.matching.index import Postings, Preparation, RuleIndex, WorkloadIndex
 from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
 from app.workloads.rules.keys import Facts, Found, compile_key, holds
 

@@ -27,8 +27,7 @@ from app.pace import step
 from app.placement.policy import DEFAULT_SCHEDULER, OWN_VOLUMES, SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.text import cut
 from app.wire import JSON
-from app.workloads.templates.marks import each, member, shown
-from app.workloads.templates.terms import PREFERRED, REQUIRED, crowded
+from app.workloads.templates.bounds import PREFERRED, REQUIRED, crowded, each, member, shown
 
 MOST_GRACE_SECONDS: Final = 3600
 """The longest grace period of a tenant's Pod: so long may a drain of its node, or the end of its namespace, wait."""

@@ -17,8 +17,8 @@ from app.kinds.shapes import ShapeError, decode_builtin
 from app.pace import step
 from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
+from app.workloads.templates.bounds import at, foreign_metadata, reserved_marks, shown, token_secret
 from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.marks import at, foreign_metadata, reserved_marks, shown, token_secret
 
 _KINDS = ("Pod", "DaemonSet", "Secret", "ConfigMap")
 """The kinds of objects that a tenant may have in the infra cluster."""

@@ -116,7 +116,7 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
     infra: Infra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of other tenants wait behind them; what has no node does so no more."""
-    monkeypatch.setattr("app.workloads.controller.reconciling._PENDING_PAUSE", 0.2)
+    monkeypatch.setattr("app.workloads.controller.controller._PENDING_PAUSE", 0.2)
     await infra.rule("r")
     await infra.rule("r", namespace=T2)
     for number in range(5):
@@ -154,7 +154,7 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
 
 async def test_a_full_dpu_leaves_room_for_companions_on_others(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no node is looked at again and again, so there are few for one host, and in all."""
-    monkeypatch.setattr("app.workloads.controller.reconciling._PENDING_PAUSE", 0.2)
+    monkeypatch.setattr("app.workloads.controller.controller._PENDING_PAUSE", 0.2)
     await infra.rule("r", policy="SameNode")
     for number in range(4):
         await infra.workload(f"u{number}", node="full")

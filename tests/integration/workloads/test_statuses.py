@@ -12,8 +12,7 @@ from app.kube.own_writes import OwnWrites
 from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
 from app.workloads.controller.caches import Caches
-from app.workloads.controller.findings import Finding, Findings
-from app.workloads.controller.statuses import rule_status, timed, workload_rules
+from app.workloads.controller.statuses import Finding, Findings, rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, Problem, Waiting
 from app.workloads.settings import DEFAULT_QUOTA

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.workloads.matching import warming
+from app.workloads.matching import index
+from app.workloads.matching.index import Preparation, Warming
 from app.workloads.matching.matcher import Matcher
-from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import TENANT_RULES, WORKLOADS, Expression, ObjectKey, Rule, Term, Workload, workload_name
 from app.workloads.rules import keys
 from tests.support.running import running
@@ -72,8 +72,8 @@ async def bench(count: int) -> AsyncIterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def thin_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "_SLICE", 0.0)
-    monkeypatch.setattr(warming, "_LEFT", 0)
+    monkeypatch.setattr(index, "_SLICE", 0.0)
+    monkeypatch.setattr(index, "_LEFT", 0)
 
 
 async def test_a_rule_is_put_in_slices_and_told_when_it_is_there() -> None:
@@ -109,7 +109,7 @@ async def test_workloads_that_change_come_and_go_meanwhile() -> None:
 
 
 async def test_a_workload_that_never_rests_does_not_keep_a_rule_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "_LEFT", 4)
+    monkeypatch.setattr(index, "_LEFT", 4)
     async with bench(20) as at:
         at.ready.set()
         at.warming.put(rule("r", "u1-x"))

@@ -8,7 +8,7 @@ from app.errors import ApiError
 from app.kube.own_writes import OwnWrites
 from app.workloads.companions.marks import Companion
 from app.workloads.controller.caches import own_writes
-from app.workloads.controller.findings import Restarts, pause_of, problem_of
+from app.workloads.controller.statuses import Restarts, pause_of, problem_of
 from app.workloads.model import ObjectKey
 
 W, KEY = ("tenant-t", "workload-u"), ("tenant-t", "r-u")

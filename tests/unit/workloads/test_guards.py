@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.workloads.templates.bounds import foreign_metadata, is_reserved, reserved_marks, token_secret
 from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.marks import foreign_metadata, is_reserved, reserved_marks, token_secret
 
 POD: dict[str, Any] = {"containers": [{"name": "c", "image": "nginx:1.14.2"}]}
 SAFE_CAPABILITIES = [

@@ -13,9 +13,8 @@ from app.kinds.tables import fields_of, tables
 from app.kube.resources import PODS
 from app.placement.policy import parse_policy
 from app.tenancy.gateway.resource_service import prepare
+from app.workloads.templates.bounds import BOUNDS, MOST_CONDITIONS, MOST_SELECTING, MOST_VALUES, foreign_metadata
 from app.workloads.templates.guards import MOST_GRACE_SECONDS, forbidden_fields
-from app.workloads.templates.marks import foreign_metadata
-from app.workloads.templates.terms import BOUNDS, MOST_CONDITIONS, MOST_SELECTING, MOST_VALUES
 from tests.support.paths import ROOT
 
 JSON = dict[str, Any]
