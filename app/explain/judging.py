@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.appwrappers.config import parse_config
+from app.appwrappers.options import parse_config
 from app.appwrappers.settings import ConfigSettings
 from app.claims.definitions import parse_definitions
 from app.claims.publishing.model import stored_attachment

@@ -10,9 +10,9 @@ from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
 from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted
-from app.appwrappers.config import FaultTolerance
 from app.appwrappers.kueue.templates import counted_spec, counted_template
 from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
+from app.appwrappers.options import FaultTolerance
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.explain.model import Manifest
 from app.explain.rendering import Line

@@ -1,9 +1,8 @@
 """Names and shapes of the Workload API: its kinds, the marks on what rules create, and the parsed values.
 
 Facts: the Workload API of NVIDIA Universe (kinds, groups, field names, annotation of the rule's name, names of Pods
-and Workloads). What it leaves open is decided in docs/workload-api.md.
-
-What an agent sends: of a Pod the spec of its Workload, of a UVS object its manifest. Pure.
+and Workloads). What it leaves open is decided in docs/workload-api.md. An agent sends of a Pod the spec of its
+Workload, and of a UVS object its manifest.
 """
 
 from __future__ import annotations

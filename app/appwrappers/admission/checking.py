@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from app.admission.chain import Plan, refuse
 from app.admission.review import Request, UserInfo, old_object, written_object
-from app.appwrappers.admission import creators
+from app.appwrappers.admission import rights
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.admission.names import (
@@ -23,8 +23,8 @@ from app.appwrappers.admission.names import (
     name_problems,
 )
 from app.appwrappers.admission.templates import misplaced_keys, uncounted
-from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID, queue_of
+from app.appwrappers.options import OperatorConfig
 from app.appwrappers.podsets.inference import counted
 from app.appwrappers.sizes import count_problems
 from app.kube.configuration import Configuration
@@ -95,7 +95,7 @@ class AppWrapperCheck:
         problems += label_problems(mapping(metadata, "labels"))
         creator = mapping(metadata, "annotations").get(CREATOR)
         wanted = self._strict and request.namespace not in self._without_defaults
-        if (wanted or creator is not None) and creator != creators.text_of(request.user_info):
+        if (wanted or creator is not None) and creator != rights.text_of(request.user_info):
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
         warnings = self._annotation_warnings(metadata)
         if readable and isinstance(spec, dict):
@@ -163,7 +163,7 @@ class AppWrapperCheck:
         if not isinstance(text, str):
             return []
         try:
-            creator = creators.read(text)
+            creator = rights.read(text)
         except ValueError as error:
             return [f"metadata.annotations[{CREATOR}]: {error}"]
         if (creator.username, creator.uid) != (user.username, user.uid):

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import ANNOTATIONS, QUEUE_NAME, USER
-from app.appwrappers.options import KNOWN, read_options
+from app.appwrappers.options import KNOWN, FaultTolerance, read_options
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain
 from app.text import closest, cut, quoted, several
 from app.wire import JSON

@@ -14,14 +14,13 @@ from typing import NamedTuple
 from app.admission.chain import Plan
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.review import Request, written_object
-from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.checking import AppWrapperCheck
-from app.appwrappers.admission.creators import text_of
-from app.appwrappers.admission.entitlement import Entitlement
+from app.appwrappers.admission.entitlement import Access, Entitlement
 from app.appwrappers.admission.names import mapping
+from app.appwrappers.admission.rights import text_of
 from app.appwrappers.ancestors import managed_ancestor, resource_of
-from app.appwrappers.config import OperatorConfig, parse_config
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, MOST_POD_SETS, QUEUE_NAME, USER, USER_ID, queue_of
+from app.appwrappers.options import OperatorConfig, parse_config
 from app.appwrappers.settings import AdmissionSettings
 from app.kube.configuration import Configuration, data_of
 from app.kube.owners import controller_of

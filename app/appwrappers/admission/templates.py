@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.appwrappers.kueue.topology import topology_request
+from app.appwrappers.kueue.templates import topology_request
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.appwrappers.podsets.inference import is_known, pod_sets_of, template_of
 from app.appwrappers.podsets.paths import PathError

@@ -11,13 +11,11 @@ from dataclasses import replace
 
 import structlog
 
-from app.appwrappers.admission.creators import impersonation
-from app.appwrappers.controller.caches import Caches, belonging
-from app.appwrappers.controller.kinds import Kind, Kinds
+from app.appwrappers.admission.rights import impersonation
+from app.appwrappers.controller.caches import Caches, Kind, Kinds, belonging
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
-from app.appwrappers.controller.outcomes import Outcome, as_gone, outcome_of_the_gone
-from app.appwrappers.controller.pods import Pod, stored_pod
+from app.appwrappers.controller.outcomes import Outcome, Pod, as_gone, outcome_of_the_gone, stored_pod
 from app.appwrappers.controller.stored import AppWrapper, Component, stored_component
 from app.appwrappers.model import APP_WRAPPER, CREATOR, DELETED, RESOURCES_DEPLOYED
 from app.errors import ApiError, Transient

@@ -13,11 +13,9 @@ import structlog
 
 from app.appwrappers import metrics
 from app.appwrappers.controller.acting import Objects
-from app.appwrappers.controller.caches import Caches
-from app.appwrappers.controller.evictions import Evictions
+from app.appwrappers.controller.caches import Caches, Kinds
 from app.appwrappers.controller.health import health_of
-from app.appwrappers.controller.kinds import Kinds
-from app.appwrappers.controller.observing import Seen, Step
+from app.appwrappers.controller.observing import Evictions, Seen, Step
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import APP_WRAPPERS, FINALIZER

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
-from app.appwrappers.controller.outcomes import Outcome
-from app.appwrappers.controller.pods import Pod
+from app.appwrappers.controller.outcomes import Outcome, Pod
 from app.appwrappers.options import Options
 from app.text import several
 

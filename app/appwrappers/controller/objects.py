@@ -1,25 +1,28 @@
 """The objects that are created: the templates of an AppWrapper with its marks, and what Kueue adds to their Pods. Pure.
 
-Facts: what is added, and what is a conflict, is that of AppWrapper v1.2. Names for `metadata.generateName` follow from
-the AppWrapper, so that what was created before a crash is found again and not created twice.
+Facts: what is added, and what is a conflict, is that of AppWrapper v1.2. Names for `metadata.generateName` follow
+from the AppWrapper, so that what was created before a crash is found again and not created twice. Its Autopilot keeps
+Pods from nodes that health checks have labeled.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.appwrappers.config import OperatorConfig
-from app.appwrappers.controller.autopilot import avoid_unhealthy_nodes
+from app.appwrappers.controller.outcomes import uses
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
+from app.appwrappers.options import Autopilot, OperatorConfig
 from app.appwrappers.podsets.inference import put_template
 from app.kube.owners import controller_of, controller_reference
 from app.numbers import shown, worded
 from app.text import cut
 from app.wire import JSON
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SUFFIX = 5
 
 
@@ -72,6 +75,46 @@ def owner_reference(name: str, uid: str, *, blocks: bool = True) -> JSON:
     return controller_reference(APP_WRAPPERS, name, uid) | ({"blockOwnerDeletion": True} if blocks else {})
 
 
+def resources_to_leave(labels: Mapping[str, str], autopilot: Autopilot) -> frozenset[str]:
+    """The resources that Pods must not use any more on a node with these labels."""
+    return frozenset(
+        resource
+        for resource, taints in autopilot.resource_taints.items()
+        for taint in taints
+        if taint.effect == "NoExecute" and labels.get(taint.key) == taint.value
+    )
+
+
+def avoid_unhealthy_nodes(spec: JSON, autopilot: Autopilot) -> None:
+    """Add node affinity to a Pod's spec, in place, for the resources that it asks for."""
+    if not autopilot.inject_anti_affinities:
+        return
+    required: dict[str, list[str]] = {}
+    preferred: dict[str, list[str]] = {}
+    for resource in sorted(set(_asked(spec)) & autopilot.resource_taints.keys()):
+        for taint in autopilot.resource_taints[resource]:
+            values = (preferred if taint.effect == "PreferNoSchedule" else required).setdefault(taint.key, [])
+            if taint.value not in values:
+                values.append(taint.value)
+    if not required and not preferred:
+        return
+    affinity = spec["affinity"] = spec.get("affinity") or {}
+    nodes = affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
+    if required:
+        selector = nodes[_REQUIRED] = nodes.get(_REQUIRED) or {}
+        # A Pod fits a node that one of the terms selects, so that each needs the requirement.
+        selector["nodeSelectorTerms"] = [
+            term | {"matchExpressions": [*(term.get("matchExpressions") or ()), *_not_in(required)]}
+            for term in selector.get("nodeSelectorTerms") or [{}]
+        ]
+    if preferred:
+        term = {
+            "weight": autopilot.prefer_no_schedule_weight,
+            "preference": {"matchExpressions": _not_in(preferred)},
+        }
+        nodes[_PREFERRED] = [*(nodes.get(_PREFERRED) or ()), term]
+
+
 def _inject(template: JSON, info: JSON, marks: Mapping[str, str], path: str) -> None:
     metadata = template["metadata"] = template.get("metadata") or {}
     spec = template["spec"]
@@ -112,3 +155,15 @@ def _list(value: Any, path: str) -> list[JSON]:
     if value is not None and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
         raise ValueError(f"{path}: want a list of objects, got {cut(shown(value))}")
     return list(value or ())
+
+
+def _not_in(values: Mapping[str, list[str]]) -> list[JSON]:
+    return [{"key": key, "operator": "NotIn", "values": list(texts)} for key, texts in values.items()]
+
+
+def _asked(spec: JSON) -> Iterator[str]:
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        for part in ("limits", "requests"):
+            for name, amount in ((container.get("resources") or {}).get(part) or {}).items():
+                if uses(amount):
+                    yield name

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from app.appwrappers.controller.evictions import requeued
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
-from app.appwrappers.controller.observing import Action, Seen, Step
+from app.appwrappers.controller.observing import Action, Seen, Step, requeued
 from app.appwrappers.controller.outcomes import forget_end, remember_end
 from app.appwrappers.model import (
     DELETED,
@@ -29,7 +28,7 @@ from app.appwrappers.model import (
     pod_set_name,
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
-from app.appwrappers.podsets.shapes import component_problem
+from app.appwrappers.podsets.paths import component_problem
 from app.appwrappers.sizes import REMARK, component_status, size_problems
 from app.kube.conditions import Truth, changed_at, condition, cut_as_stored, is_true, set_condition
 from app.text import enumerated

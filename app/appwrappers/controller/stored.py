@@ -15,7 +15,7 @@ from app.appwrappers.model import (
     RESOURCES_DEPLOYED,
     queue_of,
 )
-from app.appwrappers.podsets.shapes import usable_status
+from app.appwrappers.podsets.paths import usable_status
 from app.kube.conditions import condition
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of

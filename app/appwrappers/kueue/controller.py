@@ -13,8 +13,7 @@ from datetime import datetime
 import structlog
 
 from app.appwrappers.ancestors import Ancestor, managed_ancestor, stored_ancestor
-from app.appwrappers.kueue.assignments import FlavorMissingError
-from app.appwrappers.kueue.caches import Caches, jobs_of
+from app.appwrappers.kueue.caches import Caches, Priorities, jobs_of
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
     JOB_UID,
@@ -24,10 +23,9 @@ from app.appwrappers.kueue.model import (
     WORKLOADS,
     WORKLOADS_V1BETA1,
 )
-from app.appwrappers.kueue.priorities import Priorities
 from app.appwrappers.kueue.steps import Seen, Step, next_step
 from app.appwrappers.kueue.stored import Job, Workload
-from app.appwrappers.kueue.workloads import new_workload, owner_of, priority_of, spec_of
+from app.appwrappers.kueue.workloads import FlavorMissingError, new_workload, owner_of, priority_of, spec_of
 from app.appwrappers.model import APP_WRAPPERS
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient

@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from app.appwrappers.kueue import model as kueue
-from app.appwrappers.kueue.assignments import PermanentError, pod_set_infos
 from app.appwrappers.kueue.stored import Job, Workload
-from app.appwrappers.kueue.workloads import fits, is_gated_alike
+from app.appwrappers.kueue.workloads import PermanentError, fits, is_gated_alike, pod_set_infos
 from app.appwrappers.model import QUOTA_RESERVED
 from app.kube.conditions import Truth, changed_at, condition, set_condition
 from app.wire import JSON

@@ -21,7 +21,7 @@ from app.appwrappers.kueue.model import (
 )
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUOTA_RESERVED, RESOURCES_DEPLOYED, queue_of
-from app.appwrappers.podsets.shapes import usable_status
+from app.appwrappers.podsets.paths import usable_status
 from app.appwrappers.sizes import component_status
 from app.kube.conditions import condition, is_true, status_of
 from app.kube.owners import controller_of

@@ -1,12 +1,11 @@
 """The controller of the infra cluster: rules and workloads in, companions and statuses out.
 
-Puts the parts together; several may run at once (they should not, but a lease ends late) and agree on the same
-companions. All state is in the cluster: a restart costs one look at every workload.
+Several may run at once (they should not, but a lease ends late) and agree on the same companions. All state is in the
+cluster: a restart costs one look at every workload.
 
-Reconciles the companions of one workload, from the state and not from events.
-
-A companion that exists and is as it should be costs no request, one that is missing costs one. Every write names the
-uid that it means, and what is not ours is never adopted, changed or deleted.
+The companions of one workload are reconciled from the state and not from events. A companion that exists and is as it
+should be costs no request, one that is missing costs one. Every write names the uid that it means, and what is not
+ours is never adopted, changed or deleted.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 The words are those of the Workload API: result "success" or "error" with an empty message where nothing is wrong. The
 conditions `Matched` and `Running` of a rule do not decide its result.
 
-What reconciles leave behind: why workloads lack companions, and when lost companions were replaced.
-
-Findings are for the writers of statuses; in a healthy cluster there are none.
+Findings are what reconciles leave behind: why workloads lack companions, and when lost companions were replaced. In a
+healthy cluster there are none.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 They give candidates only: the caller still has to evaluate each. A term is found under one of its `In` expressions; a
 term without any is always a candidate.
 
-Evaluates new rules in small slices before they are put into the matcher, so that the event loop stays responsive.
-
-Computed keys may be expensive. The rule that a new one replaces stays in force meanwhile. A result is valid as long as
-the workload has the same document; a workload that changes meanwhile is evaluated again.
+New rules are evaluated in small slices before they are put into the matcher, so that the event loop stays responsive:
+computed keys may be expensive. The rule that a new one replaces stays in force meanwhile. A result is valid as long
+as the workload has the same document; a workload that changes meanwhile is evaluated again.
 """
 
 from __future__ import annotations

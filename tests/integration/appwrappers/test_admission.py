@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.admission.review import UserInfo
-from app.appwrappers.admission.access import Access
-from app.appwrappers.admission.entitlement import Entitlement
+from app.appwrappers.admission.entitlement import Access, Entitlement
 from app.appwrappers.kueue.model import LOCAL_QUEUES
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
 from app.appwrappers.sizes import MOST_COMPONENTS

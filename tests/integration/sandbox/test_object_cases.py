@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.appwrappers.admission.scopes import kind_problem
+from app.appwrappers.admission.components import kind_problem
 from app.wire import JSON
 from tests.support.object_cases import CASES, NO_FIELD, container, pod, refused_fields
 from tests.support.sandbox import Served

@@ -11,8 +11,8 @@ import pytest
 from app.admission.chain import Plan, refuse, shown
 from app.appwrappers.admission import names, templates
 from app.appwrappers.admission.components import component_problems
-from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import ANNOTATIONS
+from app.appwrappers.options import FaultTolerance
 from app.claims.injection.injector import MOST_TEMPLATES, templates_of
 from app.claims.publishing.model import Attachment
 from app.errors import Denied

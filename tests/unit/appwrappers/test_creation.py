@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.admission.components import component_problems
+from app.appwrappers.admission.components import component_problems, kind_problem
 from app.appwrappers.admission.creation import MOST_VALUES
 from app.appwrappers.admission.names import annotation_warnings
-from app.appwrappers.admission.scopes import kind_problem
-from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import QUEUE_NAME, queue_of
+from app.appwrappers.options import FaultTolerance
 from app.definitions import ALL, read_definitions
 from app.kinds.fielderrors import MOST_FAULTS
 from tests.support.appwrappers import job, pod, pod_spec, service

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.admission.review import UserInfo
-from app.appwrappers.admission.creators import impersonation, read, text_of
+from app.appwrappers.admission.rights import impersonation, read, text_of
 
 TOKEN = "authentication.kubernetes.io/"
 ACCOUNT = "system:serviceaccount:ns:builder"

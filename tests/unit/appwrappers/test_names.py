@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.names import annotation_warnings, label_problems, name_problems
-from app.appwrappers.config import FaultTolerance
+from app.appwrappers.options import FaultTolerance
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
 

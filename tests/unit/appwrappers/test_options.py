@@ -6,8 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from app.appwrappers.config import Autopilot, FaultTolerance, OperatorConfig, Taint, parse_config
-from app.appwrappers.options import KNOWN, Options, read_options
+from app.appwrappers.options import (
+    KNOWN,
+    Autopilot,
+    FaultTolerance,
+    OperatorConfig,
+    Options,
+    Taint,
+    parse_config,
+    read_options,
+)
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
 HOUR = 3600.0

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.config import OperatorConfig
 from app.appwrappers.controller.observing import Seen
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import stored_app_wrapper
-from app.appwrappers.options import read_options
+from app.appwrappers.options import OperatorConfig, read_options
 from app.kube.conditions import condition
 from tests.support.appwrappers import pod
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
-from app.appwrappers.config import FaultTolerance
 from app.appwrappers.controller.observing import Creation, Deletion, Seen, Step
 from app.appwrappers.controller.outcomes import Outcome, remember_end
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import DELETING_RESOURCES, ENDED, FINALIZER, UNHEALTHY
-from app.appwrappers.options import read_options
+from app.appwrappers.options import FaultTolerance, read_options
 from app.appwrappers.sizes import MOST_BYTES, MOST_COMPONENTS, MOST_PODS, sizes_of
 from app.definitions import APP_WRAPPERS as KINDS
 from app.definitions import read_definitions
