@@ -161,9 +161,10 @@ class Wing:
 
     References: `kinds` to its kinds (a tuple of `Resource`), by the cluster that defines them; `reviews` to a tuple of
     `ReviewRule`, `webhooks` to a tuple of `Webhook`; `asks` to a tuple of the annotations (texts) and `Term`s by which
-    a Pod asks for something of it; `parts` to the function from `app.admission.parts.Context` to its `Parts`;
-    `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks` to
-    checks of the doctor, `status` to sections of `berth status`.
+    a Pod asks for something of it; `labels` to a function from `app.doctor.cluster.Cluster` to the labels by which Pods
+    ask there, each with the object that says so; `parts` to the function from `app.admission.parts.Context` to its
+    `Parts`; `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks`
+    to checks of the doctor, `status` to sections of `berth status`.
 
     `paths` are those of a peer under which reviews are answered too, each with "mutate" or "validate". `arguments` are
     what the chart writes on the command lines of roles for it; `egress` what roles call for it, as in `Chart`.
@@ -176,6 +177,7 @@ class Wing:
     reviews: str = ""
     webhooks: str = ""
     asks: str = ""
+    labels: str = ""
     parts: str = ""
     paths: Mapping[str, str] = field(default_factory=dict)
     controllers: tuple[Controller, ...] = ()
@@ -263,7 +265,9 @@ class Role:
     defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it.
 
     The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
-    has expired, and, by resource ("" for any other), when a right is missing.
+    has expired, and, by resource ("" for any other), when a right is missing. `renew` is a reference to the function
+    from `app.doctor.cluster.Cluster` and `app.doctor.installed.Installed` to the command that has its certificate made
+    again.
     """
 
     name: str
@@ -279,6 +283,7 @@ class Role:
     when_down: str = ""
     when_idle: str = ""
     when_expired: str = ""
+    renew: str = ""
     when_refused: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 

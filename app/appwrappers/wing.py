@@ -36,7 +36,7 @@ WING = Wing(
         "webhook": "app.appwrappers.settings:AdmissionSettings",
         "controller": "app.appwrappers.settings:WrappedKindsSettings",
     },
-    checks=("app.doctor.app_wrappers:CHECK",),
+    checks=("app.appwrappers.checks:CHECK",),
     status=("app.status.wings:APP_WRAPPERS_SECTION",),
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={

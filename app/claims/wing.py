@@ -76,7 +76,7 @@ WING = Wing(
         ),
     ),
     permissions="app.claims.permissions:PERMISSIONS",
-    checks=("app.doctor.claims:CHECK",),
+    checks=("app.claims.checks.claims:CHECK",),
     status=("app.status.wings:CLAIMS_SECTION",),
     settings={
         "webhook": "app.claims.settings:AdmissionSettings",

@@ -27,7 +27,7 @@ def among(words: Iterable[str]) -> Completion:
 
 def checks(incomplete: str) -> list[str]:
     """The checks of the doctor."""
-    from app.doctor.checks import CHECKS  # noqa: PLC0415  not needed where nothing is completed
+    from app.doctor.examining import CHECKS  # noqa: PLC0415  not needed where nothing is completed
 
     return _beginning((check.name for check in CHECKS), incomplete)
 

@@ -73,7 +73,7 @@ def doctor(
 
     async def run() -> list[Finding]:
         # Imported late: the checks take longer to import than the flags to parse.
-        from app.doctor.checks import CHECKS, examine, pick, shown_of  # noqa: PLC0415
+        from app.doctor.examining import CHECKS, examine, pick, shown_of  # noqa: PLC0415
         from app.doctor.locating import locate  # noqa: PLC0415
 
         checks = pick(CHECKS, only or (), ignore or ())

@@ -1,18 +1,17 @@
-"""Check `certificate`: that of the webhook; those of gateway and agents, as the Secrets that they mount hold them.
+"""Check `certificate`: that of the webhook; those of other roles, as the Secrets that they mount hold them.
 
 Of the webhook: does each caBundle verify it; how long; for which name; what manages it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from cryptography import x509
 
-from app.certs.issuing import common_name_of
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
@@ -40,16 +39,16 @@ from app.kube.secrets import MANAGED_BY, MANAGER
 from app.registry import ROLES
 from app.rmd.daemon.certificates import FILES, stored_files
 from app.serving.tls import Pair, read_certificates
-from app.tenancy.tenants.bundles import AGENT_SECRET
 from app.text import stamp
 from app.wire import JSON
+from app.wiring import resolve
 
 _CERT_MANAGER = "cert-manager.io/certificate-name"
 
 
 async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
     """Secrets of roles that are missing or cannot be used, or whose certificate was not renewed in time."""
-    for role in (role for role in ROLES if role.when_expired):
+    for role in (role for role in ROLES if role.renew):
         for deployment in await cluster.running(role.name):
             if deployment.tls_secret:
                 async for finding in guarded(_of_secret(cluster, deployment)):
@@ -58,6 +57,7 @@ async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _of_secret(cluster: Cluster, deployment: Installed) -> AsyncIterator[Finding]:
     it, role = objects.named(SECRETS, deployment.tls_secret, deployment.namespace), deployment.descriptor
+    renew: Callable[[Cluster, Installed], Awaitable[str]] = resolve(role.renew)
     topics, fix = (topic("files", deployment.role),), await renew(cluster, deployment)
     secret = await cluster.get(SECRETS, it.name, namespace=it.namespace)
     if secret is None:
@@ -88,34 +88,6 @@ def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
         yield Severity.error, "BERTH0606", f"its certificate {expiry(leaf, now)}"
     elif text := expiry(leaf, now):
         yield Severity.warning, "BERTH0608", f"its certificate {text}"
-
-
-async def renew(cluster: Cluster, deployment: Installed, tenant: str = "", *, verb: str = "rotate") -> str:
-    """The command that writes the Secret of a role again, with a new certificate.
-
-    For an agent it is that of a tenant: by default the one that it is of now. `verb` is that of `berth tenant`.
-    """
-    if deployment.role == "gateway":
-        keepers = await cluster.running("certificates")
-        return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {deployment.namespace}"
-    name = tenant or await tenant_of(cluster, deployment)
-    issued = commands.rotate(name, "--kubeconfig", "INFRA", agent_namespace=deployment.namespace, verb=verb)
-    if deployment.tls_secret == AGENT_SECRET:
-        return f"{issued} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
-    written = commands.write_secret(deployment.tls_secret, namespace=deployment.namespace, folder=f"tenant-{name}/")
-    return f"{issued} && {written}"
-
-
-async def tenant_of(cluster: Cluster, deployment: Installed) -> str:
-    """The tenant of an agent, by its flag or else by its certificate; `TENANT` where neither says it."""
-    if named := deployment.deployed.get("tenant"):
-        return str(named)
-    secret = await or_default(cluster.get(SECRETS, deployment.tls_secret, namespace=deployment.namespace), None)
-    try:
-        leaf = read_certificates(stored_files(secret or {}).get(FILES[0]) or b"", source=FILES[0])[0]
-    except ValueError:
-        return "TENANT"
-    return common_name_of(leaf).partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
 PAGE = 500
+LIVING = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of Pods that have not ended."""
 T = TypeVar("T")
 
 
@@ -146,9 +148,13 @@ class Cluster:
         except ApiError:
             return None
 
-    async def settings(self, kind: type[S], *, role: str = "webhook") -> S:
-        """The settings of a wing as the role has them; the defaults where none is found or it may not be read."""
-        return settings_in_force(await self.running(role), kind, namespace=self.namespace)
+    async def settings(self, kind: type[S], *, role: str = "webhook", otherwise: str = "") -> S:
+        """The settings of a wing as the role has them, or the other one where that role does not run here.
+
+        The defaults where none is found or it may not be read.
+        """
+        running = await self.running(role) or await self.running(otherwise)
+        return settings_in_force(running, kind, namespace=self.namespace)
 
     async def registered(self) -> list[Registered]:
         """The webhooks that call this release. Raises ApiError where configurations may not be listed."""

@@ -18,9 +18,7 @@ from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.rmd.daemon.certificates import FILES
-from app.tenancy.model import CLUSTER
 from app.wire import JSON, encode_json
-from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
 
 _CHART = "charts/berth"
 _HELM = "helm"
@@ -116,22 +114,6 @@ def certs_install(webhook: Registered, *, namespace: str = "") -> str:
 def install_without_chart(namespace: str, name: str, failure_policy: str = "Fail") -> str:
     flags = f"--namespace {namespace} --name {name} --failure-policy {failure_policy}"
     return f'berth certs install {flags} --dir "$(mktemp -d)"'
-
-
-def rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
-    """Writes a bundle with a new certificate; with the verb `add` for a Tenant that is not there."""
-    where = [] if agent_namespace == SYSTEM_NAMESPACE else ["--agent-namespace", agent_namespace]
-    return shlex.join(["berth", "tenant", verb, name, *options, *where])
-
-
-def resume(name: str) -> str:
-    """Has the gateway accept the agent of a tenant that is suspended."""
-    return shlex.join(["berth", "tenant", "resume", name])
-
-
-def move(name: str) -> str:
-    """Lets the next cluster that calls for a tenant be its cluster."""
-    return kubectl("annotate", plural(TENANTS), name, f"{CLUSTER}-")
 
 
 def unregister(*names: str) -> str:

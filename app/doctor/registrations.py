@@ -7,12 +7,12 @@ made-up Pods through; it supports a part of the language, and a finding says wha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from math import ceil
 
 from app.appwrappers.model import APP_WRAPPERS
 from app.cel.matchconditions import ConditionFailed
-from app.doctor import commands, namespaces, networks, objects
+from app.doctor import commands, namespaces, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, sound, warning
@@ -20,8 +20,9 @@ from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants,
 from app.doctor.webhooks import SHARED, Registered, differences, selecting, uncovered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration.objects import further_webhooks, rules_of
-from app.registry import asked_of_pods, webhooks_of
+from app.registry import WINGS, asked_of_pods, webhooks_of
 from app.wire import JSON
+from app.wiring import resolve
 
 _DEADLINE = 8.0
 _OF_TIMEOUT = 0.9
@@ -279,14 +280,14 @@ _Key = tuple[str, str]
 
 
 async def _left_out(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Annotations by which Pods ask, and labels of the control switches, that no webhook is called for."""
+    """Annotations and labels by which Pods ask, and that no webhook is called for."""
     anywhere = {objects.NAME_LABEL: "default"}
     called = [
         webhook for webhook in await cluster.registered() if webhook.injects and webhook.selects_namespace(anywhere)
     ]
     if not called or any(not webhook.conditions for webhook in called):
         return
-    labels = await or_default(networks.injected_labels(cluster), [])
+    labels = await _labels(cluster)
     keys = [("annotations", key) for key in asked_of_pods() if isinstance(key, str)]
     unknown: dict[str, str] = {}
     missing = [
@@ -303,12 +304,19 @@ async def _left_out(cluster: Cluster) -> AsyncIterator[Finding]:
         *([of_labels] if any(place == "labels" for place, _ in missing) else []),
     )
     for place, key in missing:
-        what = (
-            f"annotation {key}" if place == "annotations" else f"label {key} of {networks.config_map(cluster).subject}"
-        )
+        what = f"annotation {key}" if place == "annotations" else f"label {key} of {labels[key].subject}"
         yield error("BERTH0510", first, what=what, command=command)
     for subject, why in unknown.items():
         yield info("BERTH0511", subject, why=why)
+
+
+async def _labels(cluster: Cluster) -> dict[str, objects.Object]:
+    """The labels by which Pods ask for something of a wing, each with the object that says so."""
+    labels: dict[str, objects.Object] = {}
+    for wing in (wing for wing in WINGS if wing.labels):
+        read: Callable[[Cluster], Awaitable[dict[str, objects.Object]]] = resolve(wing.labels)
+        labels |= await or_default(read(cluster), {})
+    return labels
 
 
 def _any_admits(called: Sequence[Registered], key: _Key, unknown: dict[str, str]) -> bool:

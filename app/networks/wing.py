@@ -10,13 +10,14 @@ WING = Wing(
     reviews="app.networks.permissions:REVIEWS",
     webhooks="app.networks.permissions:WEBHOOKS",
     asks="app.networks.permissions:ASKS",
+    labels="app.networks.checks.networks:injected_labels",
     parts="app.networks.webhook:review",
     permissions="app.networks.permissions:PERMISSIONS",
     settings={"webhook": "app.networks.settings:NetworksSettings"},
     checks=(
-        "app.doctor.networks:SWITCHES_CHECK",
-        "app.doctor.networks:ATTACHMENTS_CHECK",
-        "app.doctor.pods:CHECK",
+        "app.networks.checks.networks:SWITCHES_CHECK",
+        "app.networks.checks.networks:ATTACHMENTS_CHECK",
+        "app.networks.checks.pods:CHECK",
     ),
     status=("app.status.attachments:SECTION",),
 )

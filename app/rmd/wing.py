@@ -44,7 +44,7 @@ WING = Wing(
     webhooks="app.rmd.permissions:WEBHOOKS",
     asks="app.rmd.permissions:ASKS",
     parts="app.rmd.build:review",
-    checks=("app.doctor.rmd:CHECK",),
+    checks=("app.rmd.checks.rmd:CHECK",),
     status=("app.status.wings:RMD_SECTION",),
     controllers=(
         Controller(

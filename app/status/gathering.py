@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from app.doctor.checks import CHECKS, examine
 from app.doctor.cluster import Cluster
+from app.doctor.examining import CHECKS, examine
 from app.doctor.locating import locate
 from app.doctor.model import internal, roots
 from app.errors import ApiError

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from app.doctor import objects
 from app.doctor.catalog import listed
-from app.doctor.dpus import placement_of
 from app.doctor.model import Severity
+from app.placement.settings import PlacementSettings
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.tenancy.model import AGENT_CONNECTED, CONNECTED, NO_CONTACT, tenant_state
@@ -26,7 +26,7 @@ async def _read(reading: Reading) -> Found | None:
     if not tenants and not reading.unread and not await reading.cluster.serves(TENANTS):
         return None
     now = await reading.there()
-    settings = await placement_of(reading.cluster)
+    settings = await reading.cluster.settings(PlacementSettings, role="controller", otherwise="webhook")
     hosts, ready, total = set[str](), Counter[str](), Counter[str]()
     async for node in reading.nodes():
         own = objects.labels(node)

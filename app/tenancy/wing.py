@@ -45,6 +45,7 @@ GATEWAY = Role(
     ),
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
     when_expired="agents refuse the gateway: no workload and no rule arrives",
+    renew="app.tenancy.checks:renew_gateway",
     when_refused={
         "pods": "tenants do not see their companions, and their Pods cannot be stored",
         "tenants": "callers cannot be distinguished: all of them are refused",
@@ -87,6 +88,7 @@ AGENT = Role(
     when_down="this tenant's Pods get no companions, and its mirrors grow stale",
     when_idle="workloads and mirrors stand still",
     when_expired="the gateway refuses the agent: this tenant's workloads get no companions",
+    renew="app.tenancy.checks:renew_agent",
     when_refused={
         "leases": f"no replica can hold Lease {AGENT_LEASE}: none of them works",
         "pods": "the infra cluster does not see the tenant's workloads",
@@ -112,7 +114,7 @@ WING = Wing(
         "controller": "app.tenancy.settings:TenantsSettings",
         "certificates": "app.tenancy.authority:AuthoritySettings",
     },
-    checks=("app.doctor.tenants:CHECK", "app.doctor.agents:CHECK"),
+    checks=("app.tenancy.checks:TENANTS_CHECK", "app.tenancy.checks:AGENT_CHECK"),
     status=("app.status.tenants:SECTION", "app.status.agent:SECTION"),
     metrics={
         "app.tenancy.agent.metrics": ("agent",),

@@ -17,6 +17,6 @@ WING = Wing(
     ),
     parts="app.workloads.webhook:review",
     permissions="app.workloads.permissions:PERMISSIONS",
-    checks=("app.doctor.rules:CHECK", "app.doctor.companions:CHECK"),
+    checks=("app.workloads.checks:RULES_CHECK", "app.workloads.checks:COMPANIONS_CHECK"),
     status=("app.status.companions:SECTION",),
 )

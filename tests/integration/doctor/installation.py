@@ -15,8 +15,8 @@ from app.certs.files import write_files
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.clusters.parts import until_ready
-from app.doctor.checks import CHECKS, examine, pick
 from app.doctor.cluster import Cluster
+from app.doctor.examining import CHECKS, examine, pick
 from app.doctor.model import Finding, Severity
 from app.kube.resources import (
     DEPLOYMENTS,

@@ -20,10 +20,11 @@ from app.devtools.clusters.node.node import BerthNode
 from app.devtools.clusters.parts import running_parts
 from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
-from app.doctor import agents, certificate, deployments, tenants
+from app.doctor import certificate, deployments
 from app.doctor.model import Finding, Severity
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SECRETS
 from app.serving.listener import free_port
+from app.tenancy.checks import AGENT_CHECK, TENANTS_CHECK
 from app.tenancy.model import (
     AGENT_CONNECTED,
     AGENT_SILENT,
@@ -45,7 +46,7 @@ from tests.integration.doctor.installation import IMAGE, labels_of, selector_of
 from tests.integration.doctor.patient import HOME, JSON, Patient, a_patient
 from tests.support.waiting import eventually
 
-CHECKS = (deployments.CHECK, certificate.CHECK, agents.CHECK)
+CHECKS = (deployments.CHECK, certificate.CHECK, AGENT_CHECK)
 SECRET = f"Secret {HOME}/berth-agent"
 TLS = "/etc/berth/tls"
 ISSUE = f"berth tenant rotate {{0}} --agent-namespace {HOME} && kubectl --kubeconfig TENANT apply -f tenant-{{0}}/secret.yaml"
@@ -261,7 +262,7 @@ async def test_the_infra_cluster_says_which_agent_is_not_connected(linked: Linke
         noted = {"annotations": {CLUSTER: "uid-of-red"}}
         await linked.infra.create(TENANTS, "red", metadata=noted, spec={"identity": {"names": ["red.tenant.local"]}})
     await linked.infra.report(TENANTS, "blue", unconnected(reason, "not since noon"))
-    (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
+    (finding,) = [one for one in await linked.infra.complaints(TENANTS_CHECK) if one.code == "BERTH2008"]
     assert (finding.severity, finding.subject) == (Severity.error, "Tenant blue")
     assert finding.message == "its agent is not connected: not since noon"
     assert finding.command.partition("  # ")[0] == command
@@ -275,13 +276,13 @@ async def test_a_tenant_whose_cluster_was_moved(linked: Linked) -> None:
     await linked.infra.create(TENANTS, "grey", metadata=noted, spec={"identity": {"names": ["grey.tenant.local"]}})
     status = unconnected(CLUSTER_TAKEN, "it belongs to tenant grey")
     await linked.infra.report(TENANTS, "blue", {"conditions": status["conditions"]})
-    (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
+    (finding,) = [one for one in await linked.infra.complaints(TENANTS_CHECK) if one.code == "BERTH2008"]
     assert finding.command == ISSUE.format("grey")
 
 
 async def test_the_command_of_the_infra_cluster_gives_the_agent_a_certificate_that_is_pinned(linked: Linked) -> None:
     await linked.infra.report(TENANTS, "blue", unconnected(CERTIFICATE_REFUSED, "the pin has ended"))
-    (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
+    (finding,) = [one for one in await linked.infra.complaints(TENANTS_CHECK) if one.code == "BERTH2008"]
     command = finding.command.replace("TENANT", str(linked.tenant.kubeconfig))
     await linked.infra.run(command, cwd=linked.folder)
     assert await pinned(linked)
@@ -298,12 +299,12 @@ async def pinned(linked: Linked) -> bool:
 async def test_a_tenant_that_never_called_is_information(linked: Linked) -> None:
     """It may be new."""
     await linked.infra.report(TENANTS, "blue", unconnected(NO_CONTACT, "no call yet", status="Unknown"))
-    (finding,) = [one for one in await linked.infra.examine(tenants.CHECK) if one.code == "BERTH2008"]
+    (finding,) = [one for one in await linked.infra.examine(TENANTS_CHECK) if one.code == "BERTH2008"]
     assert finding.severity is Severity.info
     assert finding.command == "kubectl --kubeconfig TENANT apply -f tenant-blue/secret.yaml"
     for reason, status in ((SUSPENDED, "False"), (AGENT_CONNECTED, "True")):
         await linked.infra.report(TENANTS, "blue", unconnected(reason, "as it should be", status=status))
-        assert "BERTH2008" not in {one.code for one in await linked.infra.examine(tenants.CHECK)}
+        assert "BERTH2008" not in {one.code for one in await linked.infra.examine(TENANTS_CHECK)}
 
 
 async def test_a_bundle_in_the_cluster_of_another_tenant(linked: Linked) -> None:

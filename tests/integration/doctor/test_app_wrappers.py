@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from app.appwrappers.checks import CHECK
 from app.appwrappers.kueue.model import WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
 from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
-from app.doctor.app_wrappers import CHECK
 from app.doctor.model import Severity
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOKS
 from tests.integration.doctor.patient import HOME, JSON, Patient

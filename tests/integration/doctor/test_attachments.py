@@ -8,7 +8,6 @@ import pytest
 
 from app.doctor.installed import flag, read_deployment
 from app.doctor.model import Severity
-from app.doctor.networks import ATTACHMENTS_CHECK, SWITCHES_CHECK
 from app.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -16,6 +15,7 @@ from app.kube.resources import (
     NETWORK_ATTACHMENTS,
     RESOURCE_SLICES,
 )
+from app.networks.checks.networks import ATTACHMENTS_CHECK, SWITCHES_CHECK
 from tests.integration.doctor.patient import HOME, JSON, RESOURCE_NAME, Patient
 
 SWITCHES = "nri-control-switches"
@@ -85,7 +85,7 @@ async def test_a_resource_that_no_container_can_ask_for(patient: Patient) -> Non
 async def test_of_very_many_broken_attachments_the_first_are_told(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.doctor.networks._MOST", 1)
+    monkeypatch.setattr("app.networks.checks.networks._MOST", 1)
     for name in ("a", "b", "c"):
         await patient.create(NETWORK_ATTACHMENTS, name, namespace="default", spec={"config": "{"})
     found, more = await patient.examine(ATTACHMENTS_CHECK)

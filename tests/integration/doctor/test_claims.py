@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from app.claims.checks.claims import CHECK
 from app.claims.publishing.reporting import missing_rule
-from app.doctor.claims import CHECK
 from app.doctor.model import Finding, Severity
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, DEVICE_CLASSES, NAMESPACES, RESOURCE_SLICES, SERVICE_ACCOUNTS
 from app.permissions import permissions_of

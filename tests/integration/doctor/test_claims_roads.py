@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.claims.checks.claims import CHECK
 from app.claims.model import DEVICE_ID, RESOURCE_NAME
-from app.doctor.claims import CHECK
 from app.doctor.model import Finding, Severity
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, NODES, RESOURCE_SLICES
 from tests.integration.doctor.patient import JSON, Patient

@@ -10,8 +10,8 @@ from app.devtools.rmd.bits import mask_of
 from app.devtools.rmd.classes import Settings
 from app.devtools.rmd.machine import Machine
 from app.doctor.model import Finding, Severity
-from app.doctor.rmd import CHECK
 from app.kube.resources import DEPLOYMENTS, NAMESPACES
+from app.rmd.checks.rmd import CHECK
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
 from tests.integration.doctor.patient import HOME, JSON, Patient
 from tests.integration.doctor.rmd_patient import acting, change, deploy

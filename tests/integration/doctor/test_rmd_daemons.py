@@ -13,8 +13,8 @@ from app.devtools.rmd.access import Tls
 from app.devtools.sandbox.pki import Authority
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.doctor.model import Finding, Severity
-from app.doctor.rmd import CHECK
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NAMESPACES, PODS, SECRETS
+from app.rmd.checks.rmd import CHECK
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, SERVER_NAME
 from tests.integration.doctor.patient import HOME, JSON, Patient
 from tests.integration.doctor.rmd_patient import acting, change, deploy

@@ -19,9 +19,8 @@ from app.kube.client import KubeClient
 from tests.support.waiting import PATIENCE
 
 
-def loaded_by(statements: str) -> str:
-    """Which clients a new process has loaded after these statements."""
-    names = "('aiohttp', 'kubernetes.aio.client', 'grpc')"
+def loaded_by(statements: str, names: str = "('aiohttp', 'kubernetes.aio.client', 'grpc')") -> str:
+    """Which of the names (by default: clients) a new process has loaded after these statements."""
     probe = f"import sys\n{statements}\nprint(*(name for name in {names} if name in sys.modules))"
     command = [sys.executable, "-c", probe]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.strip()
@@ -54,6 +53,23 @@ def test_a_worker_of_the_webhook_loads_what_it_uses(tmp_path: Path) -> None:
     controllers = {f"app.{wing}.controller.controller" for wing in ("rmd", "tenancy", "workloads")}
     off = {"app.claims.injection", "app.rmd.admission", "app.appwrappers.admission.review"}
     assert not loaded & (controllers | off)
+
+
+def test_the_modules_of_wings_load_neither_doctor_nor_status() -> None:
+    """But for the checks that a wing has for the doctor: no role loads these."""
+    loading = (
+        "import importlib, pkgutil, app.runtime.composing\n"
+        "from app.registry import ROLES, WINGS, settings_of\n"
+        "from app.wiring import resolve\n"
+        "packages = [importlib.import_module(f'app.{wing.name}') for wing in WINGS]\n"
+        "names = [module.name for package in packages\n"
+        "         for module in pkgutil.walk_packages(package.__path__, f'{package.__name__}.')\n"
+        "         if module.name.split('.')[2] != 'checks']\n"
+        "for name in names: importlib.import_module(name)\n"
+        "for role in ROLES: settings_of(role.name), resolve(role.build)\n"
+        "assert 'app.claims.roads' in sys.modules and 'app.runtime.webhook' in sys.modules\n"
+    )
+    assert loaded_by(loading, "('app.doctor', 'app.status')") == ""
 
 
 def test_the_official_client_is_whole_for_others_that_import_it() -> None:

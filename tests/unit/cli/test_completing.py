@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.doctor.checks import CHECKS
+from app.doctor.examining import CHECKS
 from app.registry import ROLES
 from tests.support.completion import completed, printed
 

@@ -13,7 +13,7 @@ import yaml
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from app.admission import answering, connection, endpoint, heads, memo
-from app.doctor.checks import CHECKS
+from app.doctor.examining import CHECKS
 from app.placement.model import TENANT_LABEL
 from app.registry import BY_NAME
 from app.serving import listener

@@ -10,17 +10,19 @@ from string import Formatter
 import pytest
 
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, section_of
-from app.doctor.checks import CHECKS
+from app.doctor.examining import CHECKS
 from app.doctor.model import Severity
 from tests.support.paths import ROOT
 
 _CODE = re.compile(r"BERTH\d{4}")
-FOLDER = ROOT / "app" / "doctor"
+APP = ROOT / "app"
 TEXTS = ("message", "consequence", "command")
 
 
 def trees() -> Iterator[ast.AST]:
-    yield from (ast.parse(path.read_text()) for path in FOLDER.glob("*.py"))
+    """Of the doctor, and of the checks of wings."""
+    for pattern in ("doctor/*.py", "*/checks.py", "*/checks/*.py"):
+        yield from (ast.parse(path.read_text()) for path in APP.glob(pattern))
 
 
 def literals(tree: ast.AST) -> Iterator[str]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.doctor.checks import CHECKS, examine, pick, run, shown_of
+from app.doctor.examining import CHECKS, examine, pick, run, shown_of
 from app.doctor.model import Check, Finding, Severity, all_well, info, roots, sound, unchecked, warning, with_causes
 from app.doctor.rendering import Form, render
 from app.errors import ApiError, UsageError

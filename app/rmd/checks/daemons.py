@@ -8,9 +8,8 @@ from typing import Any
 from app.doctor import commands, objects
 from app.doctor.catalog import listed, plain
 from app.doctor.certificate import faults
-from app.doctor.cluster import Cluster
+from app.doctor.cluster import LIVING, Cluster
 from app.doctor.model import Finding, Severity, error, noted, or_default, sound
-from app.doctor.pods import LIVING
 from app.kube.resources import NODES, PODS, SECRETS
 from app.rmd.classes import KEYS
 from app.rmd.daemon.certificates import Certificates, NoCertificate, stored_files

@@ -36,7 +36,7 @@ _MOST = 200
 
 
 async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
-    it, other = config_map(cluster), objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, _OTHER_HOME)
+    it, other = _config_map_of(cluster), objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, _OTHER_HOME)
     obj = await _config_map(cluster, cluster.namespace)
     if obj is None:
         if cluster.namespace != _OTHER_HOME and await _config_map(cluster, _OTHER_HOME) is not None:
@@ -72,14 +72,14 @@ def _networks(read: switches.Switches) -> dict[tuple[str, str], str]:
     return labels
 
 
-def config_map(cluster: Cluster) -> objects.Object:
+def _config_map_of(cluster: Cluster) -> objects.Object:
     """The one with the control switches."""
     return objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, cluster.namespace)
 
 
-async def injected_labels(cluster: Cluster) -> list[str]:
-    """The labels that the control switches give something to. Raises ApiError where they may not be read."""
-    return [entry.label for entry in (await _switches_of(cluster)).injections]
+async def injected_labels(cluster: Cluster) -> dict[str, objects.Object]:
+    """The labels that the control switches give something to, with these. Raises ApiError if they may not be read."""
+    return {entry.label: _config_map_of(cluster) for entry in (await _switches_of(cluster)).injections}
 
 
 async def _switches_of(cluster: Cluster) -> switches.Switches:

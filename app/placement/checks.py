@@ -1,4 +1,7 @@
-"""The DPUs of an infra cluster: its nodes, by the labels that say in which host each is and whose tenant's."""
+"""What checks of several wings ask of placement: the DPUs of an infra cluster.
+
+They are its nodes, by the labels that say in which host each is and whose tenant's.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +52,9 @@ class Dpus:
         return None
 
 
-async def placement_of(cluster: Cluster) -> PlacementSettings:
-    """The settings of placement as the controller has them, which labels nodes; as the webhook where there is none."""
-    role = "controller" if await cluster.running("controller") else "webhook"
-    return await cluster.settings(PlacementSettings, role=role)
-
-
 async def dpus_of(cluster: Cluster) -> Dpus:
-    """Raises ApiError where nodes may not be listed."""
-    settings = await placement_of(cluster)
+    """By the settings of the controller, which labels nodes. Raises ApiError where nodes may not be listed."""
+    settings = await cluster.settings(PlacementSettings, role="controller", otherwise="webhook")
     return Dpus(await cluster.listed(NODES), settings.host_label, settings.tenant_node_label)
 
 

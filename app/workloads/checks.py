@@ -1,7 +1,10 @@
-"""Check `rules`: rules and UVS objects whose status reports a problem, or whose status is out of date.
+"""Checks of the workloads wing: `rules` and `companions`.
 
-In an infra cluster it reads the stored rules, in a tenant's cluster the objects that its users wrote. The controller
-and the agent judge these objects and write the statuses; this check reports what the statuses say.
+`rules` finds rules and UVS objects whose status reports a problem, or whose status is out of date; `companions` those
+that do not start, those that do not end, and Pods that only look like companions.
+
+In an infra cluster `rules` reads the stored rules, in a tenant's cluster the objects that its users wrote. The
+controller and the agent judge these objects and write the statuses; the check reports what the statuses say.
 """
 
 from __future__ import annotations
@@ -10,17 +13,33 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
-from app.doctor import acting, objects
+from app.doctor import acting, commands, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, depends_on, error, guarded, info, more_of, sound, topic, warning
-from app.kube.resources import Resource
+from app.doctor.model import (
+    Check,
+    Finding,
+    depends_on,
+    error,
+    guarded,
+    info,
+    more_of,
+    of_each,
+    or_default,
+    sound,
+    topic,
+    warning,
+)
+from app.kube.resources import PODS, Resource
+from app.placement.checks import Dpus, dpus_of
 from app.tenancy.agent.outages import NOT_CONNECTED
 from app.text import moment, several
+from app.wire import JSON
 from app.workloads import model as workloads
+from app.workloads.companions.marks import companion_of
 
 PATIENCE = 300.0
-"""Seconds in which a status may be late."""
+"""Seconds in which a status may be late, and a companion starts, or ends after its grace period."""
 _MOST = 100
 _WATCHERS: dict[Resource, str] = {
     workloads.TENANT_RULES: "controller",
@@ -34,6 +53,7 @@ _REFUSED = (
     '{.status.rules.admin[?(@.status.result=="error")].status.message}{"\\n"}{end}'
 )
 """Of each Workload what its status says of rules of the admin that do not serve it."""
+_RELEASED = '{"metadata":{"finalizers":null}}'
 
 
 async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -65,7 +85,7 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
             said = said or plain(ready.get("message"))
             apart.append(it.subject)
             continue
-        for finding in (*_judged(it), *_companions(it, cluster.now())):
+        for finding in (*_reported(it), *_conditions(it, cluster.now())):
             yield finding
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(it.subject)
@@ -82,7 +102,7 @@ def _group(resource: Resource) -> str:
     return "uvs" if resource in workloads.UVS_RESOURCES else resource.kind
 
 
-def _judged(it: objects.Object) -> Iterator[Finding]:
+def _reported(it: objects.Object) -> Iterator[Finding]:
     said, ready = objects.status(it.json), objects.condition(it.json, "Ready")
     reason, message = str(ready.get("reason") or ""), said.get("message") or ready.get("message") or ""
     if said.get("result") == "error" or (ready.get("status") == "False" and reason != "Waiting"):
@@ -102,7 +122,7 @@ def _keeper(it: objects.Object) -> str:
     return "kept" if kept == workloads.AGENT_OWNER else ""
 
 
-def _companions(it: objects.Object, now: datetime) -> Iterator[Finding]:
+def _conditions(it: objects.Object, now: datetime) -> Iterator[Finding]:
     """What the conditions of a rule say that is no error of its own: it matches nothing, or companions do not run."""
     matched, running = objects.condition(it.json, "Matched"), objects.condition(it.json, "Running")
     if matched.get("status") == "False":
@@ -114,4 +134,42 @@ def _companions(it: objects.Object, now: datetime) -> Iterator[Finding]:
         yield warning("BERTH3006", it, said=running.get("message"), because=because)
 
 
-CHECK = Check("rules", (_rules,))
+async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
+    # Without the nodes, what the scheduler says has to do.
+    dpus, pods = await or_default(dpus_of(cluster), None), cluster.pods(label_selector=workloads.COMPANION)
+    async for finding in of_each(pods, lambda pod: _judged(cluster, pod, dpus), most=_MOST, noun="companion"):
+        yield finding
+
+
+def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
+    it, now = objects.Object(PODS, pod), cluster.now()
+    try:
+        companion = companion_of(pod)
+    except ValueError as mistake:
+        return warning("BERTH3101", it, label=workloads.COMPANION, mistake=mistake)
+    if (late := objects.overdue(pod, now)) is not None:
+        held = pod["metadata"].get("finalizers") or []
+        case = "held" if held else ""
+        return error("BERTH3102", it, case=case, late=late, held=held, patch=_RELEASED) if late > PATIENCE else None
+    age = objects.age(pod, now)
+    if objects.status(pod).get("phase") != "Pending" or age <= PATIENCE:
+        return None
+    reason, fix = _why(pod, dpus)
+    topics, because = (topic("companions", *companion.rule),), (topic("start", it.namespace, it.name),)
+    return error("BERTH3103", it, age=age, reason=reason, command=fix, explains=topics, because=because)
+
+
+def _why(pod: JSON, dpus: Dpus | None) -> tuple[str, str]:
+    """The reason, and the command that fixes it: from the node that the Pod requires, else from the Pod's status."""
+    describe = commands.kubectl("describe", "pod", pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
+    if objects.spec(pod).get("nodeName"):
+        if (waiting := next(objects.waiting_containers(pod), None)) is None:
+            return "it has a node, and its containers are not started", describe
+        return plain("container {}: {}: {}".format(*waiting).rstrip(": ")), describe
+    if dpus is not None and (problem := dpus.problem(pod)) is not None:
+        return problem
+    return plain(objects.condition(pod, "PodScheduled").get("message") or "the scheduler has not said why"), describe
+
+
+RULES_CHECK = Check("rules", (_rules,))
+COMPANIONS_CHECK = Check("companions", (_companions,))

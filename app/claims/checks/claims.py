@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.claims.checks.roads import roads, served_by_claims
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.reporting import missing_rule
@@ -21,12 +22,10 @@ from app.claims.stored import Claim, ClaimPod, claim_pod, stored_claim
 from app.claims.templates.controller import stored_template
 from app.doctor import acting, commands, objects
 from app.doctor.access import Account, Asking, Question, accounts_of
-from app.doctor.claims_roads import roads, served_by_claims
-from app.doctor.cluster import Cluster
+from app.doctor.cluster import LIVING, Cluster
 from app.doctor.installed import Installed, roles_in, settings_in_force
 from app.doctor.model import Check, Finding, error, of_each, or_default, sound, warning
 from app.doctor.permissions import grant
-from app.doctor.pods import LIVING
 from app.kube.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,

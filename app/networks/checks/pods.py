@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar
 
 from app.admission.pods import pod_from
+from app.claims.checks.roads import offer_of
 from app.claims.injection.claims import extended_resources
 from app.claims.roads import Offer, road_of
 from app.doctor import commands, objects
 from app.doctor.catalog import listed, plain
-from app.doctor.claims_roads import offer_of
-from app.doctor.cluster import Cluster
+from app.doctor.cluster import LIVING, Cluster
 from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, sound, topic, worst
 from app.doctor.namespaces import SYSTEM
 from app.explain.rehearsal import Rehearsal, review
@@ -43,7 +43,6 @@ from app.settings.source import RoleSettings
 from app.text import closest, several
 from app.wire import JSON
 
-LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
 _OWNERS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 _Want = Literal["resources", "information", "attachment", "refused", "placement"]

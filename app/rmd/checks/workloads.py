@@ -15,9 +15,9 @@ from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed, plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, of_each, or_default, warning
-from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
 from app.kube.resources import NODES
 from app.kube.store import Key
+from app.rmd.checks.daemons import PATIENCE, SELECTOR, daemons_of, settings_of
 from app.rmd.controller.nodes import NO_NODE
 from app.rmd.controller.states import readiness, succeeded
 from app.rmd.cores import parse_cores

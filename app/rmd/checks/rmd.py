@@ -9,9 +9,9 @@ from app.doctor import acting, commands, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, error, info, or_default, warning
-from app.doctor.rmd_daemons import certificate, daemons, runtime_classes, settings_of
-from app.doctor.rmd_workloads import workloads
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS
+from app.rmd.checks.daemons import certificate, daemons, runtime_classes, settings_of
+from app.rmd.checks.workloads import workloads
 from app.rmd.controller.installing import AGENT, DAEMON
 from app.rmd.model import READY, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.stored import Config, stored_config, stored_daemon_set

@@ -1,0 +1,279 @@
+"""Checks of the tenancy wing: `tenants` and `agent`; and the commands that issue certificates of gateway and agents.
+
+`tenants` finds tenants that are not served, not connected, or not as wanted, nodes that no workloads will find, and
+namespaces that are labeled for another tenant than they are named for, or lack what limits them. `agent` says whether
+the agent of this cluster and the gateway accept each other, as the agent says it: the check `certificate` reads the
+agent's Secret, and what it finds there explains what is found here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from app.certs.issuing import common_name_of
+from app.doctor import acting, commands, objects
+from app.doctor.cluster import Cluster
+from app.doctor.installed import Installed
+from app.doctor.model import (
+    REGISTERED,
+    Check,
+    Finding,
+    Severity,
+    depends_on,
+    error,
+    info,
+    noted,
+    ok,
+    or_default,
+    sound,
+    topic,
+    warning,
+)
+from app.doctor.readiness import said_by
+from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
+from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES, RESOURCE_QUOTAS, SECRETS, SERVICE_ACCOUNTS
+from app.placement.checks import Dpus, dpus_of
+from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
+from app.rmd.daemon.certificates import FILES, stored_files
+from app.serving.tls import read_certificates
+from app.tenancy import model
+from app.tenancy.controller.namespace_objects import ISOLATION, bounds_of, uncounted_in
+from app.tenancy.model import CLUSTER, SUSPENDED, Link, holder_of, link_of
+from app.tenancy.tenants.bundles import AGENT_SECRET
+from app.wire import JSON
+from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, tenant_namespace
+from app.workloads.settings import QuotaSettings
+
+PATIENCE = 120.0
+"""Seconds in which the controller processes a change of a tenant."""
+_FROM = "gateway "
+"""How the agent begins what it says of a stream to the gateway; the name of the stream follows."""
+_BEGINNING = "not connected yet"
+_REFUSALS = frozenset({"permission_denied", "unauthenticated"})
+_OF_CLUSTER = "failed_precondition"
+_NO_TENANT, _SUSPENDED, _TAKEN = "bound to no tenant", "is suspended", "another tenant"
+"""What the gateway says where another certificate would not help: of the Tenant, and of a cluster that is not free."""
+_WHICH = "TENANT"
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+
+
+async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
+    late: list[str] = []
+    for tenant in await cluster.listed(TENANTS):
+        it, said, ready = objects.Object(TENANTS, tenant), objects.status(tenant), objects.condition(tenant, "Ready")
+        reason = str(ready.get("reason") or "NotReady")
+        if reason != SUSPENDED and (ready.get("status") == "False" or said.get("result") == "error"):
+            text = ready.get("message") or said.get("message") or ""
+            yield error("BERTH2001", it, case=reason, reason=reason, said=text, label=TENANT_LABEL)
+        if objects.spec(tenant).get("suspended"):
+            yield info("BERTH2002", it)
+        if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
+            late.append(it.subject)
+    if late:
+        yield await acting.late(cluster, "controller", "BERTH2003", late)
+
+
+async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
+    tenants = await cluster.listed(TENANTS)
+    links = [(tenant["metadata"]["name"], link_of(tenant)) for tenant in tenants]
+    for tenant, (name, link) in zip(tenants, links, strict=True):
+        said, it = objects.condition(tenant, model.CONNECTED), objects.Object(TENANTS, tenant)
+        reason = str(said.get("reason"))
+        issued = (_taker(name, link, links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
+        issue = _rotate(issued, agent_namespace=cluster.namespace)
+        values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue}
+        values["move"] = _move(name)
+        if reason == model.NO_CONTACT:
+            yield info("BERTH2008", it, case=reason, **values)
+        elif said.get("status") == "False" and reason != model.SUSPENDED:
+            yield error("BERTH2008", it, case=reason, **values, because=depends_on("gateway"))
+
+
+def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
+    """The other tenant that has the cluster: of a move or of an older version, it is noted; else it was refused."""
+    clusters = (link.cluster, link.refused.cluster if link.refused else "")
+    return next((holder for cluster in clusters if (holder := holder_of(cluster, links)) not in ("", name)), "")
+
+
+async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Tenants that are to be confined, where no webhook is called for any Pod.
+
+    Where one is called, the check `registrations` looks at each namespace.
+    """
+    namespaces = await tenant_namespaces(cluster)
+    called = any(webhook.injects for webhook in await cluster.registered())
+    if namespaces and not called and await confines_tenants(cluster):
+        names = [namespace.name for namespace in namespaces]
+        yield error("BERTH2009", MUTATING_WEBHOOKS.kind, names=names, because=(REGISTERED,))
+
+
+async def _nodes(cluster: Cluster) -> AsyncIterator[Finding]:
+    if tenants := await cluster.listed(TENANTS):
+        for finding in nodes_and_hosts(tenants, await dpus_of(cluster)):
+            yield finding
+
+
+def nodes_and_hosts(tenants: Sequence[JSON], dpus: Dpus) -> Iterator[Finding]:
+    """Nodes of a tenant without a host; hosts of a tenant without a node."""
+    hosts = {objects.labels(node).get(dpus.host_label) or "" for node in dpus.nodes}
+    for node in dpus.nodes:
+        own = objects.labels(node)
+        if dpus.tenant_label and (tenant := own.get(dpus.tenant_label)) and not own.get(dpus.host_label):
+            yield warning("BERTH2004", objects.Object(NODES, node), tenant=tenant, label=dpus.host_label)
+    for obj in tenants:
+        if missing := sorted(set(objects.spec(obj).get("hosts") or ()) - hosts):
+            names, it, fix = ", ".join(missing), objects.Object(TENANTS, obj), dpus.label(missing[0])
+            yield warning("BERTH2005", it, label=dpus.host_label, count=len(missing), names=names, command=fix)
+
+
+async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Namespaces that are named for one tenant and labeled for another: Pods there are placed by the label.
+
+    Only those that no Tenant's status reports: the Tenant is suspended, missing, or not processed yet.
+    """
+    tenants = await cluster.listed(TENANTS)
+    reported = {
+        tenant["metadata"]["name"]
+        for tenant in tenants
+        if objects.condition(tenant, "NamespaceReady").get("reason") == "ForeignNamespace"
+    }
+    for namespace in await cluster.namespaces() if tenants else ():
+        it, labeled = objects.Object(NAMESPACES, namespace), objects.labels(namespace).get(TENANT_LABEL)
+        named = it.name.removeprefix(TENANT_NAMESPACE_PREFIX)
+        if it.name != named and labeled and labeled != named and named not in reported:
+            yield error("BERTH2006", it, named=named, label=TENANT_LABEL, labeled=labeled)
+
+
+async def _bounded(cluster: Cluster) -> AsyncIterator[Finding]:
+    """What is missing or differs; a namespace that is not ready is a finding of its Tenant."""
+    settled = {
+        tenant_namespace(tenant["metadata"]["name"])
+        for tenant in await cluster.listed(TENANTS)
+        if objects.condition(tenant, "NamespaceReady").get("status") != "False"
+        and not (objects.unseen(tenant) or objects.spec(tenant).get("suspended"))
+    }
+    present = {
+        namespace["metadata"]["name"]
+        for namespace in (await cluster.namespaces() if settled else ())
+        if not namespace["metadata"].get("deletionTimestamp")
+    }
+    if not (namespaces := sorted(settled & present)):
+        return
+    accounts = [account async for account in cluster.paged(SERVICE_ACCOUNTS, field_selector="metadata.name=default")]
+    listed = [(RESOURCE_QUOTAS, quota) for quota in await cluster.listed(RESOURCE_QUOTAS)]
+    listed += [(SERVICE_ACCOUNTS, account) for account in accounts]
+    kept = {objects.subject(resource.kind, obj): obj for resource, obj in listed}
+    fix, because = await commands.restart_role(cluster, "controller"), depends_on("controller")
+    bounds = bounds_of((await cluster.settings(QuotaSettings, role="controller")).quota)
+    for namespace, bound in ((namespace, bound) for namespace in namespaces for bound in bounds):
+        it = objects.named(bound.resource, bound.name, namespace)
+        obj = kept.get(it.subject)
+        if obj is None:
+            problem = "is missing"
+        elif not bound.holds_in(obj):
+            problem = "differs from what the controller keeps there"
+        elif bound.resource == RESOURCE_QUOTAS and (uncounted := uncounted_in(obj)):
+            problem = f"does not hold: kube-controller-manager has not counted {', '.join(uncounted)}"
+        else:
+            continue
+        severity = Severity.error if bound.name == ISOLATION else Severity.warning
+        yield noted(severity, "BERTH2007", it, problem, case=bound.name, command=fix, because=because)
+
+
+async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
+    if tenants := await cluster.listed(TENANTS):
+        yield sound(len(tenants), "tenant", unless=Severity.warning)
+
+
+async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
+    for agent in await cluster.running("agent"):
+        said = await said_by(cluster, agent)
+        for text in said_of_gateway(said.reasons):
+            yield await _judged(cluster, agent, text)
+        # A replica that stands by is ready whatever the gateway says to the one that leads.
+        if (
+            0
+            < objects.spec(agent.object).get("replicas", 1)
+            <= (objects.status(agent.object).get("readyReplicas") or 0)
+        ):
+            yield ok(agent.subject, "the gateway accepts the agent")
+
+
+def said_of_gateway(reasons: Iterable[str]) -> list[str]:
+    """What an agent says of the gateway, once for all of its streams."""
+    said = (reason.partition(": ") for reason in reasons if reason.startswith(_FROM))
+    return list(dict.fromkeys(text for _, _, text in said if text not in ("", _BEGINNING)))
+
+
+async def _judged(cluster: Cluster, agent: Installed, text: str) -> Finding:
+    word, _, answer = text.partition(": ")
+    place, gateway = objects.named(SECRETS, agent.tls_secret, agent.namespace), agent.deployed.get("gateway", "")
+    fix = await renew_agent(cluster, agent, verb="add" if _NO_TENANT in answer else "rotate")
+    refused = partial(error, explains=(topic("link", agent.role),), because=(topic("files", agent.role),))
+    if word in _REFUSALS:
+        if _SUSPENDED in answer:
+            fix = f"{_resume(await _tenant_of(cluster, agent))} --kubeconfig INFRA"
+        return refused("BERTH2101", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
+    if word == _OF_CLUSTER:
+        moved = _move(await _tenant_of(cluster, agent))
+        fix = f"{moved} --kubeconfig INFRA  # where this cluster has replaced the other one for good"
+        if _TAKEN in answer:
+            fix = f"{await renew_agent(cluster, agent, _WHICH)}  # {_WHICH}: the tenant of this cluster"
+        return refused("BERTH2102", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
+    if _UNTRUSTED in text:
+        return refused("BERTH2103", place, gateway=gateway, command=fix)
+    return refused("BERTH2104", agent, gateway=gateway, text=text)
+
+
+async def renew_gateway(cluster: Cluster, deployment: Installed) -> str:
+    """The command that writes the Secret of the gateway again, with a new certificate."""
+    keepers = await cluster.running("certificates")
+    return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {deployment.namespace}"
+
+
+async def renew_agent(cluster: Cluster, deployment: Installed, tenant: str = "", *, verb: str = "rotate") -> str:
+    """The same for an agent; the certificate is that of a tenant: by default the one that it is of now.
+
+    `verb` is that of `berth tenant`.
+    """
+    name = tenant or await _tenant_of(cluster, deployment)
+    issued = _rotate(name, "--kubeconfig", "INFRA", agent_namespace=deployment.namespace, verb=verb)
+    if deployment.tls_secret == AGENT_SECRET:
+        return f"{issued} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
+    written = commands.write_secret(deployment.tls_secret, namespace=deployment.namespace, folder=f"tenant-{name}/")
+    return f"{issued} && {written}"
+
+
+async def _tenant_of(cluster: Cluster, deployment: Installed) -> str:
+    """The tenant of an agent, by its flag or else by its certificate; `TENANT` where neither says it."""
+    if named := deployment.deployed.get("tenant"):
+        return str(named)
+    secret = await or_default(cluster.get(SECRETS, deployment.tls_secret, namespace=deployment.namespace), None)
+    try:
+        leaf = read_certificates(stored_files(secret or {}).get(FILES[0]) or b"", source=FILES[0])[0]
+    except ValueError:
+        return "TENANT"
+    return common_name_of(leaf).partition(".")[0]
+
+
+def _rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
+    """Writes a bundle with a new certificate; with the verb `add` for a Tenant that is not there."""
+    where = [] if agent_namespace == SYSTEM_NAMESPACE else ["--agent-namespace", agent_namespace]
+    return shlex.join(["berth", "tenant", verb, name, *options, *where])
+
+
+def _resume(name: str) -> str:
+    """Has the gateway accept the agent of a tenant that is suspended."""
+    return shlex.join(["berth", "tenant", "resume", name])
+
+
+def _move(name: str) -> str:
+    """Lets the next cluster that calls for a tenant be its cluster."""
+    return commands.kubectl("annotate", objects.plural(TENANTS), name, f"{CLUSTER}-")
+
+
+TENANTS_CHECK = Check("tenants", (_statuses, _unconnected, _unconfined, _nodes, _mislabeled, _bounded, _all_well))
+AGENT_CHECK = Check("agent", (_links,))
