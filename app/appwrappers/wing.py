@@ -37,7 +37,7 @@ WING = Wing(
         "controller": "app.appwrappers.settings:WrappedKindsSettings",
     },
     checks=("app.appwrappers.checks:CHECK",),
-    status=("app.status.wings:APP_WRAPPERS_SECTION",),
+    status=("app.appwrappers.sections:SECTION",),
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
         "webhook": (

@@ -77,7 +77,7 @@ WING = Wing(
     ),
     permissions="app.claims.permissions:PERMISSIONS",
     checks=("app.claims.checks.claims:CHECK",),
-    status=("app.status.wings:CLAIMS_SECTION",),
+    status=("app.claims.sections:SECTION",),
     settings={
         "webhook": "app.claims.settings:AdmissionSettings",
         "controller": "app.claims.settings:ControllerSettings",

@@ -119,6 +119,28 @@ def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:
             yield str(container.get("name")), str(waiting["reason"]), str(waiting.get("message") or "")
 
 
+def waits_for(pod: JSON) -> tuple[str, str] | None:
+    """Why a Pod does not work: a reason and a message; None where it runs and is ready."""
+    said = status(pod)
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Terminating", ""
+    if said.get("phase") == "Failed":
+        return str(said.get("reason") or "Failed"), str(said.get("message") or "")
+    for name, reason, message in waiting_containers(pod):
+        if reason != "ContainerCreating" or said.get("phase") != "Running":
+            return reason, f"container {name}: {message or reason}"
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
+    if said.get("phase") != "Running":
+        started = (pod.get("spec") or {}).get("nodeName")
+        return ("NotStarted", "its node has not started it") if started else ("NotScheduled", "it has no node yet")
+    ready = condition(pod, "Ready")
+    if ready.get("status") == "False":
+        return str(ready.get("reason") or "NotReady"), str(ready.get("message") or "")
+    return None
+
+
 def labels(obj: JSON | None) -> dict[str, str]:
     return ((obj or {}).get("metadata") or {}).get("labels") or {}
 

@@ -19,5 +19,5 @@ WING = Wing(
         "app.networks.checks.networks:ATTACHMENTS_CHECK",
         "app.networks.checks.pods:CHECK",
     ),
-    status=("app.status.attachments:SECTION",),
+    status=("app.networks.sections:SECTION",),
 )

@@ -45,7 +45,7 @@ WING = Wing(
     asks="app.rmd.permissions:ASKS",
     parts="app.rmd.build:review",
     checks=("app.rmd.checks.rmd:CHECK",),
-    status=("app.status.wings:RMD_SECTION",),
+    status=("app.rmd.sections:SECTION",),
     controllers=(
         Controller(
             "rmd",

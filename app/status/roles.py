@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 
 from app.doctor.installed import Installed
 from app.doctor.model import Severity
-from app.doctor.objects import labels
+from app.doctor.objects import labels, waits_for
 from app.errors import ApiError
 from app.kube.resources import LEASES, PODS
 from app.registry import ROLES
-from app.status.companions import waits_for
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.text import moment

@@ -115,7 +115,7 @@ WING = Wing(
         "certificates": "app.tenancy.authority:AuthoritySettings",
     },
     checks=("app.tenancy.checks:TENANTS_CHECK", "app.tenancy.checks:AGENT_CHECK"),
-    status=("app.status.tenants:SECTION", "app.status.agent:SECTION"),
+    status=("app.tenancy.sections:TENANTS_SECTION", "app.tenancy.sections:AGENT_SECTION"),
     metrics={
         "app.tenancy.agent.metrics": ("agent",),
         "app.tenancy.gateway.metrics": ("gateway",),

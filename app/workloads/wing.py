@@ -18,5 +18,5 @@ WING = Wing(
     parts="app.workloads.webhook:review",
     permissions="app.workloads.permissions:PERMISSIONS",
     checks=("app.workloads.checks:RULES_CHECK", "app.workloads.checks:COMPANIONS_CHECK"),
-    status=("app.status.companions:SECTION",),
+    status=("app.workloads.sections:SECTION",),
 )

@@ -32,6 +32,7 @@ def graph() -> grimp.ImportGraph:
         ("app.rmd.agent.agent", "app.runtime.manager", False),
         ("app.workloads.checks", "app.tenancy.agent.outages", True),
         ("app.rmd.checks.rmd", "app.doctor.objects", True),
+        ("app.claims.sections", "app.status.roles", True),
     ],
 )
 def test_a_wing_may_import_of_another_what_makes_no_requests_and_nothing_above(

@@ -9,10 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.doctor.model import Severity
-from app.status import attachments, companions, roles, tenants
+from app.networks.sections import SECTION as ATTACHMENTS_SECTION
+from app.status import roles
 from app.status.gathering import SECTIONS
 from app.status.model import Away, Diagnosis, Found, Row, Section, Status
 from app.status.rendering import ROWS, WIDTH, compact, fitted, render, unreachable
+from app.tenancy.sections import TENANTS_SECTION
+from app.workloads.sections import SECTION as COMPANIONS_SECTION
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 DIAGNOSIS = Diagnosis(
@@ -58,7 +61,7 @@ STATUS = Status(
     NOW,
     "berth-system",
     "berth",
-    ((roles.SECTION, ROLES), (tenants.SECTION, TENANTS)),
+    ((roles.SECTION, ROLES), (TENANTS_SECTION, TENANTS)),
     DIAGNOSIS,
 )
 
@@ -167,15 +170,15 @@ def test_a_watch_in_json_has_one_line_a_screen() -> None:
 def test_a_time_is_an_age_on_the_screen(seconds: int, shown: str) -> None:
     then = (NOW - timedelta(seconds=seconds)).isoformat()
     found = Found({}, (Row({"tenant": "t", "lastContact": then}),))
-    line = text_of(Status(NOW, "a", "b", ((tenants.SECTION, found),)))[4]
+    line = text_of(Status(NOW, "a", "b", ((TENANTS_SECTION, found),)))[4]
     assert " ".join(line.split()) == f"t - {shown} - - - -"
 
 
 def test_no_line_is_longer_than_the_screen_is_wide() -> None:
     """Names are cut in the widest columns first; messages are broken."""
-    long = {column.name: "x" * 253 for column in tenants.SECTION.columns} | {"lastContact": "2026-01-31T11:15:00Z"}
+    long = {column.name: "x" * 253 for column in TENANTS_SECTION.columns} | {"lastContact": "2026-01-31T11:15:00Z"}
     found = Found({"tenants": 1}, (Row(long),), unread=("not checked: " + "word " * 60,))
-    lines = text_of(Status(NOW, "berth-system", "berth", ((tenants.SECTION, found),)))
+    lines = text_of(Status(NOW, "berth-system", "berth", ((TENANTS_SECTION, found),)))
     assert max(map(len, lines)) <= WIDTH
     assert "…" in lines[4]
     assert "45 min" in lines[4]
@@ -185,7 +188,7 @@ def test_foreign_text_does_not_command_the_terminal() -> None:
     bad = "a\x1b[2Jb\u202ec\x9bd\ne"
     found = Found({}, (Row({"reason": bad, "count": 1, "example": bad, "message": bad}),), unread=(bad,))
     for form in ("text", "json"):
-        for line in render(Status(NOW, "n", "r", ((companions.SECTION, found),)), form):  # type: ignore[arg-type]  # one of the two
+        for line in render(Status(NOW, "n", "r", ((COMPANIONS_SECTION, found),)), form):  # type: ignore[arg-type]  # one of the two
             assert line.text.isprintable()
     assert unreachable(Away(NOW, bad)).text.isprintable()
     assert compact(Away(NOW, bad)).text.isprintable()
@@ -194,7 +197,7 @@ def test_foreign_text_does_not_command_the_terminal() -> None:
 def test_the_worst_items_are_on_the_screen_and_all_in_json() -> None:
     fine = [Row({"reason": f"r{number}", "count": 1, "example": "e"}) for number in range(40)]
     found = Found({}, (*fine, Row({"reason": "bad", "count": 1, "example": "e"}, Severity.error)))
-    status = Status(NOW, "n", "r", ((companions.SECTION, found),))
+    status = Status(NOW, "n", "r", ((COMPANIONS_SECTION, found),))
     lines = text_of(status)
     assert lines[4].split()[0] == "bad"
     assert f"  and {41 - ROWS} more: --output json shows all" in lines
@@ -205,7 +208,7 @@ def test_the_worst_items_are_on_the_screen_and_all_in_json() -> None:
 def test_what_could_not_be_read_is_said_and_is_a_warning() -> None:
     unread = ("not checked: you have no right to list nodes in the whole cluster",)
     found = Found({"attachments": 3, "unoffered": None}, (), unread)
-    status = Status(NOW, "n", "r", ((attachments.SECTION, found),))
+    status = Status(NOW, "n", "r", ((ATTACHMENTS_SECTION, found),))
     assert text_of(status)[2:4] == ["ATTACHMENTS: 3 attachments, ? unoffered", f"  {unread[0]}"]
     assert json.loads(compact(status).text)["sections"]["attachments"]["totals"]["unoffered"] is None
     assert status.severity is Severity.warning
@@ -234,7 +237,7 @@ def test_times_alone_are_no_change() -> None:
         then = NOW + timedelta(seconds=seconds)
         (row,) = TENANTS.rows
         rows = (replace(row, values={**row.values, "lastContact": then.isoformat(), "agent": agent}),)
-        sections = ((roles.SECTION, ROLES), (tenants.SECTION, replace(TENANTS, rows=rows)))
+        sections = ((roles.SECTION, ROLES), (TENANTS_SECTION, replace(TENANTS, rows=rows)))
         return Status(then, "berth-system", "berth", sections, replace(DIAGNOSIS, at=then))
 
     assert after(0).settled() == after(60).settled()
@@ -243,7 +246,7 @@ def test_times_alone_are_no_change() -> None:
 
 @pytest.mark.parametrize("severity", [one for one in Severity if one >= Severity.ok])
 def test_the_severity_is_that_of_the_worst(severity: Severity) -> None:
-    section = Section("x", "X", "", tenants.SECTION.read)
+    section = Section("x", "X", "", TENANTS_SECTION.read)
     found = Found({}, (Row({}), Row({}, severity)))
     assert Status(NOW, "n", "r", ((section, found),)).severity is severity
     assert Status(NOW, "n", "r", (), Diagnosis(NOW, {Severity.ok: 1, severity: 1}, "c")).severity is severity

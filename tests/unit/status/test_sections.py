@@ -10,11 +10,12 @@ import pytest
 from app.claims.roads import Offer
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
-from app.status.attachments import Asked, count, unoffered
-from app.status.companions import Tally, waits_for
+from app.doctor.objects import waits_for
+from app.networks.sections import Asked, count, unoffered
 from app.status.roles import leader_of, replicas, version_of
-from app.status.tenants import certificate_days, row_of
+from app.tenancy.sections import certificate_days, row_of
 from app.text import stamp
+from app.workloads.sections import Tally
 
 JSON = dict[str, Any]
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)

@@ -83,7 +83,7 @@ class Tally:
         phase = objects.status(pod).get("phase")
         if phase == "Succeeded":
             self.ended += 1
-        elif (why := waits_for(pod)) is None:
+        elif (why := objects.waits_for(pod)) is None:
             self.running += 1
         else:
             late = objects.age(pod, now) > PATIENCE
@@ -110,28 +110,6 @@ class Tally:
         for reason, group in sorted(self.groups.items(), key=lambda item: (-item[1].severity, -item[1].count, item[0])):
             values: dict[str, Value] = {"reason": reason, "count": group.count, "example": group.example}
             yield Row({**values, "message": group.message or None}, group.severity)
-
-
-def waits_for(pod: JSON) -> tuple[str, str] | None:
-    """Why a Pod does not work: a reason and a message; None where it runs and is ready."""
-    status = objects.status(pod)
-    if pod["metadata"].get("deletionTimestamp"):
-        return "Terminating", ""
-    if status.get("phase") == "Failed":
-        return str(status.get("reason") or "Failed"), str(status.get("message") or "")
-    for name, reason, message in objects.waiting_containers(pod):
-        if reason != "ContainerCreating" or status.get("phase") != "Running":
-            return reason, f"container {name}: {message or reason}"
-    scheduled = objects.condition(pod, "PodScheduled")
-    if scheduled.get("status") == "False":
-        return str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
-    if status.get("phase") != "Running":
-        started = (pod.get("spec") or {}).get("nodeName")
-        return ("NotStarted", "its node has not started it") if started else ("NotScheduled", "it has no node yet")
-    ready = objects.condition(pod, "Ready")
-    if ready.get("status") == "False":
-        return str(ready.get("reason") or "NotReady"), str(ready.get("message") or "")
-    return None
 
 
 def _number(value: object) -> int:

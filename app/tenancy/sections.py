@@ -1,4 +1,8 @@
-"""Section `tenants`, in the infra cluster: agents, certificates, hosts and DPUs of each tenant."""
+"""Sections of the tenancy wing: `tenants` in the infra cluster, and `agent` in a tenant's.
+
+`tenants` shows agents, certificates, hosts and DPUs of each tenant; `agent` whether the agent runs and reaches the
+gateway. The agent says in rules and UVS objects when it does not. Where no replica of it is ready, nothing says it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,18 @@ from app.doctor.model import Severity
 from app.placement.settings import PlacementSettings
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
+from app.status.roles import replicas
+from app.tenancy.agent.outages import NOT_CONNECTED
 from app.tenancy.model import AGENT_CONNECTED, CONNECTED, NO_CONTACT, tenant_state
 from app.text import moment
 from app.wire import JSON
-from app.workloads.model import TENANTS
+from app.workloads.model import TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 
 SOON = 14
 """Days before the end of a certificate in which the screen warns of it."""
 
 
-async def _read(reading: Reading) -> Found | None:
+async def _tenants(reading: Reading) -> Found | None:
     tenants = await reading.tried(reading.cluster.listed(TENANTS), [])
     if not tenants and not reading.unread and not await reading.cluster.serves(TENANTS):
         return None
@@ -87,11 +93,37 @@ def certificate_days(pins: Iterable[JSON], now: datetime) -> int | None:
     return None if not dates or len(dates) < len(ends) else (max(dates) - now) // timedelta(days=1)
 
 
-SECTION = Section(
+async def _agent(reading: Reading) -> Found | None:
+    cluster, count, apart = reading.cluster, 0, ""
+    if not await cluster.serves(WORKLOAD_RULES):
+        return None
+    for resource in (WORKLOAD_RULES, *UVS_RESOURCES):
+        async for obj in reading.each(cluster.paged(resource)):
+            count += 1
+            ready = objects.condition(obj, "Ready")
+            if ready.get("reason") == NOT_CONNECTED:
+                apart = apart or str(ready.get("message") or "not connected")
+    agents = [replicas(workload) for workload in await reading.workloads() if workload.role == "agent"]
+    return Found({"objects": count}, (_link(apart, agents, seen=not reading.unread),), tuple(reading.unread))
+
+
+def _link(apart: str, agents: list[tuple[int, int]], *, seen: bool) -> Row:
+    """`seen` is whether everything could be read."""
+    if apart:
+        return Row({"connected": "no", "message": apart}, Severity.error)
+    if not agents:
+        message = "no Deployment here runs the agent" if seen else None
+        return Row({"connected": "unknown", "message": message}, Severity.info)
+    if not any(ready for ready, _ in agents):
+        return Row({"connected": "no", "message": "no replica of the agent is ready"}, Severity.error)
+    return Row({"connected": "yes"})
+
+
+TENANTS_SECTION = Section(
     "tenants",
     "TENANTS",
     "The tenants of an infra cluster.",
-    _read,
+    _tenants,
     totals={"tenants": "Tenant objects", "connected": "those whose agent is connected"},
     columns=(
         Column("tenant", "the name of the Tenant"),
@@ -103,5 +135,18 @@ SECTION = Section(
         Column("dpus", "nodes with its label", shown="hidden"),
         Column("state", "ready, pending, error, suspended or removing"),
         Column("message", "what is wrong, and what will be", shown="note"),
+    ),
+)
+AGENT_SECTION = Section(
+    "agent",
+    "AGENT",
+    "The link of a tenant's cluster to the infra cluster.",
+    _agent,
+    totals={"objects": "rules and UVS objects that the agent sends"},
+    columns=(
+        Column(
+            "connected", "no where objects are `NotConnected` or no replica of the agent is ready; unknown; else yes"
+        ),
+        Column("message", "since when and why it is not", shown="note"),
     ),
 )

@@ -1,0 +1,40 @@
+"""Section `rmd`, where its kinds are there."""
+
+from __future__ import annotations
+
+from app.doctor import objects
+from app.doctor.model import Severity
+from app.rmd.model import CONNECTED, RMD_NODE_STATES, RMD_WORKLOADS
+from app.status.model import Column, Found, Row, Section
+from app.status.reading import Reading
+
+
+async def _read(reading: Reading) -> Found | None:
+    cluster = reading.cluster
+    if not await cluster.serves(RMD_NODE_STATES):
+        return None
+    rows, nodes, workloads = list[Row](), 0, 0
+    async for state in reading.each(cluster.paged(RMD_NODE_STATES)):
+        nodes += 1
+        said = objects.condition(state, CONNECTED)
+        if said.get("status") != "True":
+            node = (state.get("spec") or {}).get("node") or state["metadata"]["name"]
+            text = str(said.get("message") or "the controller has not asked the daemon yet")
+            rows.append(Row({"node": node, "message": text}, Severity.warning))
+    async for _ in reading.each(cluster.paged(RMD_WORKLOADS)):
+        workloads += 1
+    totals = {"nodes": nodes, "ready": nodes - len(rows), "workloads": workloads}
+    return Found(totals, tuple(rows), tuple(reading.unread))
+
+
+SECTION = Section(
+    "rmd",
+    "RMD",
+    "Nodes with a daemon of RMD.",
+    _read,
+    totals={"nodes": "RmdNodeStates", "ready": "those whose daemon answers", "workloads": "RmdWorkloads"},
+    columns=(
+        Column("node", "a node whose daemon does not answer"),
+        Column("message", "why not", shown="note"),
+    ),
+)
