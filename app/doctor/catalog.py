@@ -1,4 +1,6 @@
-"""What the doctor can find: the codes with their texts, as `findings.toml` has them, and how these are filled. Pure.
+"""What the doctor can find: the codes with their texts, and how these are filled. Pure.
+
+The core has its codes in `findings.toml` beside this module, a wing in the one of its folder.
 
 A text is a template of `str.format` with more forms: `{x!p}` is foreign text, `{count:Pod}` a number with its noun,
 `{names}` the first three of a list, `{names:6}` the first six, `{age:min}` whole minutes of seconds.
@@ -15,9 +17,12 @@ from importlib import resources
 from string import Formatter
 from typing import Any
 
+from app.registry import WINGS
 from app.text import cut, printable, several
 
 PAGE = "docs/troubleshooting.md"
+_FILE, _CORE, _OF_ALL = "findings.toml", "doctor", "00"
+"""Where findings are; the folder that has those of the core, with the digits of codes that any check may use."""
 _TEXTS = ("message", "consequence", "command")
 _SHOWN = 400
 _WITH_FIELD = re.compile(r"\S*\{\S*( ?)")
@@ -42,10 +47,37 @@ class Declared:
         return texts
 
 
-_READ = tomllib.loads((resources.files(__package__) / "findings.toml").read_text(encoding="utf-8"))
-CHECK_NUMBERS: dict[str, str] = _READ.pop("checks")
-"""The checks by the first two digits of their codes; 00 is of all checks."""
-FINDINGS = {code: Declared(**texts) for code, texts in _READ.items()}
+def read_findings(folder: str) -> dict[str, Any]:
+    """What `findings.toml` of a folder of `app` has: `checks` by the first digits of codes, and texts by code."""
+    path = resources.files(f"app.{folder}") / _FILE
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"checks": {}}
+
+
+def joined(files: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, Declared]]:
+    """The checks by the first two digits of their codes, and all findings in the order of codes; `files` are by folder.
+
+    Raises ValueError for digits that two folders have, and for a code whose digits its folder does not have.
+    """
+    checks: dict[str, str] = {}
+    findings: dict[str, Declared] = {}
+    folder_of = {_OF_ALL: _CORE}
+    for folder, content in files.items():
+        for digits, check in content["checks"].items():
+            if (other := folder_of.setdefault(digits, folder)) != folder or digits == _OF_ALL:
+                raise ValueError(f"{_FILE} of {folder}: codes with {digits} are those of {other}: want other digits")
+            checks[digits] = check
+        for code, texts in content.items():
+            if code == "checks":
+                continue
+            if folder_of.get(code[5:7]) != folder:
+                choices = ", ".join(content["checks"]) or "none, for it has no checks"
+                raise ValueError(f"{_FILE} of {folder}: {code} is not of a check there: want digits of {choices}")
+            findings[code] = Declared(**texts)
+    return dict(sorted(checks.items())), dict(sorted(findings.items()))
+
+
+CHECK_NUMBERS, FINDINGS = joined({folder: read_findings(folder) for folder in (_CORE, *(wing.name for wing in WINGS))})
+"""The checks by the first two digits of their codes; 00 is of all checks. The findings by code."""
 
 
 def section_of(code: str) -> str:

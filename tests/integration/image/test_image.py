@@ -153,7 +153,13 @@ def test_the_context_leaves_out_what_is_not_built():
         "app/devtools/__init__.py",
     ):
         assert path in ignored, path
-    for path in ("app/cli/main.py", "app/workloads/crds/workloads.yaml", "README.md", "requirements-build.lock"):
+    for path in (
+        "app/cli/main.py",
+        "app/workloads/crds/workloads.yaml",
+        "app/rmd/findings.toml",
+        "README.md",
+        "requirements-build.lock",
+    ):
         assert path not in ignored, path
 
 

@@ -9,14 +9,17 @@ from string import Formatter
 
 import pytest
 
-from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, section_of
+from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, joined, read_findings, section_of
 from app.doctor.examining import CHECKS
 from app.doctor.model import Severity
+from app.registry import WINGS
+from app.wiring import Wing, resolve
 from tests.support.paths import ROOT
 
 _CODE = re.compile(r"BERTH\d{4}")
 APP = ROOT / "app"
 TEXTS = ("message", "consequence", "command")
+_TEXTS = {"severities": "info", "title": "A title"}
 
 
 def trees() -> Iterator[ast.AST]:
@@ -65,6 +68,46 @@ def test_a_code_has_the_number_of_its_check() -> None:
     assert set(CHECK_NUMBERS.values()) == {check.name for check in CHECKS}
     assert {code[5:7] for code in FINDINGS} == {"00", *CHECK_NUMBERS}
     assert all(_CODE.fullmatch(code) for code in FINDINGS)
+
+
+@pytest.mark.parametrize("wing", WINGS, ids=lambda wing: wing.name)
+def test_a_wing_declares_what_its_checks_find(wing: Wing) -> None:
+    """And no other folder does."""
+    content = read_findings(wing.name)
+    assert set(content.pop("checks").values()) == {resolve(check).name for check in wing.checks}
+    used = {
+        code
+        for pattern in ("checks.py", "checks/*.py")
+        for path in (APP / wing.name).glob(pattern)
+        for code in literals(ast.parse(path.read_text()))
+    }
+    assert {code for code in used if code[5:7] != "00"} == set(content)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"doctor": {"checks": {"01": "clock"}}, "a": {"checks": {"01": "time"}}},
+            "findings.toml of a: codes with 01 are those of doctor: want other digits",
+        ),
+        (
+            {"doctor": {"checks": {}}, "a": {"checks": {"00": "all"}}},
+            "findings.toml of a: codes with 00 are those of doctor: want other digits",
+        ),
+        (
+            {"doctor": {"checks": {}}, "a": {"checks": {"70": "a", "71": "b"}, "BERTH0001": {}}},
+            "findings.toml of a: BERTH0001 is not of a check there: want digits of 70, 71",
+        ),
+        (
+            {"a": {"checks": {"70": "a"}, "BERTH7001": _TEXTS}, "b": {"checks": {}, "BERTH7001": _TEXTS}},
+            "findings.toml of b: BERTH7001 is not of a check there: want digits of none, for it has no checks",
+        ),
+    ],
+)
+def test_a_code_of_another_folder_is_an_error(files: dict[str, dict[str, object]], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        joined(files)
 
 
 def test_a_code_is_used_with_the_severities_that_it_declares() -> None:
