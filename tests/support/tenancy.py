@@ -27,6 +27,8 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import connect
 from app.tenancy.agent.agent import connect as connect_agent
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.settings import GatewaySettings, Limits
@@ -200,12 +202,16 @@ class Seen(GatewayMetrics):
 
 
 class Door:
-    """A running gateway and channels to it; `seen` is what it reported."""
+    """A gateway and channels to it; `seen` is what it reported."""
 
-    def __init__(self, gateway: Gateway, pki: Pki, seen: Seen) -> None:
-        self.gateway = gateway
+    def __init__(
+        self, client: Any, settings: GatewaySettings, pki: Pki, *, limits: Limits = QUICK, **given: Any
+    ) -> None:
         self.pki = pki
-        self.seen = seen
+        self.seen = Seen()
+        self.sources = Sources(client)
+        self.backend = Backend(self.sources, settings=settings, limits=limits, observer=self.seen)
+        self.gateway = Gateway(self.backend, settings=settings, **given)
         self._channels: list[grpc.aio.Channel] = []
 
     @property
@@ -257,15 +263,12 @@ Start = Callable[..., Awaitable[Door]]
 @contextlib.asynccontextmanager
 async def running(client: Any, settings: GatewaySettings, pki: Pki, *, limits: Limits = QUICK) -> AsyncIterator[Door]:
     """A gateway that is ready."""
-    seen = Seen()
-    gateway = Gateway(client, settings=settings, limits=limits, observer=seen)
-    stop = asyncio.Event()
-    task = asyncio.create_task(gateway.run(stop))
+    door, stop = Door(client, settings, pki, limits=limits), asyncio.Event()
+    task = asyncio.create_task(door.gateway.run(stop))
     try:
-        await eventually(lambda: task.done() or not gateway.waiting())
+        await eventually(lambda: task.done() or not door.gateway.waiting())
         if task.done():
             task.result()
-        door = Door(gateway, pki, seen)
         yield door
         await door.close()
     finally:

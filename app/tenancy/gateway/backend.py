@@ -13,13 +13,19 @@ from app.tenancy.gateway.settings import GatewaySettings, Limits
 
 
 class Backend:
-    """`turns` are those of requests to the API server, by tenant's namespace."""
+    """`turns` are those of requests to the API server, by tenant's namespace. `limits` are by default the settings'."""
 
     def __init__(
-        self, sources: Sources, *, settings: GatewaySettings, limits: Limits, observer: GatewayMetrics
+        self,
+        sources: Sources,
+        *,
+        settings: GatewaySettings,
+        limits: Limits | None = None,
+        observer: GatewayMetrics | None = None,
     ) -> None:
         self.sources, self.client = sources, sources.client
-        self.limits, self.observer = limits, observer
+        self.limits = limits = limits or settings.limits
+        self.observer = observer or GatewayMetrics()
         self.placement, self.admin_names = settings.placement, settings.admin_names
         self.readers = Readers(limits)
         self.storing = Storing(limits, self.sources.pods)

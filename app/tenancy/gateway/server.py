@@ -34,7 +34,7 @@ from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front, ServingCredentials
 from app.tenancy.gateway.identity import Audience, Reason
 from app.tenancy.gateway.interceptor import Guard
-from app.tenancy.gateway.metrics import GatewayMetrics, create_series
+from app.tenancy.gateway.metrics import create_series
 from app.tenancy.gateway.resource_service import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.settings import GatewaySettings, Limits
@@ -87,21 +87,16 @@ class Gateway:
 
     def __init__(
         self,
-        client: KubeClient,
+        backend: Backend,
         *,
         settings: GatewaySettings,
-        limits: Limits | None = None,
-        observer: GatewayMetrics | None = None,
         spans: Spans | None = None,
         settled: Callable[[], object] = lambda: None,
     ) -> None:
-        self._settings, self._limits = settings, limits or settings.limits
+        self._settings, self._limits = settings, backend.limits
         self._settled: Callable[[], object] | None = settled
         self._credentials = ServingCredentials(settings)
-        self._sources = Sources(client)
-        self._backend = backend = Backend(
-            self._sources, settings=settings, limits=self._limits, observer=observer or GatewayMetrics()
-        )
+        self._backend, self._sources = backend, backend.sources
         self._front = Front(self._credentials.context, limits=self._limits, lines=backend.lines)
         self._admission = Admission(backend, admin_ca=lambda: self._credentials.admin_ca)
         self._guard = Guard(self._admission, audiences=AUDIENCES, connection=self._front.connection, spans=spans)
@@ -257,7 +252,7 @@ def build(context: RoleContext) -> Runnable:
     settled = _keep_loaded if context.alone else lambda: None
 
     def serving(client: KubeClient) -> Runnable:
-        gateway = Gateway(client, settings=settings, spans=spans, settled=settled)
+        gateway = Gateway(Backend(Sources(client), settings=settings), settings=settings, spans=spans, settled=settled)
         if context.alone:
             follow(lambda: gateway.not_after)
         return Drained(gateway)

@@ -25,6 +25,8 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, P
 from app.kube.transport import connect
 from app.placement.model import HOST_LABEL
 from app.tenancy.agent.settings import AgentOptions
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import GATEWAY_NAME
@@ -198,7 +200,8 @@ class World:
     async def _start_gateway(self, role: str) -> Life:
         proxy, client = await self._connected(self.infra)
         settings = self.tls.settings(drain_seconds=0.1)
-        gateway = Gateway(client, settings=settings, limits=Limits(tick=0.2), observer=Seen())
+        backend = Backend(Sources(client), settings=settings, limits=Limits(tick=0.2), observer=Seen())
+        gateway = Gateway(backend, settings=settings)
         task = asyncio.create_task(gateway.run(asyncio.Event()))
         await asyncio.wait_for(gateway.started.wait(), PATIENCE)
         return Life(role, f"{role}-{self._files}", (gateway,), task, [proxy], client)

@@ -12,7 +12,6 @@ import pytest
 
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
-from app.tenancy.gateway.server import Gateway
 from app.tracing.opening import opened_spans
 from app.workloads.model import TENANT_RULES, UVS_PODS, WORKLOAD_RULES
 from tests.integration.tenancy.agent.conftest import Runner, Tenant, changed, options_for
@@ -20,8 +19,7 @@ from tests.integration.tenancy.agent.fakegateway import FakeGateway, write_files
 from tests.integration.tenancy.agent.test_rule_sync import READY
 from tests.integration.tenancy.agent.test_with_gateway import gateway_settings
 from tests.support.otlp_receiver import Receiver
-from tests.support.tenancy import QUICK, Infra, Pki, agent_kit
-from tests.support.tenancy import Seen as SeenByGateway
+from tests.support.tenancy import Door, Infra, Pki, agent_kit
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -84,12 +82,10 @@ async def test_a_call_of_the_agent_is_one_trace_on_both_sides(
         write_files(tmp_path, pki.ca, pki.tenant("tenant1"))
         stop = asyncio.Event()
         with opened_spans("pair") as spans:
-            gateway = Gateway(
-                infra.client, settings=gateway_settings(pki), limits=QUICK, observer=SeenByGateway(), spans=spans
-            )
-            async with beside(gateway.run(stop)):
-                await eventually(lambda: not gateway.waiting())
-                options = options_for(f"127.0.0.1:{gateway.port}", tmp_path)
+            door = Door(infra.client, gateway_settings(pki), pki, spans=spans)
+            async with beside(door.gateway.run(stop)):
+                await eventually(lambda: not door.gateway.waiting())
+                options = options_for(door.address, tmp_path)
                 async with beside(agent_kit(tenant.client, options=options, calls=spans).run()):
                     await tenant.rule("r1")
 

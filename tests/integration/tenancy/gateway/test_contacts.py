@@ -84,7 +84,7 @@ async def test_contacts_and_refusals_are_noted_by_both_of_two_gateways(infra: In
         assert (await stream.read()).synced
     await eventually(lambda: status(infra), lambda found: "lastContact" in found)
     for door in doors:
-        await eventually(lambda door=door: door.gateway._sources.tenants.get("", "tenant1").link.contact)
+        await eventually(lambda door=door: door.sources.tenants.get("", "tenant1").link.contact)
     contacts = len(client.writes)
     assert contacts in (1, 2)  # two may have met
     assert (await list_rules(doors[0], ONE))[0] is Code.OK
@@ -92,9 +92,9 @@ async def test_contacts_and_refusals_are_noted_by_both_of_two_gateways(infra: In
         assert (await list_rules(door, OTHER))[0] is Code.FAILED_PRECONDITION
     await eventually(refused_for(infra, "OtherCluster"))
     for door in doors:
-        await eventually(lambda door=door: door.gateway._sources.tenants.get("", "tenant1").link.refused)
+        await eventually(lambda door=door: door.sources.tenants.get("", "tenant1").link.refused)
         assert (await list_rules(door, OTHER))[0] is Code.FAILED_PRECONDITION
-        await door.gateway._backend.contacts.write()
+        await door.backend.contacts.write()
     found = await status(infra)
     assert found["lastRefusal"]["cluster"] == OTHER
     assert "belongs to another cluster" in found["lastRefusal"]["message"]
@@ -116,7 +116,7 @@ async def test_a_note_of_a_contact_reviews_no_streams(infra: Infra, start: Start
     """Each tenant has one every minute: with a review of all streams for each, a thousand tenants would be too many."""
     await infra.add_tenant("tenant1")
     door = await start(tick=3600.0)
-    await eventually(lambda: door.gateway._sources.tenants.get("", "tenant1"))
+    await eventually(lambda: door.sources.tenants.get("", "tenant1"))
     reviews, review = [], door.gateway._guard.review
     door.gateway._guard.review = lambda: (reviews.append(1), review())
     refusal = {"time": "2026-01-01T00:00:00Z", "reason": "OtherCluster", "message": "m"}
@@ -124,7 +124,7 @@ async def test_a_note_of_a_contact_reviews_no_streams(infra: Infra, start: Start
     await infra.client.patch(TENANTS, "tenant1", noted, patch_type="merge", subresource="status")
 
     def link() -> Any:
-        return door.gateway._sources.tenants.get("", "tenant1").link
+        return door.sources.tenants.get("", "tenant1").link
 
     await eventually(lambda: link().contact is not None and link().refused is not None)
     assert reviews == []
@@ -137,7 +137,7 @@ async def test_a_contact_that_was_not_written_is_written_soon(infra: Infra, star
     await infra.add_tenant("tenant1")
     client = Faulty(infra.client)
     door = await start(client=client, tick=3600.0)
-    contacts = door.gateway._backend.contacts
+    contacts = door.backend.contacts
     client.fails = True
     contacts.accepted("tenant1")
     await contacts.write()
@@ -156,7 +156,7 @@ async def test_an_api_server_that_does_not_answer_is_not_asked_for_each_tenant(i
         await infra.add_tenant(name)
     client = Faulty(infra.client)
     door = await start(client=client, tick=3600.0)
-    contacts = door.gateway._backend.contacts
+    contacts = door.backend.contacts
     client.fails, client.status = True, 0
     for name in names:
         contacts.accepted(name)
@@ -178,7 +178,7 @@ async def test_notes_from_the_future_are_replaced(infra: Infra, start: Start) ->
     await eventually(refused_for(infra, "OtherCluster"))
     noted = {"lastContact": late, "lastRefusal": (await status(infra))["lastRefusal"] | {"time": late}}
     await infra.client.patch(TENANTS, "tenant1", {"status": noted}, patch_type="merge", subresource="status")
-    contacts = door.gateway._backend.contacts
+    contacts = door.backend.contacts
     contacts._pauses.clear()  # as if a minute had passed
 
     async def replaced() -> bool:
@@ -193,11 +193,11 @@ async def test_notes_from_the_future_are_replaced(infra: Infra, start: Start) ->
 async def test_strangers_leave_no_note(infra: Infra, door: Door, pki: Pki) -> None:
     """Nor does the name of a Tenant that is not there."""
     client = Counted(infra.client)
-    door.gateway._backend.contacts._client = client
+    door.backend.contacts._client = client
     for name in ("somebody.example", tenant_certificate_name("tenant9")):
         with contextlib.suppress(grpc.aio.AioRpcError):
             await rules(door.channel(pki.client(name))).List(pb.ListWorkloadRulesRequest())
-    await door.gateway._backend.contacts.write()
+    await door.backend.contacts.write()
     assert client.writes == []
 
 

@@ -22,7 +22,7 @@ async def test_a_client_that_leaves_frees_its_streams(
     for number in range(20):
         metadata = {"name": f"c{number}", "labels": {COMPANION: "tenant"}, "annotations": {"p": "x" * 60_000}}
         await infra.client.create(PODS, {**POD, "metadata": metadata}, namespace="tenant-tenant1")
-    await eventually(lambda: len(door.gateway._sources.companions) == 20)
+    await eventually(lambda: len(door.sources.companions) == 20)
     stuck = resources(channel).Watch(resource_pb.WatchRequest())
     reading = resources(channel).Watch(resource_pb.WatchRequest())
     sender = Sender(channel)

@@ -164,7 +164,7 @@ async def test_a_tenant_that_is_suspended_while_its_calls_wait_is_refused(infra:
     waiting = asyncio.create_task(fails(rules(door.tenant("tenant1")).List(pb.ListWorkloadRulesRequest())))
     await eventually(lambda: "tenant1" in turns._waiting)
     await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": True}}, patch_type="merge")
-    await eventually(lambda: (tenant := door.gateway._sources.tenants.get("", "tenant1")) and tenant.suspended)
+    await eventually(lambda: (tenant := door.sources.tenants.get("", "tenant1")) and tenant.suspended)
     await first.end()
     assert (await waiting).code() is CODE.PERMISSION_DENIED
     await eventually(lambda: not turns._inside)

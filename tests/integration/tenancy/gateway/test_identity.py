@@ -16,14 +16,13 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from app.certs.issuing import Issued, issue_authority, issue_leaf
 from app.tenancy.gateway.identity import Caller, Refusal, identify
-from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import PinnedCertificate, Tenant
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
 from app.workloads.model import TENANTS
 from tests.support.gateway_calls import Sender, admin_rules, fails, resources, rules
-from tests.support.tenancy import QUICK, Door, Infra, Pki, Seen, Start
+from tests.support.tenancy import Door, Infra, Pki, Start
 from tests.support.waiting import PATIENCE, eventually
 
 CODE = grpc.StatusCode
@@ -224,19 +223,17 @@ async def test_nobody_is_judged_before_the_tenants_are_known(infra: Infra, pki: 
     """While nothing is loaded the gateway is not serving, and says UNAVAILABLE rather than who is unknown."""
     await infra.add_tenant("tenant1")
     await infra.cluster.stop()
-    seen, stop = Seen(), asyncio.Event()
-    gateway = Gateway(infra.client, settings=pki.files.settings(), limits=QUICK, observer=seen)
-    running = asyncio.create_task(gateway.run(stop))
-    await gateway.started.wait()
-    door = Door(gateway, pki, seen)
+    door, stop = Door(infra.client, pki.files.settings(), pki), asyncio.Event()
+    running = asyncio.create_task(door.gateway.run(stop))
+    await door.gateway.started.wait()
     channel = door.tenant("tenant1")
     stub = health_pb2_grpc.HealthStub(channel)
     answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
     assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
-    assert gateway.waiting()
+    assert door.gateway.waiting()
     assert (await fails(list_rules(channel))).code() is CODE.UNAVAILABLE
     await infra.restart()
-    await eventually(lambda: not gateway.waiting())
+    await eventually(lambda: not door.gateway.waiting())
     await list_rules(channel)
     await door.close()
     stop.set()

@@ -206,7 +206,7 @@ async def test_a_reader_that_does_not_read_is_ended_as_well(door: Door, infra: I
     for number in range(40):
         metadata = {"name": f"c{number}", "labels": {COMPANION: "tenant"}, "annotations": {"p": "x" * 60_000}}
         await infra.client.create(PODS, {**POD, "metadata": metadata}, namespace="tenant-tenant1")
-    await eventually(lambda: len(door.gateway._sources.companions) == 40)
+    await eventually(lambda: len(door.sources.companions) == 40)
     watch = resources(channel).Watch(resource_pb.WatchRequest())
     await eventually(lambda: door.seen.open.get("tenant1") == 1)
     await infra.client.delete(TENANTS, "tenant1")

@@ -36,7 +36,7 @@ async def there(infra: Infra, *ids: str) -> bool:
 
 def shown(door: Door, workload_id: str) -> bool:
     """Whether the cache of this replica has it."""
-    return door.gateway._sources.workloads.get(NS, workload(workload_id)) is not None
+    return door.sources.workloads.get(NS, workload(workload_id)) is not None
 
 
 def deleted(door: Door) -> int:

@@ -45,7 +45,7 @@ async def test_a_stream_whose_workloads_were_lost_ends(door: Door, infra: Infra)
     sender = Sender(door.tenant("tenant1"))
     snapshot = infra.cluster.storage.snapshot()
     await sender.update("a")
-    await eventually(lambda: len(door.gateway._sources.workloads) == 1)
+    await eventually(lambda: len(door.sources.workloads) == 1)
     await restore(infra, snapshot)
     async with asyncio.timeout(PATIENCE):
         error = await sender.failure()
@@ -60,7 +60,7 @@ async def test_a_stream_whose_workload_was_deleted_by_others_ends(door: Door, in
     """A client that only sends changes would never send it again."""
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a")
-    await eventually(lambda: len(door.gateway._sources.workloads) == 1)
+    await eventually(lambda: len(door.sources.workloads) == 1)
     await infra.client.delete(WORKLOADS, workload("a"), namespace="tenant-tenant1")
     async with asyncio.timeout(PATIENCE):
         error = await sender.failure()
@@ -71,9 +71,9 @@ async def test_a_stream_goes_on_after_deletions_of_its_own(door: Door, infra: In
     sender = Sender(door.tenant("tenant1"))
     for _ in range(5):
         await sender.update("a")
-        await eventually(lambda: len(door.gateway._sources.workloads) == 1)
+        await eventually(lambda: len(door.sources.workloads) == 1)
         await sender.delete("a")
-        await eventually(lambda: not door.gateway._sources.workloads)
+        await eventually(lambda: not door.sources.workloads)
     await sender.update("a")
     await sender.close()
     assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload("a")}
@@ -92,9 +92,9 @@ async def test_deletions_of_its_own_leave_nothing_behind(door: Door, monkeypatch
     sender = Sender(door.tenant("tenant1"))
     for name in ("a", "b", "c"):
         await sender.update(name)
-    await eventually(lambda: len(door.gateway._sources.workloads) == 3)
+    await eventually(lambda: len(door.sources.workloads) == 3)
     for name in ("a", "b", "c"):
         await sender.delete(name)
-    await eventually(lambda: not door.gateway._sources.workloads and not writers[0]._removing)
-    await eventually(lambda: not len(door.gateway._sources.ledger))
+    await eventually(lambda: not door.sources.workloads and not writers[0]._removing)
+    await eventually(lambda: not len(door.sources.ledger))
     await sender.close()

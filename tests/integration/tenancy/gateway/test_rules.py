@@ -227,8 +227,8 @@ async def test_names_cannot_climb_out_of_a_path(door: Door) -> None:
 async def test_a_watch_gives_what_is_there_then_what_changes(door: Door, infra: Infra) -> None:
     stub = rules(door.tenant("tenant1"))
     await stub.Create(pb.CreateWorkloadRuleRequest(rule=rule("before", owner="agent", generation=7)))
-    while not door.gateway._sources.rules.get(NS, "before"):
-        await door.gateway._sources.rules.wait_synced()
+    while not door.sources.rules.get(NS, "before"):
+        await door.sources.rules.wait_synced()
         await rules(door.tenant("tenant1")).List(pb.ListWorkloadRulesRequest())
     watch = stub.Watch(pb.WatchWorkloadRulesRequest())
     assert (await watch.read()).rule.id == "before"

@@ -80,7 +80,7 @@ async def test_of_two_notes_of_an_older_version_the_one_of_the_older_tenant_coun
 async def test_a_broken_tenant_keeps_its_cluster(infra: Infra, door: Door) -> None:
     assert await list_rules(door, ONE) == (Code.OK, "")
     await infra.client.patch(TENANTS, "tenant1", {"spec": {"identity": {"names": ["é"]}}}, patch_type="merge")
-    await eventually(lambda: door.gateway._sources.tenants.get("", "tenant1") is None)
+    await eventually(lambda: door.sources.tenants.get("", "tenant1") is None)
     assert (await list_rules(door, ONE, tenant="tenant2"))[0] is Code.FAILED_PRECONDITION
 
 
@@ -120,7 +120,7 @@ async def test_what_a_tenant_has_of_another_cluster_by_now_stays(infra: Infra, s
         await infra.add_tenant(name)
         await annotate(infra, name, cluster=ONE)
     door = await start()
-    sources = door.gateway._sources
+    sources = door.sources
     await eventually(lambda: len(sources.rivals_of("tenant1")) == 2)
     before = sources.rivals_of("tenant1")
     await annotate(infra, "tenant2", cluster=OTHER)

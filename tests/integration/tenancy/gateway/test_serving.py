@@ -17,11 +17,10 @@ from cryptography import x509
 import app.tenancy.proto
 from app.certs.issuing import Issued, bridge, issue_authority, issue_serving, serving_names
 from app.errors import UsageError
-from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from tests.support.gateway_calls import fails, rules
-from tests.support.tenancy import QUICK, Door, Infra, Pki, Seen, Start, TlsFiles
+from tests.support.tenancy import QUICK, Door, Infra, Pki, Start, TlsFiles
 from tests.support.waiting import PATIENCE, eventually
 
 CODE = grpc.StatusCode
@@ -91,29 +90,28 @@ async def test_files_that_cannot_serve_leave_the_old_ones_in_service(door: Door,
 
 
 @pytest.mark.parametrize("content", [None, b"garbage"])
-async def test_a_gateway_without_usable_files_does_not_start(infra: Infra, tmp_path: Path, content: Any) -> None:
+async def test_a_gateway_without_usable_files_does_not_start(
+    infra: Infra, pki: Pki, tmp_path: Path, content: Any
+) -> None:
     files = TlsFiles(tmp_path / "c", tmp_path / "k", tmp_path / "ca")
     if content is not None:
         for path in (files.certificate, files.key, files.client_ca):
             path.write_bytes(content)
     with pytest.raises(UsageError, match="gateway TLS"):
-        Gateway(infra.client, settings=files.settings(), observer=Seen())
+        Door(infra.client, files.settings(), pki)
 
 
 async def test_a_port_that_is_taken_is_said(door: Door, infra: Infra, pki: Pki) -> None:
     settings = pki.files.settings(port=door.gateway.port)
     with pytest.raises(UsageError, match=str(door.gateway.port)):
-        await Gateway(infra.client, settings=settings, observer=Seen()).run(asyncio.Event())
+        await Door(infra.client, settings, pki).gateway.run(asyncio.Event())
 
 
 async def test_a_stopping_gateway_ends_streams_so_that_agents_go_elsewhere(infra: Infra, pki: Pki) -> None:
     await infra.add_tenant("tenant1")
-    seen, stop = Seen(), asyncio.Event()
-    settings = pki.files.settings(drain_seconds=600.0)
-    gateway = Gateway(infra.client, settings=settings, limits=QUICK, observer=seen)
-    running = asyncio.create_task(gateway.run(stop))
-    await eventually(lambda: not gateway.waiting())
-    door = Door(gateway, pki, seen)
+    door, stop = Door(infra.client, pki.files.settings(drain_seconds=600.0), pki), asyncio.Event()
+    running = asyncio.create_task(door.gateway.run(stop))
+    await eventually(lambda: not door.gateway.waiting())
     watch = rules(door.tenant("tenant1")).Watch(pb.WatchWorkloadRulesRequest())
     assert (await watch.read()).synced
     stop.set()
@@ -121,7 +119,7 @@ async def test_a_stopping_gateway_ends_streams_so_that_agents_go_elsewhere(infra
     assert error.code() is CODE.UNAVAILABLE
     assert "stopping" in (error.details() or "")
     await running
-    assert gateway.waiting()
+    assert door.gateway.waiting()
     await door.close()
 
 
@@ -176,18 +174,13 @@ async def test_what_follows_the_first_readiness_happens_once(infra: Infra, pki: 
     """Then all that stays in memory is loaded, and the caches are full."""
     found: list[list[str]] = []
     limits = replace(QUICK, tick=0.001)
-    gateway = Gateway(
-        infra.client,
-        settings=pki.files.settings(drain_seconds=0.0),
-        limits=limits,
-        observer=Seen(),
-        settled=lambda: found.append(gateway.waiting()),
-    )
+    settings = pki.files.settings(drain_seconds=0.0)
+    door = Door(infra.client, settings, pki, limits=limits, settled=lambda: found.append(door.gateway.waiting()))
     stop = asyncio.Event()
-    running = asyncio.create_task(gateway.run(stop))
+    running = asyncio.create_task(door.gateway.run(stop))
     await eventually(lambda: found)
     await infra.add_tenant("tenant1")
-    await eventually(lambda: gateway._sources.tenants.get("", "tenant1"))
+    await eventually(lambda: door.sources.tenants.get("", "tenant1"))
     stop.set()
     await running
     assert found == [[]]

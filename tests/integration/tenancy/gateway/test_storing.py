@@ -89,7 +89,7 @@ async def test_a_workload_that_is_stored_already_costs_nothing(infra: Infra, sta
         sender = Sender(door.tenant("tenant1"))
         await sender.update("w", extra=large)
         await sender.close()
-        await eventually(lambda: len(door.gateway._sources.workloads) == 1)
+        await eventually(lambda: len(door.sources.workloads) == 1)
     waiting = Sender(door.tenant("tenant1"))
     await waiting.update("w", extra={**large, "labels": {"a": "b"}})
     closing = asyncio.create_task(waiting.close())
@@ -110,7 +110,7 @@ async def filled(infra: Infra, start: Start, limits: Limits) -> tuple[Door, grpc
     door = await start(limits=limits)
     for name in ("a", "b"):
         await put(door.tenant("tenant1"), large(name), method="Create")
-    await eventually(lambda: len(door.gateway._sources.pods) == 2)
+    await eventually(lambda: len(door.sources.pods) == 2)
     error = await fails(put(door.tenant("tenant1"), large("c"), method="Create"))
     assert error.code() is CODE.RESOURCE_EXHAUSTED
     return door, error
@@ -131,7 +131,7 @@ async def test_bytes_of_pods_are_bounded_together(infra: Infra, start: Start) ->
     await put(channel, pod("a", annotations={"large": "y" * 21_000}))
     await put(channel, pod("small"), method="Create")
     await resources(channel).Delete(resource_pb.DeleteRequest(type=type_of("Pod"), id=resource_pb.ResourceId(name="b")))
-    await eventually(lambda: door.gateway._sources.pods.get(NS, "b") is None)
+    await eventually(lambda: door.sources.pods.get(NS, "b") is None)
     await put(channel, large("c"), method="Create")
     assert await infra.names(PODS, NS) == {"a", "c", "small"}
 
@@ -140,7 +140,7 @@ async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, s
     door, error = await filled(infra, start, Limits(pending_pods_bytes=50_000))
     assert "beside Pods without a node of 4" in (error.details() or "")
     await bind(infra, "a")
-    await eventually(lambda: door.gateway._backend.storing._of(NS).pending < 30_000)
+    await eventually(lambda: door.backend.storing._of(NS).pending < 30_000)
     await put(door.tenant("tenant1"), large("c"), method="Create")
     assert await infra.names(PODS, NS) == {"a", "b", "c"}
 
@@ -155,10 +155,10 @@ async def test_few_pods_of_a_tenant_have_no_node(infra: Infra, start: Start) -> 
     await infra.add_tenant("tenant2")
     await put(door.tenant("tenant2"), pod("a"), method="Create")
     await bind(infra, "a")
-    await eventually(lambda: door.gateway._backend.storing._of(NS).weight == 1)
+    await eventually(lambda: door.backend.storing._of(NS).weight == 1)
     await put(channel, daemon_set(), method="Create")
     await put(channel, pod("c"), method="Create")
-    await eventually(lambda: door.gateway._backend.storing._of(NS).weight == 2)
+    await eventually(lambda: door.backend.storing._of(NS).weight == 2)
     await put(channel, daemon_set(annotations={"changed": "yes"}))
     assert (await fails(put(channel, pod("e"), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
 

@@ -76,7 +76,7 @@ async def test_streams_that_never_sync_do_not_pile_up_bytes(infra: Infra, start:
         await sender.close()
         names = await infra.names(WORKLOADS, "tenant-tenant1")
         assert len(names) == stored
-        known = door.gateway._sources.workloads
+        known = door.sources.workloads
         await eventually(lambda: {found.name for found in known.values()} == names)  # noqa: B023 - awaited in this round
     assert door.seen.dropped == [("tenant1", "limit")] * 2
 
@@ -109,7 +109,7 @@ async def test_streams_that_never_sync_do_not_pile_up_workloads(infra: Infra, st
         for name in ("a", "b"):
             await sender.update(f"{name}{number}")
         await sender.close()
-        await eventually(lambda wanted=stored: len(door.gateway._sources.workloads) == wanted)
+        await eventually(lambda wanted=stored: len(door.sources.workloads) == wanted)
     assert door.seen.dropped == [("tenant1", "limit")] * 2
     last = Sender(door.tenant("tenant1"))
     await last.update("a0")
@@ -126,14 +126,14 @@ async def test_more_rules_leave_room_for_fewer_workloads(infra: Infra, start: St
     sender = Sender(door.tenant("tenant1"))
     for name in ("a", "b", "c"):
         await sender.update(name)
-    await eventually(lambda: len(door.gateway._sources.workloads) == 3)
+    await eventually(lambda: len(door.sources.workloads) == 3)
     stub = rules(door.tenant("tenant1"))
     for number in range(10):
         await stub.Create(pb.CreateWorkloadRuleRequest(rule=rule(f"r{number}")))
     error = await fails(stub.Create(pb.CreateWorkloadRuleRequest(rule=rule("more"))))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert error.details() == "there are 10 rules and 3 workloads: rules times workloads are 32 at most"
-    await eventually(lambda: len(door.gateway._sources.rules) == 10)
+    await eventually(lambda: len(door.sources.rules) == 10)
     await sender.update("d")
     await sender.update("a", nodeName="host-b")
     await sender.close()

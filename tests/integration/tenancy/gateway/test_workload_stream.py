@@ -61,7 +61,7 @@ async def test_an_equal_state_is_not_written(door: Door, infra: Infra) -> None:
     await first.update("a")
     await first.close()
     before = await infra.client.get(WORKLOADS, workload("a"), namespace=NS)
-    await eventually(lambda: door.gateway._sources.workloads.get(NS, workload("a")))
+    await eventually(lambda: door.sources.workloads.get(NS, workload("a")))
     second = Sender(channel)
     await second.update("a")
     await second.close()
