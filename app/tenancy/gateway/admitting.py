@@ -22,10 +22,6 @@ from app.tenancy.gateway.links import Clusters
 from app.tenancy.model import CLUSTER_KEY, Tenant
 
 TENANT_ID = "tenant-id"
-_HOLD = 0.5
-"""Seconds for which a call over the rate waits before it is refused."""
-_MOST_HELD = 100
-"""Calls of one caller that wait so; more are refused at once."""
 _KNOWN: tuple[Audience, ...] = ("tenant", "admin")
 _STRANGERS = "strangers"
 _caller: ContextVar[Caller] = ContextVar("caller")
@@ -95,7 +91,7 @@ class Admission:
         self._clusters = Clusters(backend.sources)
         self._rate: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._refusals: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
-        self._held = Slots(_MOST_HELD)
+        self._hold, self._held = limits.hold, Slots(limits.held_calls)
         self._calls = Slots(limits.calls_per_tenant)
 
     def decide(self, evidence: Evidence) -> Caller | Refusal:
@@ -177,4 +173,4 @@ class Admission:
         self.backend.observer.throttled(shown, what)
         with self._held.hold(name) as held:
             if held:
-                await asyncio.sleep(_HOLD)
+                await asyncio.sleep(self._hold)

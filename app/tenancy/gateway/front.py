@@ -36,8 +36,6 @@ _BACKLOG = 512
 _PIECE = 4096
 """Bytes that are handed on before their cost is looked at."""
 _TOO_FAST = "too fast"
-HANDSHAKES = 30
-"""In a tenth of a second: each takes one to two milliseconds of CPU."""
 
 
 class Front:
@@ -49,7 +47,7 @@ class Front:
     """
 
     def __init__(self, context: ssl.SSLContext, *, limits: Limits, lines: LogDedup) -> None:
-        self._context, self._handshake = context, limits.handshake
+        self._context, self._handshake, self._burst = context, limits.handshake, limits.handshakes
         self._pool = ConnectionPool(allowed_connections(limits.connections, descriptors=3))
         self._each = limits.connections_per_tenant
         self.callers: Rate[str] = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
@@ -72,7 +70,7 @@ class Front:
             context=self._context,
             backlog=_BACKLOG,
             handshake=self._handshake,
-            burst=HANDSHAKES,
+            burst=self._burst,
         )
 
     def close(self) -> None:

@@ -44,6 +44,10 @@ class Limits:
     """Unary calls that a tenant may make for long …"""
     calls_burst: int = 200
     """… and at once."""
+    hold: float = 0.5
+    """Seconds for which a call over the rate waits before it is refused …"""
+    held_calls: int = 100
+    """… and how many of one caller wait so; more are refused at once."""
     events_per_second: float = 1000.0
     """Events of workloads that are read from a tenant for long; its sender waits meanwhile …"""
     events_burst: int = 5000
@@ -107,6 +111,8 @@ class Limits:
     keepalive: float = 25.0
     """Seconds of silence after which a connection is pinged; one that does not answer within two fifths of that is
     closed, its streams with it."""
+    handshakes: int = 30
+    """In a tenth of a second: each takes one to two milliseconds of CPU."""
     handshake: float = 5.0
     """Seconds after which a connection is closed whose handshake is not over …"""
     idle: float = 300.0

@@ -17,7 +17,6 @@ from app.doctor.examining import CHECKS
 from app.placement.model import TENANT_LABEL
 from app.registry import BY_NAME
 from app.serving import listener
-from app.tenancy.gateway.front import HANDSHAKES
 from app.tenancy.gateway.reading import SMALL_MESSAGE
 from app.tenancy.gateway.relaying import MOST_HEADERS
 from app.tenancy.gateway.settings import Limits
@@ -194,7 +193,7 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "connections of a port of a process": f"{listener.CONNECTIONS:,}",
         "requests that wait on one connection": f"{connection.PIPELINED}",
         "connections of a gateway": f"{limits.connections:,}",
-        "TLS handshake at a gateway": (f"{limits.handshake:g} s, {10 * HANDSHAKES} begun a second"),
+        "TLS handshake at a gateway": (f"{limits.handshake:g} s, {10 * limits.handshakes} begun a second"),
         "connections of a tenant": f"{limits.connections_per_tenant}",
         "message to the gateway, and a list from it": f"{limits.message_bytes // 2**20} MiB",
         "what is read of a call unasked": f"{limits.unread_bytes // 1024} KiB",

@@ -30,28 +30,29 @@ class HalfSent:
     It sends whatever flow control lets it, of `message` where one is given. `ended` counts the calls that the server ended.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, message: bytes) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, path: str, calls: int, message: bytes
+    ) -> None:
         self._reader, self._writer = reader, writer
         self._content = struct.pack(">BI", 0, len(message)) + message
-        self._calls: dict[int, _Call] = {}
         self._window = self._first = 65_535
         self._answered = -1  # the first settings are acknowledged as well
         self.ended = 0
         self.closed = False
+        self._writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        self._frame(_SETTINGS, 0, 0, b"")
+        headers = {":method": "POST", ":scheme": "https", ":path": path, ":authority": "localhost"}
+        headers |= {"content-type": "application/grpc", "te": "trailers"}
+        self._calls = {stream: _Call(window=self._first) for stream in range(1, 2 * calls, 2)}
+        for stream in self._calls:
+            self._frame(_HEADERS, _END_HEADERS, stream, b"".join(_literal(*item) for item in headers.items()))
 
     @classmethod
     async def begin(
         cls, door: Door, tenant: str, *, path: str, calls: int, size: int = 0, message: bytes = b""
     ) -> HalfSent:
-        made = cls(*await door.connection(door.pki.tenant(tenant)), message=message or b"\x12" * size)
-        made._writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        made._frame(_SETTINGS, 0, 0, b"")
-        headers = {":method": "POST", ":scheme": "https", ":path": path, ":authority": "localhost"}
-        headers |= {"content-type": "application/grpc", "te": "trailers"}
-        for number in range(calls):
-            made._frame(_HEADERS, _END_HEADERS, 1 + 2 * number, b"".join(_literal(*item) for item in headers.items()))
-            made._calls[1 + 2 * number] = _Call(window=made._first)
-        return made
+        reader, writer = await door.connection(door.pki.tenant(tenant))
+        return cls(reader, writer, path=path, calls=calls, message=message or b"\x12" * size)
 
     @property
     def sent(self) -> int:

@@ -8,9 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import grpc
+import pytest
 
 from app.errors import ApiError
 from app.kube.conditions import condition
+from app.logs import LogDedup
+from app.tenancy.gateway.interceptor import Guard
+from app.tenancy.gateway.links import Contacts
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto import rule_pb as pb
@@ -112,13 +116,15 @@ async def test_a_stream_that_is_silent_is_a_contact(infra: Infra, start: Start) 
     await eventually(lambda: status(infra), lambda found: found["lastContact"] > first["lastContact"])
 
 
-async def test_a_note_of_a_contact_reviews_no_streams(infra: Infra, start: Start) -> None:
+async def test_a_note_of_a_contact_reviews_no_streams(
+    infra: Infra, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each tenant has one every minute: with a review of all streams for each, a thousand tenants would be too many."""
     await infra.add_tenant("tenant1")
     door = await start(tick=3600.0)
     await eventually(lambda: door.sources.tenants.get("", "tenant1"))
-    reviews, review = [], door.gateway._guard.review
-    door.gateway._guard.review = lambda: (reviews.append(1), review())
+    reviews: list[Guard] = []
+    monkeypatch.setattr(Guard, "review", lambda guard: reviews.append(guard))  # noqa: PLW0108 - bound to the guard
     refusal = {"time": "2026-01-01T00:00:00Z", "reason": "OtherCluster", "message": "m"}
     noted = {"status": {"lastContact": "2026-01-01T00:00:00Z", "lastRefusal": refusal}}
     await infra.client.patch(TENANTS, "tenant1", noted, patch_type="merge", subresource="status")
@@ -137,13 +143,14 @@ async def test_a_contact_that_was_not_written_is_written_soon(infra: Infra, star
     await infra.add_tenant("tenant1")
     client = Faulty(infra.client)
     door = await start(client=client, tick=3600.0)
-    contacts = door.backend.contacts
+    ahead = timedelta()
+    contacts = Contacts(door.sources, LogDedup(), every=Limits().contact, now=lambda: utc_now() + ahead)
     client.fails = True
     contacts.accepted("tenant1")
     await contacts.write()
     assert (client.failed, "lastContact" in await status(infra)) == (1, False)
     client.fails = False
-    contacts._now = lambda: utc_now() + timedelta(seconds=7)
+    ahead = timedelta(seconds=7)
     contacts.accepted("tenant1")
     await contacts.write()
     assert "lastContact" in await status(infra)
@@ -178,22 +185,22 @@ async def test_notes_from_the_future_are_replaced(infra: Infra, start: Start) ->
     await eventually(refused_for(infra, "OtherCluster"))
     noted = {"lastContact": late, "lastRefusal": (await status(infra))["lastRefusal"] | {"time": late}}
     await infra.client.patch(TENANTS, "tenant1", {"status": noted}, patch_type="merge", subresource="status")
-    contacts = door.backend.contacts
-    contacts._pauses.clear()  # as if a minute had passed
+    another = await start()  # one that has not just noted them
 
     async def replaced() -> bool:
-        await list_rules(door, ONE)
-        await list_rules(door, OTHER)
+        await list_rules(another, ONE)
+        await list_rules(another, OTHER)
         found = await status(infra)
         return late not in (found["lastContact"], found["lastRefusal"]["time"])
 
     await eventually(replaced)
 
 
-async def test_strangers_leave_no_note(infra: Infra, door: Door, pki: Pki) -> None:
+async def test_strangers_leave_no_note(infra: Infra, start: Start, pki: Pki) -> None:
     """Nor does the name of a Tenant that is not there."""
+    await infra.add_tenant("tenant1")
     client = Counted(infra.client)
-    door.backend.contacts._client = client
+    door = await start(client=client)
     for name in ("somebody.example", tenant_certificate_name("tenant9")):
         with contextlib.suppress(grpc.aio.AioRpcError):
             await rules(door.channel(pki.client(name))).List(pb.ListWorkloadRulesRequest())

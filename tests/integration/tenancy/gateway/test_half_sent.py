@@ -89,22 +89,31 @@ async def test_a_call_without_a_request_is_invalid(infra: Infra, start: Start) -
     assert "carries no request" in (error.details() or "")
 
 
+async def one_too_many(calls: list[Any]) -> list[Any]:
+    """The calls that are under way when one of these has been refused."""
+    await eventually(lambda: any(call.done() for call in calls))
+    (refused,) = (call for call in calls if call.done())
+    error = await fails(refused)
+    assert error.code() is CODE.RESOURCE_EXHAUSTED
+    assert "too many calls under way" in (error.details() or "")
+    return [call for call in calls if call is not refused]
+
+
+async def listed(channel: Any) -> bool:
+    return await rules(channel).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE).code() is CODE.OK
+
+
 async def test_calls_under_way_are_limited_by_caller(infra: Infra, start: Start) -> None:
     await infra.add_tenant("tenant1")
     await infra.add_tenant("tenant2")
     door = await start(limits=Limits(calls_per_tenant=2))
     channel = door.tenant("tenant1")
-    silent = [channel.stream_unary(UPDATE)() for _ in range(2)]
-    await eventually(lambda: door.gateway._guard._admission._calls._held == {"tenant1": 2})
-    error = await fails(rules(channel).List(pb.ListWorkloadRulesRequest()))
-    assert error.code() is CODE.RESOURCE_EXHAUSTED
-    assert "too many calls under way" in (error.details() or "")
+    silent = await one_too_many([channel.stream_unary(UPDATE)() for _ in range(3)])
     assert ("tenant1", "calls") in door.seen.throttles
     await rules(door.tenant("tenant2")).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
     for call in silent:
         call.cancel()
-    await eventually(lambda: not door.gateway._guard._admission._calls._held)
-    await rules(channel).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
+        await eventually(lambda: listed(channel))
 
 
 async def test_an_answer_that_is_not_taken_ends_its_call(infra: Infra, start: Start) -> None:
@@ -113,7 +122,7 @@ async def test_an_answer_that_is_not_taken_ends_its_call(infra: Infra, start: St
     patient = (await start()).tenant("tenant1")
     for number in range(4):
         await put(patient, manifest("ConfigMap", f"large{number}", data={"a": "x" * 900_000}))
-    door = await start(limits=Limits(exchange=1.0, keepalive=10 * PATIENCE))
+    door = await start(limits=Limits(exchange=1.0, keepalive=10 * PATIENCE, calls_per_tenant=3))
     request = resource_pb.ListRequest(type=type_of("ConfigMap")).SerializeToString()
     reader = await HalfSent.begin(
         door, "tenant1", path="/universe.resource.v1.UniverseResourceService/List", calls=3, message=request
@@ -121,7 +130,7 @@ async def test_an_answer_that_is_not_taken_ends_its_call(infra: Infra, start: St
     await reader.send_all_it_can()
     reader.complete()
     await eventually(lambda: [code for _, method, code in door.seen.calls if method == "List"] == ["CANCELLED"] * 3)
-    assert not door.gateway._guard._admission._calls._held
+    assert await listed(door.tenant("tenant1"))
     await reader.closed_by_server()
     await reader.end()
 
@@ -157,15 +166,15 @@ async def test_a_manifest_of_very_many_values_is_refused(infra: Infra, start: St
 async def test_a_tenant_that_is_suspended_while_its_calls_wait_is_refused(infra: Infra, start: Start) -> None:
     """A call that waits was let in before; what it asks for is not done any more."""
     await infra.add_tenant("tenant1")
-    door = await start(limits=Limits(requests_per_tenant=1, exchange=10 * PATIENCE))
+    door = await start(limits=Limits(requests_per_tenant=1, calls_per_tenant=2, exchange=10 * PATIENCE))
     first = await HalfSent.begin(door, "tenant1", path=UPDATE, calls=1, size=MIB)
     await first.send_all_it_can()
-    turns = door.gateway._guard._receiving._requests
-    waiting = asyncio.create_task(fails(rules(door.tenant("tenant1")).List(pb.ListWorkloadRulesRequest())))
-    await eventually(lambda: "tenant1" in turns._waiting)
+    channel = door.tenant("tenant1")
+    (waiting,) = await one_too_many([rules(channel).List(pb.ListWorkloadRulesRequest()) for _ in range(2)])
     await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": True}}, patch_type="merge")
     await eventually(lambda: (tenant := door.sources.tenants.get("", "tenant1")) and tenant.suspended)
     await first.end()
-    assert (await waiting).code() is CODE.PERMISSION_DENIED
-    await eventually(lambda: not turns._inside)
-    assert not turns._waiting
+    assert (await fails(waiting)).code() is CODE.PERMISSION_DENIED
+    await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": False}}, patch_type="merge")
+    await eventually(lambda: not door.sources.tenants.get("", "tenant1").suspended)
+    assert await listed(channel)

@@ -140,9 +140,14 @@ async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, s
     door, error = await filled(infra, start, Limits(pending_pods_bytes=50_000))
     assert "beside Pods without a node of 4" in (error.details() or "")
     await bind(infra, "a")
-    await eventually(lambda: door.backend.storing._of(NS).pending < 30_000)
+    await eventually(lambda: sum(view.pending for view in door.sources.pods.values()) < 30_000)
     await put(door.tenant("tenant1"), large("c"), method="Create")
     assert await infra.names(PODS, NS) == {"a", "b", "c"}
+
+
+def weight(door: Door) -> int:
+    """Of the Pods of tenant1 without a node."""
+    return sum(view.weight for view in door.sources.pods.values() if view.namespace == NS)
 
 
 async def test_few_pods_of_a_tenant_have_no_node(infra: Infra, start: Start) -> None:
@@ -155,10 +160,10 @@ async def test_few_pods_of_a_tenant_have_no_node(infra: Infra, start: Start) -> 
     await infra.add_tenant("tenant2")
     await put(door.tenant("tenant2"), pod("a"), method="Create")
     await bind(infra, "a")
-    await eventually(lambda: door.backend.storing._of(NS).weight == 1)
+    await eventually(lambda: weight(door) == 1)
     await put(channel, daemon_set(), method="Create")
     await put(channel, pod("c"), method="Create")
-    await eventually(lambda: door.backend.storing._of(NS).weight == 2)
+    await eventually(lambda: weight(door) == 2)
     await put(channel, daemon_set(annotations={"changed": "yes"}))
     assert (await fails(put(channel, pod("e"), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
 

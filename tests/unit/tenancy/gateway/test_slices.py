@@ -10,7 +10,6 @@ import pytest
 
 from app.kube.client import Page
 from app.kube.turns import AdaptiveTurns
-from app.tenancy.gateway import service
 from app.tenancy.gateway.reading import field_of, passing
 from app.tenancy.gateway.service import Service, Slices
 from app.tenancy.gateway.settings import Limits
@@ -20,7 +19,21 @@ from app.tenancy.proto import rule_pb
 OBJECTS, PAGE = 10_000, 500
 
 
-async def test_a_list_of_ten_thousand_objects_lets_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+SLICE = 5
+"""Objects of a list that are encoded in one turn."""
+
+
+class Rules(Service):
+    """Lists them in one namespace."""
+
+    _namespace = "tenant-a"
+
+    async def all(self, make: Any) -> bytes:
+        entry = field_of(rule_pb.ListWorkloadRulesResponse, "rules")
+        return await self._listed(cast("Any", None), make, entry, hint="")
+
+
+async def test_a_list_of_ten_thousand_objects_lets_others_go_on() -> None:
     """Between two turns of another task the list makes no more than a slice of its messages."""
     made, most, last = 0, 0, 0
 
@@ -41,14 +54,12 @@ async def test_a_list_of_ten_thousand_objects_lets_others_go_on(monkeypatch: pyt
             most, last = max(most, made - last), made
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(Service, "_namespace", "tenant-a")
     backend = SimpleNamespace(client=Client(), storing=None, limits=Limits(), turns=AdaptiveTurns(total=16, each=4))
     watching = asyncio.create_task(other())
-    entry = field_of(rule_pb.ListWorkloadRulesResponse, "rules")
-    listed = await Service(cast("Any", backend))._listed(cast("Any", None), make, entry, hint="")
+    listed = await Rules(cast("Any", backend)).all(make)
     watching.cancel()
     assert made == OBJECTS
-    assert 0 < most <= service._SLICE
+    assert 0 < most <= SLICE
     rules = rule_pb.ListWorkloadRulesResponse.FromString(listed).rules
     assert [rule.id for rule in rules] == [f"r{number}" for number in range(OBJECTS)]
 
