@@ -18,9 +18,9 @@ from app.errors import BadReview
 Headers = Sequence[tuple[bytes, bytes]]
 """With names in lower case."""
 
-_LIMIT = 2048
+LIMIT = 2048
 """Bytes of a head; a longer one is not ordinary."""
-_KNOWN = 256
+KNOWN = 256
 _END = b"\r\n\r\n"
 _DIGITS = 7
 _LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]{1,%d})\r\n" % _DIGITS)
@@ -64,7 +64,7 @@ def find_head(data: bytes, last: Head | None = None) -> tuple[Head, int, int] | 
         if digits.isdigit() and data.startswith(last.after, end):
             begin = end + len(last.after)
             return last, begin, begin + int(digits)
-    begin = data.find(_END, 0, _LIMIT) + len(_END)
+    begin = data.find(_END, 0, LIMIT) + len(_END)
     if begin < len(_END):
         return None
     length = _LENGTH.search(data, 0, begin)
@@ -74,7 +74,7 @@ def find_head(data: bytes, last: Head | None = None) -> tuple[Head, int, int] | 
     return None if head is None else (head, begin, begin + int(length[1]))
 
 
-@lru_cache(maxsize=_KNOWN)
+@lru_cache(maxsize=KNOWN)
 def _parsed(before: bytes, after: bytes) -> Head | None:
     """The head that has these bytes before and after the length of its body."""
     reader = _Reader()

@@ -184,7 +184,7 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "a body that is waited for before uvicorn has the request, on one connection": (
             f"{HIGH_WATER_LIMIT // 1024} KiB, {1000 * answering.HOLD_SECONDS:g} ms"
         ),
-        "heads of requests that are kept parsed": f"{heads._KNOWN} of {heads._LIMIT // 1024} KiB",
+        "heads of requests that are kept parsed": f"{heads.KNOWN} of {heads.LIMIT // 1024} KiB",
         "answers kept for Pods alike, in each worker": (
             f"{memo.LIMIT // 2**20} MiB, {memo.LARGEST // 1024} KiB for one"
         ),
