@@ -87,10 +87,13 @@ def test_the_command_line_has_its_role_and_its_flags(berth: Berth) -> None:
     controller = berth("app", "controller", "--help").stdout
     assert "--echo-suffix" in controller
     assert "workloads, tenants, echoes" in controller
+    assert "choirs" in controller
 
 
 def test_its_definitions_are_printed_with_the_others(berth: Berth) -> None:
-    assert "echoes.echo.example.com" in berth("app", "crds", "infra").stdout
+    infra = berth("app", "crds", "infra").stdout
+    assert "echoes.echo.example.com" in infra
+    assert "choirs.echo.example.com" in infra
     assert "echoes" not in berth("app", "crds", "tenant").stdout
 
 
@@ -99,6 +102,7 @@ def test_the_reference_has_its_flags_rights_metrics_and_kinds(generated: Path) -
     assert "BERTH_ECHO_DISTANCE" in pages["flags.md"]
     assert "## echoer" in pages["permissions.md"]
     assert "`echoes/status`" in pages["permissions.md"]
+    assert "`choirs/status`" in pages["permissions.md"]
     assert "`echoes_total`" in pages["metrics.md"]
     assert "### Echo" in pages["crds.md"]
     assert "## echoes" in pages["status.md"]
@@ -164,3 +168,40 @@ def test_a_cluster_runs_it_and_the_doctor_sees_it(berth: Berth, sandbox: Path) -
     assert "1 echoes are heard" in berth("app", "doctor", "--kubeconfig", str(sandbox), "--only", "echoes").stdout
     shown = json.loads(berth("app", "status", "--kubeconfig", str(sandbox), "-o", "json").stdout)
     assert shown["sections"]["echoes"]["totals"] == {"echoes": 1}
+
+
+def test_a_choir_says_which_echoes_sing_in_it(sandbox: Path) -> None:
+    """An Echo that is written, moved or deleted changes the status of its Choirs."""
+    where = {"group": "echo.example.com", "version": "v1", "namespace": "default"}
+    with kubernetes.config.new_client_from_config(str(sandbox)) as api:
+        objects = kubernetes.client.CustomObjectsApi(api)
+
+        def create(kind: str, name: str, **spec: str) -> None:
+            body = {"apiVersion": "echo.example.com/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+            plural = {"Echo": "echoes", "Choir": "choirs"}[kind]
+            objects.create_namespaced_custom_object(plural=plural, body=body, **where)
+
+        def wait_for(name: str, voices: int, text: str, singing: str) -> None:
+            end = time.monotonic() + PATIENCE
+            while True:
+                status = objects.get_namespaced_custom_object(plural="choirs", name=name, **where).get("status", {})
+                truths = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
+                if (status.get("voices"), status.get("text"), truths) == (voices, text, {"Singing": singing}):
+                    return
+                assert time.monotonic() < end, status
+                time.sleep(0.05)
+
+        create("Echo", "alto", text="la", choir="monday")
+        create("Choir", "monday")
+        create("Choir", "friday")
+        wait_for("monday", 1, "la", "True")
+        wait_for("friday", 0, "", "False")
+        create("Echo", "bass", text="bom", choir="monday")
+        wait_for("monday", 2, "bom la", "True")
+        moved = {"spec": {"choir": "friday"}}
+        objects.patch_namespaced_custom_object(plural="echoes", name="bass", body=moved, **where)
+        wait_for("friday", 1, "bom", "True")
+        wait_for("monday", 1, "la", "True")
+        for echo, choir in (("alto", "monday"), ("bass", "friday")):
+            objects.delete_namespaced_custom_object(plural="echoes", name=echo, **where)
+            wait_for(choir, 0, "", "False")

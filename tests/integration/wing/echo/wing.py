@@ -24,7 +24,10 @@ WING = Wing(
     reviews="app.echo.needs:REVIEWS",
     asks="app.echo.needs:ASKS",
     parts="app.echo.build:review",
-    controllers=(Controller("echoes", "app.echo.build:controller"),),
+    controllers=(
+        Controller("echoes", "app.echo.build:controller"),
+        Controller("choirs", "app.echo.choirs:build"),
+    ),
     permissions="app.echo.needs:PERMISSIONS",
     settings={"webhook": "app.echo.settings:EchoWebhookSettings", "controller": "app.echo.settings:EchoSettings"},
     arguments={"webhook": (Argument("echo_annotation"),), "controller": (Argument("echo_suffix"),)},
