@@ -1,4 +1,7 @@
-"""The error tree. The class says who can fix the error and when to try again. Imports no other module of Berth."""
+"""The error tree: the class says who can fix the error and when to try again.
+
+Imports no other module of Berth.
+"""
 
 from __future__ import annotations
 

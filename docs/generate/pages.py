@@ -13,6 +13,7 @@ from docs.generate.chart import chart_pages
 from docs.generate.crds import chart_definitions, crds_page
 from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
+from docs.generate.modules import modules_page
 from docs.generate.openapi import openapi_file
 from docs.generate.permissions import permissions_page
 from docs.generate.status import status_page
@@ -34,6 +35,7 @@ def build_pages(root: Path) -> list[Page]:
         metrics_page(),
         permissions_page(),
         status_page(),
+        modules_page(root / "app"),
         *chart_definitions(),
         *chart_pages(root),
         openapi_file(),

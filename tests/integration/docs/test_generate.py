@@ -20,6 +20,7 @@ from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
 from docs.generate.catalog import catalog
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
+from docs.generate.modules import modules_page
 from docs.generate.pages import FOLDERS, build_pages, stale_pages, write_pages
 from docs.generate.texts import MissingTextError, Page, help_text, prose, table
 from docs.generate.values import read_values, values_page
@@ -92,7 +93,10 @@ def test_what_was_generated_is_not_stale_until_it_is_changed(tree, capfd):
 @pytest.mark.parametrize(
     "path",
     [
-        *(f"docs/reference/{name}.md" for name in ("flags", "values", "annotations", "crds", "metrics", "permissions")),
+        *(
+            f"docs/reference/{name}.md"
+            for name in ("flags", "values", "annotations", "crds", "metrics", "modules", "permissions", "status")
+        ),
         "charts/berth/files/crds/infra.yaml",
         "charts/berth/files/crds/tenant.yaml",
         "charts/berth/files/roles.json",
@@ -255,6 +259,26 @@ def test_every_permission_is_there(pages):
     page = pages["docs/reference/permissions.md"]
     for role in BY_NAME:
         assert section(page, role).count("\n| ") - 2 == len(declared(role))
+
+
+def test_every_module_is_there_below_its_folder(pages):
+    folder, listed = "", set()
+    for line in pages["docs/reference/modules.md"].splitlines():
+        folder = line.removeprefix("## ") if line.startswith("## ") else folder
+        if row := re.match(r"\| `(\w+\.py)` \| \S", line):
+            listed.add(f"{folder}/{row[1]}")
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py") if "_pb2" not in path.name}
+    assert listed == {path for path in modules if not path.endswith("/__init__.py")}
+
+
+def test_a_module_says_its_purpose_in_its_first_sentence(tmp_path):
+    module = tmp_path / "app/part.py"
+    module.parent.mkdir()
+    module.write_text('"""Reads `a|b` and\nwrites <c>. More of it.\n"""\n')
+    assert "| `part.py` | Reads `a\\|b` and writes &lt;c>. |" in modules_page(module.parent).text
+    module.write_text("x = 1\n")
+    with pytest.raises(MissingTextError, match=re.escape(f"{module} has no docstring")):
+        modules_page(module.parent)
 
 
 def test_the_chart_has_what_the_program_prints(pages, capfd):

@@ -35,6 +35,13 @@ ALERTS = "charts/berth/files/alerts.yaml"
 APP = ROOT / "app"
 RUNBOOK = "docs/troubleshooting.md"
 
+SCREEN = 50
+"""Lines."""
+SUBRESOURCES = {"appwrappers/finalizers"}
+"""Names that look like those of files."""
+TOPS = {path.name for folder in (ROOT, APP) for path in folder.iterdir() if not path.name.startswith(".")}
+
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?")
 _FENCE = re.compile(r"^```.*?^```\s*?$", re.DOTALL | re.MULTILINE)
 _SHELL = re.compile(r"^```(?:sh|console)?\n(.*?)^```\s*?$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
@@ -230,17 +237,22 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
     assert {name: rows.get(name) for name in bounds} == bounds
 
 
-def test_rooms_of_the_architecture_exist() -> None:
-    """A name without a folder is in that of the one before it, or at the top of the package."""
-    rows = re.findall(r"^\| (`.+?) \| [^|]+ \|$", text_of("docs/architecture.md"), re.MULTILINE)
-    modules = [row for row in rows if ".py" in row or "/`" in row]
-    assert len(modules) > 30
-    for row in modules:
-        folder = APP
-        for name in _CODE.findall(row):
-            folder = (APP / name).parent if "/" in name.rstrip("/") else folder
-            places = [APP / name, folder / name, folder.parent / name]
-            assert any(place.exists() for place in places), f"{name} in {row}"
+@pytest.mark.parametrize("page", WRITTEN)
+def test_files_and_folders_that_pages_name_exist(page: str) -> None:
+    """Those of the project, from its top or from that of the package; not what a page tells its reader to make."""
+    for code in _CODE.findall(prose_of(page)):
+        if _PATH.fullmatch(code) and code.split("/")[0] in TOPS:
+            assert code in SUBRESOURCES or "NAME" in code or (ROOT / code).exists() or (APP / code).exists(), code
+
+
+def test_the_architecture_is_three_screens_and_names_files_that_exist() -> None:
+    """In its flows too, where a word before an arrow may be a module without its ending."""
+    page = text_of("docs/architecture.md")
+    assert page.count("\n") <= 3 * SCREEN
+    named = re.findall(r"[\w*]+(?:/\w+)*(?:\.py|/(?=[\s`]))", "\n".join(_FENCE.findall(page) + _CODE.findall(page)))
+    assert len(named) > 30
+    for name in named:
+        assert list(APP.glob(name)) or list(ROOT.glob(name)), name
 
 
 def _berth_lines(page: str) -> list[str]:
