@@ -73,13 +73,31 @@ def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> Non
     }
 
 
-def test_the_explanation_names_what_the_diff_shows() -> None:
+def explained(*flags: str) -> str:
     done = subprocess.run(
-        berth(*command(".venv/bin/berth explain")[1:]), cwd=ROOT, capture_output=True, text=True, check=False
+        berth(*command(".venv/bin/berth explain")[1:], *flags), cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert 'resources.limits[example.com/foo]: "2"' in done.stdout
-    assert "podnetinfo" in done.stdout
+    return done.stdout
+
+
+def test_the_explanation_names_what_the_diff_shows() -> None:
+    text = explained()
+    assert 'resources.limits[example.com/foo]: "2"' in text
+    assert "podnetinfo" in text
+
+
+def test_the_diff_of_the_first_screen_is_what_berth_does() -> None:
+    """Without the lines with `+`, it is the Pod of the example; with them, the injected one."""
+    (diff,) = blocks("diff")
+    lines = diff.splitlines()
+    assert {line[0] for line in lines} == {" ", "+"}
+    before = yaml.safe_load("\n".join(line[1:] for line in lines if line[0] == " "))
+    after = yaml.safe_load("\n".join(line[1:] for line in lines))
+    assert before == yaml.safe_load((ROOT / "examples/webhook-demo.yaml").read_text())
+    injected = yaml.safe_load(explained("-o", "pod"))
+    assert injected["metadata"].pop("namespace") == "default"
+    assert after == injected
 
 
 def _moved(words: list[str], certs: str) -> list[str]:
