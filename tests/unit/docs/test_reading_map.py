@@ -21,6 +21,8 @@ FIRST_SCREEN = 50
 """Lines of README before the map."""
 TOLERANCE = 1000
 """Lines: figures are rounded to so many."""
+ABOVE = {"checks", "sections"}
+"""What a wing has for `berth doctor` and `berth status`: it is read with those."""
 UNNAMED = 0.1
 """The most that is read in folders that a row does not name."""
 
@@ -49,6 +51,7 @@ def lines_by_folder(graph: grimp.ImportGraph, starts: list[str]) -> Counter[str]
     for start in starts:
         name = start.removesuffix(".py").rstrip("/").replace("/", ".")
         roots = {name} | (graph.find_descendants(name) if start.endswith("/") else set())
+        roots = {root for root in roots if not ABOVE & {*root.split(".")}}
         modules |= roots.union(*(graph.find_upstream_modules(root) for root in roots))
     lines = Counter[str]()
     for module in modules:
