@@ -1,6 +1,6 @@
 """The CustomResourceDefinitions that the package carries, by the clusters that they are for.
 
-The definition of attachments is in no group: a cluster has it from Multus, and the sandbox asks for it by itself.
+What others define is in no group: a cluster has attachments from Multus, and the sandbox asks for them by itself.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from importlib import resources
 from typing import cast
 
 from app.kube.resources import Resource
-from app.registry import WINGS, kinds_of
+from app.registry import CLUSTERS, WINGS, kinds_of
 from app.wire import JSON, load_yaml
 from app.wiring import Cluster
 
 GROUPS: dict[Cluster, tuple[Resource, ...]] = {
-    "infra": kinds_of("infra"),
-    "tenant": kinds_of("tenant"),
-    "appwrappers": kinds_of("appwrappers"),
-    "rmd": kinds_of("rmd"),
+    cluster: kinds_of(cluster) for cluster, title in CLUSTERS.items() if title
 }
-INFRA, TENANT, APP_WRAPPERS, RMD = GROUPS.values()
+INFRA, TENANT = GROUPS["infra"], GROUPS["tenant"]
 ALL = tuple(resource for kinds in GROUPS.values() for resource in kinds)
 
 

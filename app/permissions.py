@@ -2,19 +2,17 @@
 
 The Roles of the chart are made of it (`charts/berth/files/roles.json`); `berth doctor` asks the API server for it.
 No role has `*`. Secrets are read by those that keep them, in its own release or in tenants' namespaces, and by the
-controller of RMD: the one with its client certificate.
+controller that shows others the certificate in one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
-from app.registry import CONTROLLER, SHARED, WINGS, settings_of
-from app.rmd.model import DAEMON_NAMESPACE
-from app.wiring import OFF, SYSTEM_NAMESPACE, Permission, Permissions, Scope, resolve
+from app.registry import CONTROLLER, SCOPES, SHARED, WINGS, check_names, settings_of
+from app.wiring import OFF, Permission, Permissions, Scope, resolve
 
 
 @cache
@@ -30,7 +28,9 @@ def declared(role: str) -> tuple[Permission, ...]:
                 declarations.append(
                     replace(permission, when=f"{chosen},{permission.when}" if permission.when else chosen)
                 )
-    return (*declarations, *SHARED.get(role, ()))
+    declarations += SHARED.get(role, ())
+    check_names((permission.scope for permission in declarations), SCOPES, f"permissions of {role}")
+    return tuple(declarations)
 
 
 def permissions_of(role: str, **settings: Any) -> tuple[Permission, ...]:
@@ -74,10 +74,11 @@ def expanded(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[str, ...
     return tuple(expansions)
 
 
-def places(*, release: str, settings: Mapping[str, Any]) -> dict[Scope, str]:
+def places(*, release: str, settings: dict[str, Any]) -> dict[Scope, str]:
     """The namespace of each scope that has one of its own, "" for all of the cluster."""
-    daemons = settings.get("rmd_namespace", DAEMON_NAMESPACE)
-    return {"cluster": "", "release": release, "system": SYSTEM_NAMESPACE, "rmd": daemons}
+    values = defaults(CONTROLLER.name) | settings
+    declared_places = {scope: expanded((place,), values)[0] for scope, place in SCOPES.items() if place}
+    return {"cluster": "", "release": release, **declared_places}
 
 
 @cache

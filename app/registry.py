@@ -5,6 +5,7 @@ A wing is entered here and nowhere else: everything that treats all wings or all
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
@@ -159,9 +160,47 @@ CONTROLLER = Role(
     },
 )
 
+
+def names_of(wings: Iterable[Wing], field: str) -> dict[str, str]:
+    """What the wings declare in a field of names. Raises ValueError for a name that two of them declare."""
+    names: dict[str, str] = {}
+    for wing in wings:
+        for name, value in getattr(wing, field).items():
+            if name in names:
+                raise ValueError(f"wing {wing.name}: {field}: another wing declares {name!r}: want it once")
+            names[name] = value
+    return names
+
+
+def check_names(names: Iterable[str], declared: Collection[str], where: str) -> None:
+    """Raise ValueError for a name that no wing declares."""
+    for name in names:
+        if name not in declared:
+            raise ValueError(f"{where}: no wing declares {name!r}: want one of {', '.join(declared)}")
+
+
+CLUSTERS = names_of(WINGS, "clusters")
+"""The titles of the clusters that have kinds, "" for one whose kinds are defined by others."""
+SCOPES = {"cluster": "", "release": "", **names_of(WINGS, "scopes")}
+REVIEWED = names_of(WINGS, "reviewed")
+"""How each kind of reviews is answered: mutate or validate."""
+
 CONTROLLERS = {controller.name: controller for wing in WINGS for controller in wing.controllers}
 ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles))
 BY_NAME = {role.name: role for role in ROLES}
+
+
+def check_descriptors(wings: Iterable[Wing], roles: Iterable[Role]) -> None:
+    """Raise ValueError for a cluster or a scope that no wing declares. What references name is checked on first use."""
+    for wing in wings:
+        needed = (controller.needs for controller in wing.controllers)
+        check_names((*wing.kinds, *needed), CLUSTERS, f"wing {wing.name}: clusters")
+    for role in roles:
+        check_names(filter(None, [role.needs]), CLUSTERS, f"role {role.name}: needs")
+        check_names([role.home], SCOPES, f"role {role.name}: home")
+
+
+check_descriptors(WINGS, ROLES)
 
 
 @cache
@@ -199,6 +238,7 @@ def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:
 
 
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
+    check_names([cluster], CLUSTERS, "clusters")
     return tuple(resource for wing in WINGS if cluster in wing.kinds for resource in resolve(wing.kinds[cluster]))
 
 
@@ -208,13 +248,15 @@ def parts_of(context: Context) -> list[Parts]:
 
 def reviews_of(*kinds: ReviewKind) -> tuple[ReviewRule, ...]:
     """What an API server is to send for reviews of these kinds, by the wings in their order."""
-    rules = (rule for wing in WINGS if wing.reviews for rule in resolve(wing.reviews))
+    rules = [rule for wing in WINGS if wing.reviews for rule in resolve(wing.reviews)]
+    check_names((*kinds, *(rule.kind for rule in rules)), REVIEWED, "reviews")
     return tuple(rule for rule in rules if rule.kind in kinds)
 
 
 def webhooks_of(*kinds: ReviewKind) -> tuple[Webhook, ...]:
     """The webhooks of the chart for reviews of these kinds, or of any; by the wings in their order."""
-    webhooks = (webhook for wing in WINGS if wing.webhooks for webhook in resolve(wing.webhooks))
+    webhooks = [webhook for wing in WINGS if wing.webhooks for webhook in resolve(wing.webhooks)]
+    check_names((*kinds, *(webhook.kind for webhook in webhooks)), REVIEWED, "webhooks")
     return tuple(webhook for webhook in webhooks if not kinds or webhook.kind in kinds)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-Cluster = Literal["infra", "tenant", "appwrappers", "rmd", "webhook"]
-"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers, or daemons of RMD;
-by others, wherever a webhook runs.
+Cluster = str
+"""Where kinds are defined: a name that a wing declares in `clusters`."""
+Scope = str
+"""Where a permission holds: "cluster" for everywhere, "release" for its namespace, or a name that a wing declares in
+`scopes`.
 """
-Scope = Literal["cluster", "release", "system", "tenants", "rmd"]
-"""Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant; in
-the one of RMD's daemons.
-"""
+ReviewKind = str
+"""What is reviewed: a name that a wing declares in `reviewed`."""
 READ = ("get", "list", "watch")
 OFF = "off"
 """The value of a setting that turns off what it names; as False, where a setting has to be on."""
@@ -44,26 +44,6 @@ class Permission:
 
 Permissions = Mapping[str, tuple[Permission, ...]]
 """What a wing needs, by role, and by controller of the controller role."""
-
-
-ReviewKind = Literal[
-    "pods",
-    "attachments",
-    "objects",
-    "tenants",
-    "appwrappers",
-    "appwrapper-defaults",
-    "rmd-pods",
-    "rmdworkloads",
-    "claim-pods",
-    "claim-definitions",
-    "device-classes",
-    "pod-templates",
-    "claim-status",
-]
-"""What is reviewed. `tenants` are Pods, and what they are made from."""
-MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults", "pod-templates")
-"""Reviews of these mutate, all others validate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +146,10 @@ class Wing:
     `Parts`; `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks`
     to checks of the doctor, `status` to sections of `berth status`.
 
+    Names that it declares, for itself and for others: `clusters` with their titles, "" for one whose kinds are defined
+    by others; `reviewed`, kinds of reviews, each with "mutate" or "validate"; `scopes` with their namespace, `{field}`
+    for the value of that setting of the controller role, "" where there are several.
+
     `paths` are those of a peer under which reviews are answered too, each with "mutate" or "validate". `arguments` are
     what the chart writes on the command lines of roles for it; `egress` what roles call for it, as in `Chart`.
     `metrics` are modules with metrics, each with the roles that set them. `roles` are those that exist for this wing
@@ -173,6 +157,9 @@ class Wing:
     """
 
     name: str
+    clusters: Mapping[Cluster, str] = field(default_factory=dict)
+    scopes: Mapping[Scope, str] = field(default_factory=dict)
+    reviewed: Mapping[ReviewKind, Literal["mutate", "validate"]] = field(default_factory=dict)
     kinds: Mapping[Cluster, str] = field(default_factory=dict)
     reviews: str = ""
     webhooks: str = ""
@@ -221,7 +208,7 @@ class Chart:
     """How the chart runs a role: `kind` is the kind of its workload, `enabled` the source that turns it on.
 
     `namespace` is the source of its namespace, that of the release without one. With `template` the workload is no
-    object but a text, under this key of the ConfigMap `berth.rmdDaemonSets`: an RmdConfig installs it. `host` are
+    object but a text, under this key of a ConfigMap, out of which a controller of the wing installs it. `host` are
     folders of the node below that of a source, by name: they are mounted where they are, and the role runs as root.
 
     `tls` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
@@ -262,7 +249,8 @@ class Role:
     `berth NAME` starts it. `settings` and `build` are references (`"module:name"`): the class of its settings; the
     function from `app.settings.reconciling.RoleContext` to its work, something that runs until it is cancelled.
     `ignored` are flags of a peer that are accepted and have no effect. `needs` is the cluster whose kinds have to be
-    defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it.
+    defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it. `home` is the scope in
+    whose namespace it runs: in any but that of the release, a controller of its wing installs it.
 
     The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
     has expired, and, by resource ("" for any other), when a right is missing. `renew` is a reference to the function
@@ -278,6 +266,7 @@ class Role:
     notes: str = ""
     ignored: tuple[str, ...] = ()
     needs: Cluster | None = None
+    home: Scope = "release"
     lease: str = ""
     chart: Chart = Chart()
     when_down: str = ""

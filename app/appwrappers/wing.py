@@ -12,6 +12,8 @@ _CONFIG = "controller.args.appwrapperConfig"
 
 WING = Wing(
     "appwrappers",
+    clusters={"appwrappers": "AppWrappers"},
+    reviewed={"appwrappers": "validate", "appwrapper-defaults": "mutate"},
     kinds={"appwrappers": "app.appwrappers.permissions:KINDS"},
     reviews="app.appwrappers.permissions:REVIEWS",
     webhooks="app.appwrappers.permissions:WEBHOOKS",

@@ -51,6 +51,13 @@ NODE = Role(
 
 WING = Wing(
     "claims",
+    reviewed={
+        "claim-pods": "validate",
+        "claim-definitions": "validate",
+        "device-classes": "validate",
+        "pod-templates": "mutate",
+        "claim-status": "validate",
+    },
     reviews="app.claims.permissions:REVIEWS",
     webhooks="app.claims.permissions:WEBHOOKS",
     asks="app.claims.permissions:ASKS",

@@ -18,11 +18,9 @@ from app.kube.names import service_account_groups, service_account_user
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.permissions import places as scope_places
-from app.registry import BY_NAME
-from app.rmd.settings import RmdSettings
-from app.rmd.wing import NODE
+from app.registry import BY_NAME, CONTROLLER, WINGS
 from app.wire import JSON
-from app.wiring import Permission, Scope
+from app.wiring import Permission, Scope, resolve
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -179,13 +177,16 @@ async def accounts_of(cluster: Cluster) -> list[Account]:
 
 
 async def _found(cluster: Cluster) -> AsyncIterator[tuple[JSON, Iterable[str]]]:
-    """ServiceAccounts with the roles that they may be of. Those of node agents for RMD are beside its daemons."""
+    """ServiceAccounts with the roles that they may be of: beside Berth, and where controllers install roles."""
     for account in await cluster.listed(SERVICE_ACCOUNTS, namespace=cluster.namespace):
         yield account, BY_NAME
-    if "rmd" in await cluster.controllers():
-        home = (await cluster.settings(RmdSettings, role="controller")).rmd_namespace
-        for account in await or_default(cluster.listed(SERVICE_ACCOUNTS, namespace=home), []):
-            yield account, (NODE.name,)
+    chosen = await cluster.controllers()
+    for wing in (wing for wing in WINGS if any(controller.name in chosen for controller in wing.controllers)):
+        for role in (role for role in wing.roles if role.home != "release"):
+            settings = await cluster.settings(resolve(wing.settings[CONTROLLER.name]), role=CONTROLLER.name)
+            home = scope_places(release=cluster.namespace, settings=settings.model_dump())[role.home]
+            for account in await or_default(cluster.listed(SERVICE_ACCOUNTS, namespace=home), []):
+                yield account, (role.name,)
 
 
 def needed_by(role: str, deployed: dict[str, Any], *, release: str, gateway_here: bool) -> tuple[Permission, ...]:

@@ -15,9 +15,9 @@ from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
 from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
 from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
-from app.registry import reviews_of, webhooks_of
+from app.registry import REVIEWED, reviews_of, webhooks_of
 from app.wire import JSON
-from app.wiring import MUTATING, Webhook
+from app.wiring import Webhook
 
 _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -106,7 +106,7 @@ class Registered:
     @property
     def needs_proof(self) -> bool:
         """Whether it is called for what is answered in full to proven callers alone."""
-        alike = (webhook for webhook in webhooks_of() if (webhook.kind in MUTATING) == self.mutating)
+        alike = (webhook for webhook in webhooks_of() if (REVIEWED[webhook.kind] == "mutate") == self.mutating)
         return any(
             self.covers(rule.group, plural, operation)
             for rule in reviews_of(*{webhook.kind for webhook in alike if webhook.proven})

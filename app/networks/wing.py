@@ -6,6 +6,8 @@ from app.wiring import Wing
 
 WING = Wing(
     "networks",
+    clusters={"webhook": ""},
+    reviewed={"pods": "mutate", "attachments": "validate"},
     kinds={"webhook": "app.networks.permissions:ATTACHMENTS"},
     reviews="app.networks.permissions:REVIEWS",
     webhooks="app.networks.permissions:WEBHOOKS",

@@ -15,6 +15,7 @@ NODE = Role(
     summary="Make RmdWorkloads of the Pods of this node, and announce its cache ways to kubelet.",
     examples=("berth rmd-node --node-name worker-1 --kubeconfig worker-1.kubeconfig",),
     needs="rmd",
+    home="rmd",
     chart=Chart(
         kind="DaemonSet",
         enabled="berth.runsRmd",
@@ -39,6 +40,9 @@ NODE = Role(
 
 WING = Wing(
     "rmd",
+    clusters={"rmd": "RMD"},
+    scopes={"rmd": "{rmd_namespace}"},
+    reviewed={"rmd-pods": "validate", "rmdworkloads": "validate"},
     kinds={"rmd": "app.rmd.permissions:KINDS"},
     reviews="app.rmd.permissions:REVIEWS",
     webhooks="app.rmd.permissions:WEBHOOKS",

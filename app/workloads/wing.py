@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from app.wiring import Controller, Wing
+from app.wiring import SYSTEM_NAMESPACE, Controller, Wing
 
 WING = Wing(
     "workloads",
+    clusters={"infra": "Infra cluster", "tenant": "Tenant cluster"},
+    scopes={"system": SYSTEM_NAMESPACE, "tenants": ""},
+    reviewed={"objects": "validate", "tenants": "validate"},
     kinds={"infra": "app.workloads.permissions:INFRA", "tenant": "app.workloads.permissions:TENANT"},
     reviews="app.workloads.permissions:REVIEWS",
     webhooks="app.workloads.permissions:WEBHOOKS",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
@@ -17,11 +17,21 @@ from app.doctor.reachability import READS
 from app.permissions import declared
 from app.placement.policy import OWN_VOLUMES, volume_types
 from app.registration.objects import rules_of
-from app.registry import ROLES, arguments_of, asked_of_pods, egress_of, needs_of, settings_of, webhooks_of
+from app.registry import (
+    REVIEWED,
+    ROLES,
+    SCOPES,
+    arguments_of,
+    asked_of_pods,
+    egress_of,
+    needs_of,
+    settings_of,
+    webhooks_of,
+)
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
-from app.wiring import MUTATING, Argument, Condition, Permission, Role, Scope, Term, Webhook
+from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook
 from docs.generate.texts import Page
 
 FILES = "charts/berth/files"
@@ -95,7 +105,7 @@ def _role(role: Role) -> JSON:
     chart, settings = role.chart, settings_of(role.name)
     flags = flags_of(settings)
     namespaces = {one.field: one.source for one in arguments_of(role)}
-    rules = {scope: _rules(role, scope) for scope in get_args(Scope)}
+    rules = {scope: _rules(role, scope) for scope in SCOPES}
     return _without_empty(
         {
             "name": role.name,
@@ -196,8 +206,8 @@ def _webhook(one: Webhook) -> JSON:
     return _without_empty(
         {
             "name": one.name,
-            "configuration": "Mutating" if one.kind in MUTATING else "Validating",
-            "path": "/mutate" if one.kind in MUTATING else "/validate",
+            "configuration": "Mutating" if REVIEWED[one.kind] == "mutate" else "Validating",
+            "path": f"/{REVIEWED[one.kind]}",
             "values": one.values,
             "when": one.when,
             "proven": one.proven,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.definitions import GROUPS, read_definitions, read_texts
+from app.registry import CLUSTERS
 from app.wire import JSON
-from app.wiring import Cluster
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _LIMITS = {
@@ -24,19 +24,13 @@ _LIMITS = {
     "maxProperties": "members at most",
     "default": "default",
 }
-TITLES: dict[Cluster, str] = {
-    "infra": "Infra cluster",
-    "tenant": "Tenant cluster",
-    "appwrappers": "AppWrappers",
-    "rmd": "RMD",
-}
 
 
 def crds_page() -> Page:
     intro = "`berth crds` prints the definitions; the chart brings those that its roles need."
     blocks = [intro]
     for cluster, kinds in GROUPS.items():
-        blocks.append(f"## {TITLES[cluster]}")
+        blocks.append(f"## {CLUSTERS[cluster]}")
         blocks += [_kind(definition) for definition in read_definitions(kinds)]
     return page("docs/reference/crds.md", "Custom resources", *blocks)
 

@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
-from app.registry import reviews_of, webhooks_of
-from app.wiring import MUTATING, ReviewKind
+from app.registry import REVIEWED, reviews_of, webhooks_of
+from app.wiring import ReviewKind
 from app.workloads.tenant_pods import TEMPLATES
 from tests.support.chart_combinations import CALLER_TOKEN
 
@@ -43,7 +43,7 @@ class Kind:
     @property
     def path(self) -> str:
         """With the token of callers where the webhook configuration has it."""
-        path = "/mutate" if self.review in MUTATING else "/validate"
+        path = f"/{REVIEWED[self.review]}"
         return f"{path}/{CALLER_TOKEN}" if any(one.proven for one in webhooks_of(self.review)) else path
 
 
@@ -51,7 +51,7 @@ def kinds() -> tuple[Kind, ...]:
     """Those that the rules of all wings name."""
     return tuple(
         Kind(rule.kind, rule.group, "v1" if rule.version == "*" else rule.version, resource, rule.operations)
-        for rule in reviews_of(*get_args(ReviewKind))
+        for rule in reviews_of(*REVIEWED)
         for resource in rule.resources
     )
 

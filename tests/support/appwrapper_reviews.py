@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME, USER
-from app.definitions import APP_WRAPPERS as KINDS
+from app.appwrappers.permissions import KINDS
 from app.definitions import read_definitions
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.devtools.clusters.parts import Parts, running_parts

@@ -12,7 +12,7 @@ import pytest_asyncio
 from app.appwrappers.controller.controller import AppWrappers
 from app.appwrappers.kueue.controller import WorkloadsOfAppWrappers
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
-from app.definitions import APP_WRAPPERS as KINDS
+from app.appwrappers.permissions import KINDS
 from app.definitions import read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.kube.conditions import condition

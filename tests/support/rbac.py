@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS, Resource
 from app.kube.retry import get_or_none
+from app.registry import SCOPES
 from app.rmd.model import DAEMON_NAMESPACE
 from app.tenancy.permissions import tenants_role
-from app.wiring import Permission, Scope
+from app.wiring import Permission
 from app.workloads.model import SYSTEM_NAMESPACE
 
 GROUP, VERSION = ROLE_BINDINGS.group, ROLE_BINDINGS.version
@@ -40,7 +41,7 @@ async def allow(client: KubeClient, user: str, permissions: Sequence[Permission]
     subject: dict[str, Any] = {"apiGroup": GROUP, "kind": "User", "name": user}
     if user.startswith("system:serviceaccount:"):
         subject = {"kind": "ServiceAccount", "namespace": account[2], "name": account[3]}
-    scopes = {scope: rules([p for p in permissions if p.scope == scope]) for scope in get_args(Scope)}
+    scopes = {scope: rules([p for p in permissions if p.scope == scope]) for scope in SCOPES}
     tenants = scopes["tenants"]
     await _bound(client, None, CLUSTER_ROLES, role, scopes["cluster"], subject)
     await _bound(client, release, ROLES, role, scopes["release"], subject)

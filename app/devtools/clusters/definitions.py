@@ -15,7 +15,7 @@ from app.workloads.model import SYSTEM_NAMESPACE
 _START_SECONDS = 60
 INFRA = (NETWORK_ATTACHMENTS, *definitions.INFRA)
 TENANT = (NETWORK_ATTACHMENTS, *definitions.TENANT)
-APP_WRAPPERS, RMD = definitions.APP_WRAPPERS, definitions.RMD
+APP_WRAPPERS, RMD = definitions.GROUPS["appwrappers"], definitions.GROUPS["rmd"]
 BARE = (NETWORK_ATTACHMENTS,)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.registry import reviews_of, webhooks_of
-from app.wiring import MUTATING
+from app.registry import REVIEWED, reviews_of, webhooks_of
 
 
 def test_an_object_is_sent_with_the_token_by_all_webhooks_or_by_none() -> None:
@@ -12,6 +11,6 @@ def test_an_object_is_sent_with_the_token_by_all_webhooks_or_by_none() -> None:
     for webhook in webhooks_of():
         for rule in reviews_of(webhook.kind):
             for resource in rule.resources:
-                place = (webhook.kind in MUTATING, rule.group, resource)
+                place = (REVIEWED[webhook.kind] == "mutate", rule.group, resource)
                 tokens.setdefault(place, set()).add(webhook.proven)
     assert {place: proven for place, proven in tokens.items() if len(proven) > 1} == {}

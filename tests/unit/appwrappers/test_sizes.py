@@ -14,8 +14,8 @@ from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import DELETING_RESOURCES, ENDED, FINALIZER, UNHEALTHY
 from app.appwrappers.options import FaultTolerance, read_options
+from app.appwrappers.permissions import KINDS
 from app.appwrappers.sizes import MOST_BYTES, MOST_COMPONENTS, MOST_PODS, sizes_of
-from app.definitions import APP_WRAPPERS as KINDS
 from app.definitions import read_definitions
 from app.kube.conditions import condition
 from app.wire import encode_as_go

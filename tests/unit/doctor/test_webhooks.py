@@ -9,8 +9,8 @@ import pytest
 from app.doctor.webhooks import Registered, differences, uncovered, wanted_of
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import Installation, Terms, further_webhooks, pods_to
-from app.registry import webhooks_of
-from app.wiring import MUTATING, Webhook
+from app.registry import REVIEWED, webhooks_of
+from app.wiring import Webhook
 
 JSON = dict[str, Any]
 SERVICE = {"namespace": "berth-system", "name": "berth-webhook", "path": "/mutate", "port": 443}
@@ -59,7 +59,7 @@ def test_a_difference_has_the_field_and_both_values(fields: JSON, field: str, ha
 def test_each_webhook_of_the_chart_is_as_it_would_be_registered(name: str) -> None:
     """Those of wings have rules of their own: not those for Pods."""
     (known,) = [one for one in webhooks_of() if one.name == name]
-    mutating = known.kind in MUTATING
+    mutating = REVIEWED[known.kind] == "mutate"
     service = SERVICE | {"path": "/mutate" if mutating else "/validate"}
     shared = pods_to({"service": service}, name="berth", webhook="x", terms=Terms())["webhooks"][0]
     (entry,) = [one for one in further_webhooks(known.kind, shared, exempt=()) if one["name"] == f"{name}.berth.dev"]
@@ -88,7 +88,7 @@ def test_what_follows_from_the_user_needs_proof_and_nothing_else(known: Webhook)
     shared = pods_to({"service": SERVICE}, name="berth", webhook="x", terms=Terms())["webhooks"][0]
     entries = further_webhooks(known.kind, shared, exempt=())
     (entry,) = [one for one in entries if one["name"] == f"{known.name}.berth.dev"]
-    one = registered(entry, MUTATING_WEBHOOKS if known.kind in MUTATING else VALIDATING_WEBHOOKS)
+    one = registered(entry, MUTATING_WEBHOOKS if REVIEWED[known.kind] == "mutate" else VALIDATING_WEBHOOKS)
     assert one.needs_proof == known.proven
 
 
