@@ -165,7 +165,12 @@ def test_a_cluster_runs_it_and_the_doctor_sees_it(berth: Berth, sandbox: Path) -
             time.sleep(0.05)
         made = kubernetes.client.CoreV1Api(api).create_namespaced_pod("default", pod)
     assert made.metadata.annotations["echo.example.com/heard"] == "hallo"
-    assert "1 echoes are heard" in berth("app", "doctor", "--kubeconfig", str(sandbox), "--only", "echoes").stdout
+    examined = berth("app", "doctor", "--kubeconfig", str(sandbox), "--only", "echoes").stdout
+    assert "1 echoes are heard" in examined
+    found = json.loads(berth("app", "doctor", "--kubeconfig", str(sandbox), "--only", "BERTH9001", "-o", "json").stdout)
+    (finding,) = found["findings"]
+    assert (finding["code"], finding["check"], finding["subject"]) == ("BERTH9001", "echoes", "Echo default/e")
+    assert finding["message"] == "says hallo and no more"
     shown = json.loads(berth("app", "status", "--kubeconfig", str(sandbox), "-o", "json").stdout)
     assert shown["sections"]["echoes"]["totals"] == {"echoes": 1}
 

@@ -31,8 +31,8 @@ WING = Wing(
     permissions="app.echo.needs:PERMISSIONS",
     settings={"webhook": "app.echo.settings:EchoWebhookSettings", "controller": "app.echo.settings:EchoSettings"},
     arguments={"webhook": (Argument("echo_annotation"),), "controller": (Argument("echo_suffix"),)},
-    checks=("app.echo.check:CHECK",),
-    status=("app.echo.showing:SECTION",),
+    checks=("app.echo.checks:CHECK",),
+    status=("app.echo.sections:SECTION",),
     metrics={"app.echo.metrics": ("controller",)},
     roles=(ECHOER,),
 )
