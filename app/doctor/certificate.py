@@ -35,9 +35,8 @@ from app.doctor.serving import Served, by_tls, end, expiry, has_ended, in_secret
 from app.doctor.webhooks import Registered
 from app.errors import ApiError, UsageError
 from app.kube.resources import SECRETS
-from app.kube.secrets import MANAGED_BY, MANAGER
+from app.kube.secrets import FILES, MANAGED_BY, MANAGER, stored_files
 from app.registry import ROLES
-from app.rmd.daemon.certificates import FILES, stored_files
 from app.serving.tls import Pair, read_certificates
 from app.text import stamp
 from app.wire import JSON

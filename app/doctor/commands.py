@@ -17,7 +17,7 @@ from app.doctor.installed import Installed
 from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.rmd.daemon.certificates import FILES
+from app.kube.secrets import FILES
 from app.wire import JSON, encode_json
 
 _CHART = "charts/berth"

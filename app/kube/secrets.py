@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -23,6 +23,8 @@ from app.wire import JSON
 MANAGED_BY = "app.kubernetes.io/managed-by"
 """Label on what Berth may renew; a Secret without it is managed by others (cert-manager, a person) and only read."""
 MANAGER = "berth"
+FILES = ("tls.crt", "tls.key", "ca.crt")
+"""A certificate, its key, and the CAs that the other side is verified by."""
 CLOCKS_APART = timedelta(seconds=60)
 """The allowance in certificates is several times as long. Every request is shorter."""
 _CLOCK_RETRY = 10.0
@@ -51,10 +53,7 @@ async def read_secret(client: KubeClient, name: str, *, namespace: str) -> Store
     secret = await get_or_none(client, SECRETS, name, namespace=namespace)
     if secret is None:
         return StoredFiles(namespace, name, {})
-    metadata, files = secret["metadata"], {}
-    for entry, value in (secret.get("data") or {}).items():
-        with contextlib.suppress(ValueError, TypeError):  # binascii.Error is a ValueError
-            files[entry] = base64.b64decode(value, validate=True)
+    metadata, files = secret["metadata"], stored_files(secret, secret.get("data") or {})
     labels = metadata.get("labels") or {}
     return StoredFiles(
         namespace,
@@ -66,6 +65,15 @@ async def read_secret(client: KubeClient, name: str, *, namespace: str) -> Store
         labels=labels,
         annotations=metadata.get("annotations") or {},
     )
+
+
+def stored_files(secret: JSON, names: Iterable[str] = FILES) -> dict[str, bytes]:
+    """The files of a Secret that have these names; an entry that is not base64 counts as absent."""
+    files, data = {}, secret.get("data") or {}
+    for name in names:
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # binascii.Error is a ValueError
+            files[name] = base64.b64decode(data[name], validate=True)
+    return files
 
 
 async def write_secret(

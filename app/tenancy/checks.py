@@ -35,9 +35,9 @@ from app.doctor.model import (
 from app.doctor.readiness import said_by
 from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES, RESOURCE_QUOTAS, SECRETS, SERVICE_ACCOUNTS
+from app.kube.secrets import FILES, stored_files
 from app.placement.checks import Dpus, dpus_of
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
-from app.rmd.daemon.certificates import FILES, stored_files
 from app.serving.tls import read_certificates
 from app.tenancy import model
 from app.tenancy.controller.namespace_objects import ISOLATION, bounds_of, uncounted_in

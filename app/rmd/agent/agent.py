@@ -20,6 +20,7 @@ from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.kit import Kit
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none, if_there
+from app.kube.secrets import FILES
 from app.kube.store import Key
 from app.kube.walls import Apart
 from app.kube.writing import patch_same
@@ -28,7 +29,7 @@ from app.rmd.agent.caches import Caches, Made, NodePod, node_labels, stored_made
 from app.rmd.agent.device_plugin import Announcing
 from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
 from app.rmd.cores import MOST_CORES, ranges_of
-from app.rmd.daemon.certificates import FILES, Certificates
+from app.rmd.daemon.certificates import Certificates
 from app.rmd.daemon.client import Daemon, DaemonClient, Unanswered
 from app.rmd.model import RMD_WORKLOADS, SERVER_NAME
 from app.rmd.pods import Asked, workload_of

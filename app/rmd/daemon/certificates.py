@@ -5,29 +5,16 @@ Without a certificate that can be used no daemon with TLS is asked: nothing fall
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from app.wire import JSON
-
-FILES = ("tls.crt", "tls.key", "ca.crt")
+from app.kube.secrets import FILES
 
 
 class NoCertificate(Exception):
     """The Secret is not there, or cannot be used; the text says why."""
-
-
-def stored_files(obj: JSON) -> Mapping[str, bytes]:
-    """The files of a Secret; an entry that is not base64 counts as absent."""
-    found = {}
-    for name in FILES:
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            found[name] = base64.b64decode((obj.get("data") or {})[name], validate=True)
-    return found
 
 
 class Certificates:

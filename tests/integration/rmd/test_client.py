@@ -17,7 +17,8 @@ from app.devtools.rmd.server import serve
 from app.devtools.rmd.workloads import Daemon as Rmd
 from app.devtools.sandbox.pki import Authority, Pair
 from app.kube.resources import SECRETS
-from app.rmd.daemon.certificates import Certificates, NoCertificate, stored_files
+from app.kube.secrets import stored_files
+from app.rmd.daemon.certificates import Certificates, NoCertificate
 from app.rmd.daemon.client import MOST_BYTES, DaemonClient, Refused, Unanswered
 from app.rmd.daemon.wire import body_of
 from app.rmd.model import SERVER_NAME
