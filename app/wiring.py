@@ -97,7 +97,8 @@ class Webhook:
 
     `values` is the key below `webhook.webhooks` that has its failurePolicy and timeoutSeconds. `namespaces` and
     `objects` are its selectors. `proven` is for answers that follow from the user of the request: the path ends with
-    the token of callers.
+    the token of callers. `unproven` says what happens to objects whose calls lack it, where that is more than a shorter
+    answer.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Webhook:
     conditions: tuple[Condition, ...] = ()
     when: str = ""
     proven: bool = False
+    unproven: str = ""
 
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"

@@ -16,7 +16,14 @@ REVIEWS = (
 SERVED = "webhook.args.appwrappers"
 WEBHOOKS = (
     Webhook("appwrapper-defaults", "appwrapper-defaults", values="appwrappers", when=SERVED, proven=True),
-    Webhook("appwrappers", "appwrappers", values="appwrappers", when=SERVED, proven=True),
+    Webhook(
+        "appwrappers",
+        "appwrappers",
+        values="appwrappers",
+        when=SERVED,
+        proven=True,
+        unproven="every AppWrapper is refused",
+    ),
 )
 _KUEUE = "kueue.x-k8s.io"
 _GROUP, _PLURAL = APP_WRAPPERS.group, APP_WRAPPERS.plural

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from math import ceil
 
-from app.appwrappers.model import APP_WRAPPERS
 from app.cel.matchconditions import ConditionFailed
 from app.doctor import commands, namespaces, objects
 from app.doctor.catalog import plain
@@ -143,9 +142,9 @@ async def _unproven(cluster: Cluster) -> AsyncIterator[Finding]:
     knows = all(deployment.setting("caller_token_file") for deployment in webhooks)
     for webhook in await cluster.registered():
         if webhook.needs_proof and not (knows and webhook.shows_token):
-            case = "refused" if webhook.covers(APP_WRAPPERS.group, APP_WRAPPERS.plural, "CREATE") else ""
+            case = "refused" if webhook.unproven else ""
             fix = commands.again(cluster, webhook) if webhook.by_chart else ""
-            yield warning("BERTH0517", webhook, case=case, command=fix)
+            yield warning("BERTH0517", webhook, case=case, refused=webhook.unproven, command=fix)
 
 
 async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:

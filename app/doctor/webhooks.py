@@ -115,6 +115,18 @@ class Registered:
         )
 
     @property
+    def unproven(self) -> str:
+        """What happens to objects that are created without such a proof, "" where they are only told less."""
+        creations = (
+            known.unproven
+            for known in webhooks_of()
+            for rule in (reviews_of(known.kind) if known.unproven else ())
+            for plural in rule.resources
+            if self.covers(rule.group, plural, "CREATE")
+        )
+        return next(creations, "")
+
+    @property
     def values(self) -> str:
         """The path of the chart's values for it, "" where it has none."""
         return f"webhook.webhooks.{self.known.values}" if self.known else ""
