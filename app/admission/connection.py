@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.admission.body import Body
+from app.serving.listener import ConnectionPool, Slot
 from app.serving.memory import Client, Holding
-from app.serving.pool import ConnectionPool, Slot
 
 HEAD_BYTES = 64 * 1024
 """Request line and headers together; an API server sends less than one thousand bytes."""

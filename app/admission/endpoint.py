@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from app.admission.body import Body
+from app.admission.body import Body, Deadlines
 from app.admission.chain import Chain, Reviewed
-from app.admission.deadlines import Deadlines
 from app.admission.heads import Headers, check_headers
 from app.admission.memo import Memo
 from app.admission.review import Decision, Request, Review, decode, encode, identify

@@ -1,17 +1,18 @@
 """The parts of reviews: what each wing puts into the chains, and the caches that these parts read.
 
 A wing asks for caches and does not know what fills them: a cluster, a directory of manifests, or objects read once.
+What it keeps of a namespace is found in the cache, else with one GET.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from app.admission.chain import Chain, Check, Injector, PodInjector
-from app.admission.namespaces import Namespaces
 from app.admission.pods import Pod
+from app.errors import Denied, Transient
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES, Resource
@@ -155,6 +156,34 @@ def chains(parts: list[Parts], *, namespace: str) -> dict[str, Chain]:
         ),
         "validate": Chain(checks=[check for part in parts for check in part.checks]),
     }
+
+
+class Namespaces(Generic[T]):
+    """Namespaces as a lookup shows them. Never guesses: one that cannot be read or is missing is an error."""
+
+    def __init__(self, lookup: Lookup[T]) -> None:
+        self._lookup = lookup
+
+    def cached(self, namespace: str) -> T | None:
+        """None where the cache does not have the namespace."""
+        return self._lookup.cached("", namespace)
+
+    async def find(self, namespace: str) -> T:
+        """As `cached`, but reads what the cache lacks. Raises Transient where that fails, Denied where there is none.
+
+        The GET is not answered from a cache of the API server, and the server looks the namespace up before it asks a
+        webhook. So a namespace that is not found is gone, as for the server's own plugin NamespaceLifecycle.
+        """
+        found = await self._lookup.find("", namespace)
+        if found is not None:
+            return found
+        if not self._lookup.connected:
+            raise Transient(f"could not read namespace {namespace}: there is no connection to the cluster yet")
+        raise Denied(
+            f"metadata.namespace: namespace {namespace} was not found; create it first, or name one that exists",
+            reason="NamespaceNotFound",
+            code=404,
+        )
 
 
 def _key(obj: JSON) -> Key:

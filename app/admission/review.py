@@ -85,7 +85,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """Whether the caller is a proven API server, so that `user_info` is true. No field: no body can say it."""
 
     def prove(self) -> None:
-        """The caller has proven to be an API server (`app.admission.callers`)."""
+        """The caller has proven to be an API server (`app.admission.heads`)."""
         self.__dict__["proven"] = True
 
     def check_proven(self) -> None:

@@ -1,37 +1,48 @@
-"""The FastAPI applications (reviews over TLS; health and metrics over plain HTTP) and the server under them."""
+"""The FastAPI applications (reviews over TLS; health and metrics over plain HTTP) and the server under them.
+
+A connection answers ordinary reviews as soon as they have come: without scope, task and messages of ASGI. A review is
+ordinary where its head is (`heads`), nothing else is under way on the connection, and the decision need not wait. The
+bytes of everything else go to uvicorn, which answers with the same endpoint.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 import app.serving.metrics  # noqa: F401  what the budgets of ports hold is published
-from app.admission.answering import AnsweringProtocol
-from app.admission.callers import CallerTokens, split_path
+from app.admission.body import GONE
 from app.admission.chain import Chain
-from app.admission.connection import BoundedProtocol
-from app.admission.endpoint import ReviewEndpoint
+from app.admission.connection import NO_ROOM, BoundedProtocol
+from app.admission.endpoint import JSON_TYPE, ReviewEndpoint, Waiting, in_flight
+from app.admission.heads import CallerTokens, Head, find_head, split_path
 from app.admission.memo import Memo
 from app.admission.metrics import create_series
+from app.errors import BadReview, Overloaded
 from app.lean import deferred_models
-from app.serving.listener import CONNECTIONS, Listener, allowed_connections
-from app.serving.memory import Budget
-from app.serving.pool import ConnectionPool, Slot
+from app.serving.listener import CONNECTIONS, ConnectionPool, Listener, Slot, allowed_connections
+from app.serving.memory import Budget, Holding
 
 with deferred_models():  # those of an OpenAPI document, which is never made
     from fastapi import FastAPI, Response
     from fastapi.responses import JSONResponse
-
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
+HOLD_SECONDS = 0.05
+"""For which the rest of a review is waited for here; after that uvicorn waits."""
 
 
 class ReviewApp:
@@ -175,3 +186,150 @@ def make_server(
         ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
     )
     return _Server(config, budget=budget, connections=connections)
+
+
+class AnsweringProtocol(BoundedProtocol):
+    """Has the `endpoints` by path."""
+
+    _held: _Held | None = None
+    _last: Head | None = None
+    _answered = 0.0
+
+    def __init__(self, *args: Any, endpoints: Mapping[str, ReviewEndpoint], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._endpoints = endpoints
+
+    def data_received(self, data: bytes) -> None:
+        if self._held is not None:
+            data = self._held.data + data
+        elif not self._is_free():
+            super().data_received(data)
+            return
+        found = find_head(data, self._last)
+        endpoint = self._endpoints.get(found[0].path) if found is not None else None
+        if found is None or endpoint is None or endpoint.draining():
+            self._pass_on(data)
+            return
+        head, begin, end = found
+        self._last = head
+        if len(data) > end or end - begin > min(HIGH_WATER_LIMIT, endpoint.body_limit):
+            self._pass_on(data)
+        elif len(data) == end:
+            self._answer(endpoint, head, data, begin)
+        else:
+            self._hold(endpoint, head, data, begin, end)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        held = self._held
+        if held is not None:
+            self._let_go()
+            held.endpoint.lose(held.data[held.begin :], BadReview(GONE), since=held.since, headers=held.head.headers)
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        self._stop_holding()
+        super().shutdown()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection. Answers given here leave the timer alone: it starts again for what is left."""
+        left = self._answered + self.timeout_keep_alive - self.loop.time()
+        if self._held is not None:
+            left = max(left, HOLD_SECONDS)
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _is_free(self) -> bool:
+        """Whether the parser is between two requests, and the last of them has its answer."""
+        cycle = self.cycle
+        return not (
+            self._phase
+            or self._refused
+            or (cycle is not None and not cycle.response_complete)
+            or self.flow.write_paused
+            or self.transport.is_closing()
+        )
+
+    def _answer(self, endpoint: ReviewEndpoint, head: Head, data: bytes, begin: int) -> None:
+        since = self._let_go()
+        answer = endpoint.decide(data[begin:])
+        if isinstance(answer, Waiting):
+            self._feed(data, partial(endpoint, since=since, waiting=answer))
+            return
+        lines = _lines(answer.status, tuple(self.server_state.default_headers))
+        self.transport.write(b"%b%d\r\n\r\n%b" % (lines, len(answer.payload), answer.payload))
+        self.server_state.total_requests += 1
+        self._slot.served()
+        self._answered = self.loop.time()
+        endpoint.report(answer, since=since, headers=head.headers)
+
+    def _pass_on(self, data: bytes) -> None:
+        """Leave these bytes to uvicorn; they are more than one request, or less, or another one."""
+        held = self._held
+        # `app` is that of all requests in these bytes.
+        whole = held is not None and len(data) <= held.end
+        self._feed(data, partial(held.endpoint, since=self._let_go()) if held is not None and whole else self.app)
+
+    def _feed(self, data: bytes, app: ASGIApp) -> None:
+        self._let_go()
+        usual, self.app = self.app, app
+        try:
+            super().data_received(data)
+        finally:
+            self.app = usual
+
+    def _hold(self, endpoint: ReviewEndpoint, head: Head, data: bytes, begin: int, end: int) -> None:
+        """Keep what has come of a review."""
+        if self._held is not None:
+            self._held.data = data
+            return
+        in_flight[endpoint.name] += 1
+        timer = self.loop.call_later(HOLD_SECONDS, self._stop_holding)
+        room = self._hold_bytes(self._give_up)
+        room.take(end)
+        self._held = _Held(endpoint, head, data, begin, end, time.perf_counter(), timer, room)
+
+    def _give_up(self) -> None:
+        """There is no room any more for the review that is held."""
+        held = self._held
+        if held is not None:
+            self._let_go()
+            error = Overloaded("too many bytes of reviews are under way")
+            held.endpoint.lose(held.data[held.begin :], error, since=held.since, headers=held.head.headers)
+            self._refuse(NO_ROOM)
+
+    def _stop_holding(self) -> None:
+        if self._held is not None:
+            self._pass_on(self._held.data)
+
+    def _let_go(self) -> float:
+        """When the review began that is held, or that begins now."""
+        held, self._held = self._held, None
+        if held is None:
+            return time.perf_counter()
+        in_flight[held.endpoint.name] -= 1
+        held.timer.cancel()
+        held.room.release()
+        return held.since
+
+
+@dataclass(slots=True)
+class _Held:
+    """A review of which the rest is to come: its body begins and ends at these bytes of the `data`."""
+
+    endpoint: ReviewEndpoint
+    head: Head
+    data: bytes
+    begin: int
+    end: int
+    since: float
+    timer: asyncio.TimerHandle
+    room: Holding
+
+
+@lru_cache(maxsize=16)
+def _lines(status: int, defaults: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """The head of an answer up to the number that is the length of the body."""
+    headers = (*defaults, JSON_TYPE, (b"content-length", b""))
+    return (STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % header for header in headers)).removesuffix(b"\r\n")

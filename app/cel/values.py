@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from app.cel.calls import TYPE_NAMES, NoValue, function_of, type_of
-from app.cel.syntax import Node
-from app.cel.tokens import unescaped
+from app.cel.syntax import Node, unescaped
 from app.cel.types import Type
 
 Variables = Mapping[str, Any]

@@ -1,33 +1,50 @@
 """Keeps certificates in a cluster up to date for as long as it runs: on every change of a watched object, and when due.
 
-Contains only the wiring: each subject defines its pass, which is safe to repeat. Any number of these may run at once,
-without a Lease: concurrent writes are resolved by the Secrets' resourceVersion.
+Each subject defines its pass, which is safe to repeat. Any number of these may run at once, without a Lease:
+concurrent writes are resolved by the Secrets' resourceVersion.
+
+The pass over the webhook's certificate and the trust in its CA is safe for concurrent callers, as `install` is. Here
+the chart owns the webhook configurations: only caBundle is written, and a missing configuration is waited for. The
+order keeps requests from failing: every configuration trusts a CA before its successor is written, and a CA without a
+bridge signs nothing until the callers have had time to load it. A revoked CA is removed when it is not needed any
+more: see `rotation`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 
-from app.certs import metrics, patching
-from app.errors import BerthError, Terminal, UsageError
+from app.certs import issuing, metrics, patching, rotation
+from app.certs.certificate_set import AUTHORITY, SERVING, CertificateSet, renewal_due
+from app.certs.settings import CertificatesSettings
+from app.errors import BerthError, Terminal, Transient, UsageError
+from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.kit import Kit, Wakes
 from app.kube.resources import SECRETS
+from app.kube.retry import Sleep, until_no_conflict
+from app.kube.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 from app.kube.store import Key, Store
+from app.kube.walls import Apart
 from app.text import utc_now
 from app.wire import JSON
 
 CONTROLLER = "certificates"
 _FAULT = "an internal error; the log has it"
-
 _log = structlog.get_logger(__name__)
+RENEW = "berth.dev/renew"
+"""Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes; `revoke`
+is like `ca`, and minutes later no other CA is trusted"""
+_STEPS = 5
+"""Writes of one pass: a CA, its certificate, and some patience with rivals that damage it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +130,161 @@ def _wake(subject: str, _key: Key, _old: object, _new: object) -> Iterable[str]:
 
 def _version(obj: JSON) -> str:
     return str(obj["metadata"].get("resourceVersion"))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The Secret and what it holds."""
+
+    secret: StoredFiles
+    held: CertificateSet
+
+    @property
+    def mark(self) -> str:
+        return self.secret.annotations.get(rotation.REVOKED, "")
+
+    @property
+    def asked(self) -> rotation.Renewal:
+        """The renewal that an admin wishes."""
+        wish = self.secret.annotations.get(RENEW, "")
+        renewals: tuple[rotation.Renewal, ...] = get_args(rotation.Renewal)
+        return next((renewal for renewal in renewals if renewal == wish), "")
+
+
+class WebhookCertificates:
+    """Keeps them. Remembers the last whole set, so that a Secret that is deleted comes back as it was."""
+
+    def __init__(self, client: KubeClient, settings: CertificatesSettings, *, sleep: Sleep = asyncio.sleep) -> None:
+        names = issuing.serving_names(service=settings.webhook_service, namespace=settings.namespace)
+        self._client, self._settings, self._sleep = client, settings, sleep
+        self._wanted = rotation.webhook(names, days=settings.days, authority_days=settings.ca_days)
+        self._service = patching.ServiceName(settings.namespace, settings.webhook_service)
+        self._known: _State | None = None
+
+    async def keep(self, now: datetime) -> Kept:
+        """Bring the Secret and every caBundle up to date; returns what the Secret holds.
+
+        Raises Terminal for a Secret that Berth does not manage and cannot use, ApiError where the API server refuses a
+        request.
+        """
+        return await until_no_conflict(lambda: self._pass(now), sleep=self._sleep)
+
+    async def _pass(self, now: datetime) -> Kept:
+        written: list[str] = []
+        for _ in range(_STEPS):
+            present = await self._present()
+            apart = await self._trust(present, now=now)
+            secret = present.secret
+            if secret.version and not secret.ours:
+                apart.end()
+                return _foreign(present)
+            after, asked = self._following(present, now=now)
+            if _signer(after) != _signer(present):
+                apart.end()  # a CA has no successor before each configuration trusts it; a certificate may have one
+            if secret.version and after.secret == secret:
+                self._known = present
+                apart.end()
+                return self._kept(present, written)
+            await write_secret(self._client, after.secret, after.secret.files)
+            # A certificate that sheds its chain is no other.
+            served = present.held.pairs.get(SERVING)
+            if not secret.version or served is None or served.certificate != after.held.serving.certificate:
+                written.append(self._settings.webhook_secret)
+            _log.info("secret written", secret=secret.place, renew=asked or "as due", revoked=after.mark)
+        raise Transient(
+            f"Secret {self._settings.namespace}/{self._settings.webhook_secret}: another client keeps changing it"
+        )
+
+    async def _present(self) -> _State:
+        """What there is; for a Secret that is gone or cannot sign, with what is remembered of it, if that holds still.
+
+        A CA that no caller trusts any more was revoked meanwhile, and is forgotten.
+        """
+        secret = await read_secret(self._client, self._settings.webhook_secret, namespace=self._settings.namespace)
+        present, known = _State(secret, CertificateSet.parse(secret.files, leaves=[SERVING])), self._known
+        if known is None or present.held.can_sign:
+            return present
+        callers = await patching.trusting(self._client, self._settings.configuration, service=self._service)
+        if callers and known.held.authority.certificate not in callers:
+            self._known = None
+        elif not secret.version:
+            wishes = {
+                name: value for name, value in known.secret.annotations.items() if name in (RENEW, rotation.REVOKED)
+            }
+            return _State(replace(secret, annotations=wishes), present.held)
+        return present
+
+    def _following(self, present: _State, *, now: datetime) -> tuple[_State, rotation.Renewal]:
+        """What the Secret is to be, and the renewal that was asked for and is done with it."""
+        base = present.held if present.held.can_sign or self._known is None else self._known.held
+        asked, mark = present.asked, present.mark
+        # A new CA needs the one before it known to every caller, and a revocation its end. The wish stays until then.
+        if asked in ("ca", "revoke") and base.can_sign and (mark == rotation.PENDING or now < rotation.settled(base)):
+            asked = ""
+        held = rotation.careful(present.held, rotation.successor(base, self._wanted, now=now, force=asked), now=now)
+        held = rotation.without_outlived(held, days=self._settings.days, now=now)
+        mark = rotation.next_mark(mark, held, revoke=asked == "revoke", now=now)
+        if rotation.is_alone(mark, held):
+            held = rotation.alone(held)
+        gone = (rotation.REVOKED, RENEW) if asked else (rotation.REVOKED,)
+        annotations = {name: value for name, value in present.secret.annotations.items() if name not in gone}
+        annotations |= {rotation.REVOKED: mark} if mark else {}
+        return _State(replace(present.secret, files=held.files, annotations=annotations), held), asked
+
+    def _kept(self, present: _State, written: list[str]) -> Kept:
+        held, pending = present.held, present.mark == rotation.PENDING
+        due = held.next_due
+        if pending:
+            due = min(due, rotation.handed_over(held))
+        if (present.asked and not pending) or not held.signed_by_own_authority:
+            due = min(due, rotation.settled(held))  # it waits for the callers of the CA
+        return Kept({self._settings.webhook_secret: held.serving.certificate.not_valid_after_utc}, tuple(written), due)
+
+    async def _trust(self, present: _State, *, now: datetime) -> Apart:
+        """Have every configuration trust the CAs of the Secret, if there are any, and of others what is needed.
+
+        What the API server says of those that it does not take is in the result.
+        """
+        apart = Apart()
+        authorities, keeps = present.held.trusted, None
+        if present.secret.ours:
+            authorities, keeps = rotation.trusted_by_callers(
+                present.held, present.mark, days=self._settings.days, now=now
+            )
+        for name in self._settings.configuration if authorities else ():
+            with apart.step():
+                results = await patching.trust(
+                    self._client,
+                    name,
+                    authorities=authorities,
+                    service=self._service,
+                    now=now,
+                    keeps=keeps,
+                    sleep=self._sleep,
+                )
+                for result in results:
+                    if result.changed:
+                        _log.info("caBundle written", kind=result.kind, name=name, webhooks=result.changed)
+        return apart
+
+
+def _signer(state: _State) -> object:
+    """The CA that signs, and whether it is the only one."""
+    return state.held.pairs.get(AUTHORITY), state.mark
+
+
+def _foreign(present: _State) -> Kept:
+    """A Secret that Berth does not manage is used as it is: its CA is trusted, and Berth does not renew it."""
+    secret = present.secret
+    try:
+        serving = present.held.serving.certificate
+    except UsageError as error:
+        problem = str(error)
+    else:
+        if present.held.trusted:
+            return Kept({secret.name: serving.not_valid_after_utc}, (), renewal_due(serving))
+        problem = f"{AUTHORITY}.crt is missing"
+    raise Terminal(
+        f"{secret.place} is not managed by Berth and cannot be used: {problem}; delete it, or hand it over with the "
+        f"label {MANAGED_BY}={MANAGER}"
+    )

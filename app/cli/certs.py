@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from app import registration
 from app.certs import certificate_set, files, folder, issuing, patching
 from app.cli import cluster, options
 from app.errors import Transient, UsageError
-from app.registration import install, objects
 from app.text import stamp
 from app.wire import encode_json
 
@@ -35,7 +35,7 @@ certs_app = options.group(
 )
 
 _Directory = Annotated[Path, typer.Option("--dir", help="Directory of the certificates", show_default=False)]
-_POLICIES: dict[str, objects.FailurePolicy] = {"ignore": "Ignore", "fail": "Fail"}
+_POLICIES: dict[str, registration.FailurePolicy] = {"ignore": "Ignore", "fail": "Fail"}
 _Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("Cluster to change (default: in-cluster)")]
 
 
@@ -199,7 +199,7 @@ def install_command(
     """Write the serving certificate and register the webhooks, from inside the cluster (an init container)."""
     if (policy := _POLICIES.get(failure_policy.strip().lower())) is None:
         raise UsageError(f"--failure-policy: unknown failure policy type {failure_policy!r}; want Ignore or Fail")
-    installation = objects.Installation(
+    installation = registration.Installation(
         namespace=namespace, name=name, failure_policy=policy, timeout_seconds=timeout_seconds
     )
     stop = asyncio.Event()
@@ -238,12 +238,12 @@ def unregister(
 
 
 async def _install(
-    client: KubeClient, installation: objects.Installation, directory: Path, *, every: int, stop: asyncio.Event
+    client: KubeClient, installation: registration.Installation, directory: Path, *, every: int, stop: asyncio.Event
 ) -> None:
     written: dict[str, bytes] = {}
     while not stop.is_set():
         try:
-            result = await install.install(client, installation, now=datetime.now(UTC))
+            result = await registration.install(client, installation, now=datetime.now(UTC))
             if result.files != written:
                 files.write_files(directory, result.files)
                 written = result.files
@@ -259,7 +259,7 @@ async def _install(
             await asyncio.wait_for(stop.wait(), every)
 
 
-def _report(result: install.Installed, installation: objects.Installation, directory: Path) -> None:
+def _report(result: registration.Installed, installation: registration.Installation, directory: Path) -> None:
     origin = "issued" if result.issued else f"taken from Secret {installation.namespace}/{installation.name}"
     print(f"certificate {origin}, written to {directory}; next renewal due {stamp(result.next_due)}")
     print(

@@ -18,7 +18,7 @@ from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, 
 from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
 from app.doctor.webhooks import SHARED, Registered, differences, selecting, uncovered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from app.registration.objects import further_webhooks, rules_of
+from app.registration import further_webhooks, rules_of
 from app.registry import WINGS, asked_of_pods, webhooks_of
 from app.wire import JSON
 from app.wiring import resolve

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from app.admission.callers import split_path
+from app.admission.heads import split_path
 from app.cel import matchconditions
 from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
 from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
-from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
+from app.registration import Terms, further_webhooks, objects_to, pods_to
 from app.registry import REVIEWED, reviews_of, webhooks_of
 from app.wire import JSON
 from app.wiring import Webhook

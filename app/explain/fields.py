@@ -20,8 +20,7 @@ from app.explain.templates import components_of, pod_templates
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
-from app.kinds.shapes import ShapeError, decode_metadata, read_fields
-from app.kinds.tables import is_built_in, type_of
+from app.kinds.shapes import ShapeError, decode_metadata, is_built_in, read_fields, type_of
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.places import EITHER
 from app.text import closest, cut

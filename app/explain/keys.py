@@ -18,8 +18,15 @@ from app.explain.manifests import CHECKED, TEMPLATES, Manifests, is_foreign
 from app.explain.model import Finding, Manifest
 from app.explain.templates import pod_templates
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES, SERVICES
-from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER
+from app.networks.model import (
+    CLAIM_TEMPLATE,
+    DEFAULT_NETWORK,
+    DEVICE_CLASS,
+    NETWORKS,
+    NODE_SELECTOR,
+    RESOURCE_NAME,
+    RESOURCES_CONTAINER,
+)
 from app.networks.places import BARE, EITHER, INJECT_TEMPLATE, PLACES, Place, misplaced
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.rmd.model import L3_CACHE_WAYS, TEMPLATE_HASH

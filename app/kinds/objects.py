@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from app.kinds import defaults, shapes, tables
+from app.kinds import defaults, shapes
 from app.kinds.autoscaling import check_autoscaler
 from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.ingresses import check_ingress
@@ -69,7 +69,7 @@ def check_written(
     """
     metadata = written.get("metadata")
     if metadata is None or isinstance(metadata, dict):
-        unused = tables.fields_of("ObjectMeta").keys() - set(kept)
+        unused = shapes.fields_of("ObjectMeta").keys() - set(kept)
         given = {} if "name" in kept else {"name": "template"}
         metadata = {field: value for field, value in (metadata or {}).items() if field not in unused} | given
     return check_new(kind, version, {**written, "metadata": metadata})
@@ -84,7 +84,7 @@ def check_new(kind: str, version: str, written: JSON) -> tuple[list[FieldError],
     of what a newer API server knows. Raises ShapeError.
     """
     decoded, unknown = shapes.decode_builtin(kind, version, written)
-    shape = tables.type_of(written.get("apiVersion"), kind)
+    shape = shapes.type_of(written.get("apiVersion"), kind)
     defaults.apply_builtin_defaults(shape, decoded)
     metadata = check_metadata(decoded["metadata"], namespaced=True, name_rule=name_rule(kind), free_finalizers=False)
     above = {field[: end.start()] for field in unknown for end in _ENDS.finditer(field)}

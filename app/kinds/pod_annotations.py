@@ -12,8 +12,8 @@ import msgspec
 
 from app.kinds.fielderrors import Field, invalid
 from app.kinds.name_syntax import descending_path_faults
-from app.kinds.operating_system import containers_of
 from app.kinds.scheduling import check_tolerations
+from app.kinds.security import containers_of
 from app.kinds.shapes import ShapeError, decode_fields
 from app.wire import JSON
 

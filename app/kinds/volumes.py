@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from app.kinds.fielderrors import Field, invalid
 from app.kinds.name_syntax import check_element_name, descending_path_faults, label_faults, subdomain_faults
-from app.kinds.projections import check_downward_files, check_files, check_projected
+from app.kinds.variables import check_downward_files, check_files, check_projected
 from app.kinds.volume_claims import check_claim_template
 from app.kube.quantity import parse
 

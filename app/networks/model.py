@@ -1,6 +1,7 @@
 """The annotations that this wing reads and writes, what an attachment asks for in its own, and what is wrong with one.
 
-Pure.
+Pure. Annotations of an attachment name the claim that gives it its device; without one of them the device comes by a
+resource of the Pod's container, as ever.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from app.admission.pods import INJECT
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value, check_qualified_name
-from app.networks.claim_sources import ClaimSource, claim_source, opted_out, source_problems
 from app.pace import step
 from app.text import quoted
 from app.wire import JSON, decode_json, mapping
 
+CLAIM_TEMPLATE = "berth.dev/resource-claim-template"
+"""Annotation on an attachment, by its author: the ResourceClaimTemplate, in the namespace of the Pod, that gives each
+selection its device, in place of a resource. With `--claims`.
+"""
+DEVICE_CLASS = "berth.dev/device-class"
+"""Annotation on an attachment, by its author: the DeviceClass of which each selection gets one device by a claim, in
+place of a resource. With `--claims`.
+"""
+_KEYS = (CLAIM_TEMPLATE, DEVICE_CLASS)
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation on a Pod, by its author: the attachments that it wants, as a comma list of names or a JSON list."""
 DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
@@ -36,7 +46,6 @@ Always too; the first without it.
 """
 INJECTED_RESOURCES = "berth.dev/injected-resources"
 """Annotation on a Pod, by the webhook: what it injected, by resource, so that another pass adds nothing."""
-
 Mode = Literal["top-up", "skip", "add"]
 """What becomes of amounts that the Pod asks for itself:
 
@@ -262,3 +271,40 @@ def _type_problems(plugin: dict[str, Any], where: str) -> Iterator[str]:
     if not isinstance(kind, str) or not kind:
         wanted = "a plugin's name, or a list of plugins" if where == "spec.config" else "a plugin's name"
         yield f"{where}.type: want {wanted}"
+
+
+class ClaimSource(msgspec.Struct, frozen=True):
+    """The annotations of an attachment, trimmed but unchecked; "" for one that it does not have."""
+
+    template: str = ""
+    device_class: str = ""
+
+
+def claim_source(annotations: JSON) -> ClaimSource | None:
+    """The source of an attachment with these annotations; None where it has none, or opted out."""
+    template, device_class = (_text(annotations, key) for key in _KEYS)
+    if opted_out(annotations) or not (template or device_class):
+        return None
+    return ClaimSource(template, device_class)
+
+
+def opted_out(annotations: JSON) -> bool:
+    """Whether nothing is injected for the device of the attachment."""
+    return _text(annotations, INJECT).lower() == "false"
+
+
+def source_problems(source: ClaimSource) -> Iterator[tuple[str, str]]:
+    """Pairs of an annotation and what is wrong with it."""
+    values = (source.template, source.device_class)
+    if all(values):
+        yield DEVICE_CLASS, f"excludes {CLAIM_TEMPLATE}: want one of the two"
+    for key, value in zip(_KEYS, values, strict=True):
+        try:
+            check_dns_subdomain(value or "none")
+        except ValueError as error:
+            yield key, str(error)
+
+
+def _text(annotations: JSON, key: str) -> str:
+    value = annotations.get(key)
+    return value.strip() if isinstance(value, str) else ""

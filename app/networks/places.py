@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 
 from app.admission.pods import INJECT
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS
-from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, NODE_SELECTOR, RESOURCE_NAME, RESOURCES_CONTAINER
+from app.networks.model import (
+    CLAIM_TEMPLATE,
+    DEFAULT_NETWORK,
+    DEVICE_CLASS,
+    NETWORKS,
+    NODE_SELECTOR,
+    RESOURCE_NAME,
+    RESOURCES_CONTAINER,
+)
 from app.text import cut
 from app.wire import mapping
 

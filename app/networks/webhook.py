@@ -19,8 +19,8 @@ from app.admission.pods import INJECT, MIRROR, Pod
 from app.admission.review import Request, check_namespace, written_object
 from app.kube.lookup import Lookup, Steps, follow
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
-from app.networks.attachments import Search, looked_up, networks_of
 from app.networks.device_requests import implicit_in, names_a_class
+from app.networks.interfaces import Search, looked_up, networks_of
 from app.networks.model import (
     DEFAULT_NETWORK,
     NETWORKS,

@@ -7,8 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, field_validator, model_validator
 
 from app.kube.names import check_label_key
-from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.placement.policy import ALLOWANCES, parse_policy
+from app.placement.model import ALLOWANCES, HOST_LABEL, TENANT_LABEL, PlacementOptions, parse_policy
 from app.settings.source import PLACEMENT, Flag, Items, RoleSettings
 from app.settings.webhook import WebhookSettings
 
@@ -23,7 +22,7 @@ def _check_entries(entries: tuple[str, ...]) -> tuple[str, ...]:
 class PlacementSettings(RoleSettings):
     """An empty `tenant_node_label` turns confinement off. All roles of a cluster need the same values.
 
-    `tenant_allow` has entries `KIND=NAME` of what tenants' Pods may ask for: see `app.placement.policy`.
+    `tenant_allow` has entries `KIND=NAME` of what tenants' Pods may ask for: see `app.placement.model`.
     """
 
     host_label: Annotated[

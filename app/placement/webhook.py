@@ -12,8 +12,7 @@ from functools import partial
 import msgspec
 
 from app.admission.chain import Plan, audit_text
-from app.admission.namespaces import Namespaces
-from app.admission.parts import Context, Parts
+from app.admission.parts import Context, Namespaces, Parts
 from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
 from app.pace import at_pace

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
-from app.certs.controller import Keeper, Kept, Subject
+from app.certs.controller import Keeper, Kept, Subject, WebhookCertificates
 from app.certs.metrics import create_series
-from app.certs.webhooks import WebhookCertificates
 from app.kube.client import KubeClient
 from app.kube.kit import Kit, declare
 from app.settings.reconciling import RoleContext, Runnable

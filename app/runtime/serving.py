@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.admission.callers import CallerTokens
+from app.admission.heads import CallerTokens
 from app.admission.memo import WEBHOOK, Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app

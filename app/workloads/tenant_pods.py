@@ -13,11 +13,11 @@ from itertools import islice
 from typing import Any, Final
 
 from app.admission.chain import Plan, refuse
-from app.admission.namespaces import Namespaces
+from app.admission.parts import Namespaces
 from app.admission.review import Request, check_namespace, decode_object, old_object
 from app.networks.places import misplaced
 from app.pace import at_pace
-from app.placement.policy import TenantPolicy
+from app.placement.model import TenantPolicy
 from app.workloads.templates.bounds import at
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
 

@@ -15,8 +15,7 @@ from typing import Any
 from app.admission.chain import Plan, refuse
 from app.admission.parts import Context, Parts
 from app.admission.review import Request, old_object, written_object
-from app.placement.model import tenant_of
-from app.placement.policy import TenantPolicy
+from app.placement.model import TenantPolicy, tenant_of
 from app.placement.settings import ConfinementSettings
 from app.settings.source import settings_as
 from app.text import cut

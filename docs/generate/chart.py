@@ -15,8 +15,8 @@ from app.claims.policy import format_policy
 from app.definitions import GROUPS
 from app.doctor.reachability import READS
 from app.permissions import declared
-from app.placement.policy import OWN_VOLUMES, volume_types
-from app.registration.objects import rules_of
+from app.placement.model import OWN_VOLUMES, volume_types
+from app.registration import rules_of
 from app.registry import (
     REVIEWED,
     ROLES,

@@ -35,7 +35,7 @@ _FORMATS = {"byte": "y", "int32": "i", "int64": "l"}
 
 
 def openapi_file() -> Page:
-    """The tables `types` and `merge`, a line for each type; `app.kinds.tables` says how they are read."""
+    """The tables `types` and `merge`, a line for each type; `app.kinds.shapes` says how they are read."""
     types: dict[str, JSON] = {}
     merge: dict[str, JSON] = {}
     for minor in _VERSIONS:

@@ -19,7 +19,7 @@ from app.devtools.claims.driver import DriverStandIn, Mode
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PODS, RESOURCE_CLAIMS, VALIDATING_WEBHOOKS
 from app.permissions import permissions_of
-from app.registration.objects import Terms, further_webhooks, pods_to
+from app.registration import Terms, further_webhooks, pods_to
 from tests.support.control_plane import NAMESPACE, NODE_NAMES, ControlPlane
 from tests.support.networked_pods import DRIVER, RESOURCE, SUBNETS, prepare
 from tests.support.processes import Berth

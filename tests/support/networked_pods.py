@@ -15,8 +15,7 @@ from app.kube.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from app.networks.claim_sources import DEVICE_CLASS
-from app.networks.model import NETWORKS
+from app.networks.model import DEVICE_CLASS, NETWORKS
 from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
 
 JSON = dict[str, Any]

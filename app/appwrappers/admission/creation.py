@@ -22,8 +22,7 @@ from app.appwrappers.podsets.paths import found_at
 from app.kinds.fielderrors import MOST_FAULTS
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import NAMESPACED, check_new, name_rule
-from app.kinds.shapes import ShapeError, decode_metadata
-from app.kinds.tables import is_built_in
+from app.kinds.shapes import ShapeError, decode_metadata, is_built_in
 from app.numbers import worded
 from app.pace import step
 from app.text import quoted, several

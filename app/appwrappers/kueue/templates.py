@@ -24,8 +24,7 @@ from app.appwrappers.podsets.inference import (
 )
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.requests import Amounts, amounts_of, filled_requests, pod_requests
-from app.kinds.shapes import decode_fields
-from app.kinds.tables import tables
+from app.kinds.shapes import decode_fields, tables
 from app.kube.quantity import canonical
 from app.numbers import NumberError, whole, worded
 from app.text import quoted

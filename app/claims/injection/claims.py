@@ -26,7 +26,7 @@ from app.errors import Denied
 from app.kube import quantity
 from app.kube.names import shorten
 from app.kube.resources import IMPLICIT_PREFIX
-from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS
+from app.networks.model import CLAIM_TEMPLATE, DEVICE_CLASS
 from app.text import quoted
 from app.wire import pointer
 

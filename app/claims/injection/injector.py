@@ -29,10 +29,18 @@ from app.errors import Denied
 from app.kube.lookup import Lookup, Steps, follow
 from app.kube.names import shorten
 from app.kube.resources import JOBS
-from app.networks.attachments import looked_up, networks_of
-from app.networks.claim_sources import CLAIM_TEMPLATE, DEVICE_CLASS, ClaimSource, source_problems
 from app.networks.device_requests import target_container
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
+from app.networks.interfaces import looked_up, networks_of
+from app.networks.model import (
+    CLAIM_TEMPLATE,
+    DEFAULT_NETWORK,
+    DEVICE_CLASS,
+    NETWORKS,
+    Attachment,
+    ClaimSource,
+    Networks,
+    source_problems,
+)
 from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import at_pace
 from app.wire import JSON, pointer

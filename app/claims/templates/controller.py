@@ -30,7 +30,7 @@ from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, NETWORK_ATTACHMENTS,
 from app.kube.retry import get_or_none, if_there
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.kube.store import Key, key_of
-from app.networks.claim_sources import claim_source
+from app.networks.model import claim_source
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.wire import JSON, encode_sorted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.claims.model import DEFINITIONS_NAME
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
+from app.registration import Terms, further_webhooks, objects_to, pods_to
 from app.registry import webhooks_of
 from app.wire import JSON
 from app.wiring import ReviewKind

@@ -23,8 +23,7 @@ import structlog
 from app.errors import UsageError
 from app.kube.rate import Rate
 from app.logs import LogDedup
-from app.serving.listener import Listener, allowed_connections
-from app.serving.pool import ConnectionPool, Slot
+from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
 from app.serving.tls import ServingCertificate, fault, read_certificates
 from app.serving.tls_options import server_context
 from app.tenancy.gateway.identity import independent_authorities

@@ -18,8 +18,7 @@ from app.kube.conditions import condition, status_of
 from app.kube.names import DNS_LABEL_LIMIT, shorten
 from app.kube.owners import controller_of
 from app.numbers import whole_or
-from app.placement.model import DPU_OF_HOST
-from app.placement.policy import DEFAULT_SCHEDULER
+from app.placement.model import DEFAULT_SCHEDULER, DPU_OF_HOST
 from app.text import cut
 from app.wire import JSON, encode_json
 from app.workloads.model import (

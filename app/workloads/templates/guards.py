@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from app.kube.resources import IMPLICIT_PREFIX
 from app.pace import step
-from app.placement.policy import DEFAULT_SCHEDULER, OWN_VOLUMES, SYSTEM_PRIORITY, Allowance, TenantPolicy
+from app.placement.model import DEFAULT_SCHEDULER, OWN_VOLUMES, SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.text import cut
 from app.wire import JSON
 from app.workloads.templates.bounds import PREFERRED, REQUIRED, crowded, each, member, shown

@@ -15,7 +15,7 @@ import msgspec
 from app.kinds.objects import check_written
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.pace import step
-from app.placement.policy import TenantPolicy
+from app.placement.model import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.templates.bounds import at, foreign_metadata, reserved_marks, shown, token_secret
 from app.workloads.templates.guards import forbidden_fields

@@ -10,7 +10,7 @@ from app.certs import rotation
 from app.certs.certificate_set import CertificateSet, parse_bundle
 from app.certs.settings import CertificatesSettings
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
-from app.registration.objects import Terms, objects_to, pods_to
+from app.registration import Terms, objects_to, pods_to
 
 NAMESPACE, SERVICE, SECRET, NAME = "berth", "berth-webhook", "berth-webhook-tls", "berth"
 KINDS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)

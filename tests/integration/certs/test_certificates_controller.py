@@ -13,8 +13,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from app.certs.certificate_set import load, parse_bundle
-from app.certs.controller import Keeper, Kept, Subject
-from app.certs.webhooks import RENEW, WebhookCertificates
+from app.certs.controller import RENEW, Keeper, Kept, Subject, WebhookCertificates
 from app.errors import ApiError, UsageError
 from app.kube.kit import Kit
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS

@@ -18,10 +18,10 @@ import aiohttp
 import pytest
 
 from app.certs.certificate_set import CertificateSet
+from app.certs.controller import RENEW
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
 from app.certs.rotation import successor, webhook
-from app.certs.webhooks import RENEW
 from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SECRETS

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.certs.controller import Keeper, Subject
-from app.certs.webhooks import WebhookCertificates
+from app.certs.controller import Keeper, Subject, WebhookCertificates
 from app.errors import ApiError, Transient
 from app.kube.kit import Kit
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
 from app.kube.retry import get_or_none
 from app.kube.secrets import check_clock
-from app.registration.install import install
-from app.registration.objects import Installation
+from app.registration import Installation, install
 from app.tenancy.authority import AuthorityOptions, ensure_authority
 from tests.integration.certs.registered import (
     NAME,

@@ -16,8 +16,7 @@ from app.certs.issuing import serving_names
 from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
-from app.registration.install import install
-from app.registration.objects import Installation
+from app.registration import Installation, install
 from app.serving.tls import Pair
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE

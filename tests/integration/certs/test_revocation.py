@@ -12,9 +12,9 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from app.certs.certificate_set import encode_bundle, fingerprint, parse_bundle
+from app.certs.controller import RENEW, WebhookCertificates
 from app.certs.issuing import issue_authority
 from app.certs.rotation import HANDOVER, PENDING, REVOKED
-from app.certs.webhooks import RENEW, WebhookCertificates
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS
 from tests.integration.certs.registered import (
     NAME,

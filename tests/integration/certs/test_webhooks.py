@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from app.certs.certificate_set import load, parse_bundle, renewal_due
+from app.certs.controller import RENEW, WebhookCertificates
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.certs.rotation import SETTLING
-from app.certs.webhooks import RENEW, WebhookCertificates
 from app.errors import ApiError, Terminal, Transient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
 from app.kube.secrets import MANAGED_BY

@@ -11,7 +11,7 @@ from pathlib import Path
 import helm_python
 import pytest
 
-from app.admission.callers import split_path
+from app.admission.heads import split_path
 from app.certs.issuing import encode_certificate, issue_authority
 from app.kube.resources import (
     CONFIG_MAPS,

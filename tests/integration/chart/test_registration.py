@@ -21,7 +21,7 @@ from app.kube.resources import (
 )
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
-from app.registration.objects import Installation, further_webhooks
+from app.registration import Installation, further_webhooks
 from app.workloads.model import WORKLOAD_RULES
 from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 from tests.support.chart import JSON, NAMESPACE, Render, Server

@@ -32,7 +32,7 @@ from app.kube.resources import (
 )
 from app.networks.places import INJECT_TEMPLATE
 from app.networks.webhook import review as networks
-from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
+from app.registration import Terms, further_webhooks, objects_to, pods_to
 from app.registry import settings_of
 from app.runtime.serving import Sources
 from app.serving.listener import bind

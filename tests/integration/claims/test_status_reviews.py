@@ -13,7 +13,7 @@ import pytest
 from app.claims.build import review
 from app.kube.documents import read_objects
 from app.kube.resources import VALIDATING_WEBHOOKS
-from app.registration.objects import further_webhooks
+from app.registration import further_webhooks
 from app.registry import settings_of
 from tests.support.claim_status_reviews import SYSTEM, attached, attachment, network_pod
 from tests.support.claim_statuses import DRIVER, claim, entry

@@ -29,7 +29,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import connect
-from app.registration.objects import Terms, objects_to, pods_to
+from app.registration import Terms, objects_to, pods_to
 from app.registry import settings_of
 from app.runtime.serving import Serving
 from app.serving.listener import bind

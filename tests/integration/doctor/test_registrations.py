@@ -10,7 +10,7 @@ import pytest
 
 from app.doctor.model import Severity
 from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from app.registration.objects import further_webhooks
+from app.registration import further_webhooks
 from tests.integration.doctor.installation import Place
 from tests.integration.doctor.patient import HOME
 

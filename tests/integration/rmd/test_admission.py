@@ -15,7 +15,7 @@ import pytest
 from app.admission.parts import Parts
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
-from app.registration.objects import further_webhooks
+from app.registration import further_webhooks
 from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.permissions import ASKS

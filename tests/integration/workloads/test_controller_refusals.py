@@ -8,8 +8,7 @@ import pytest
 
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS, RESOURCE_QUOTAS, Resource
-from app.placement.model import PlacementOptions
-from app.placement.policy import parse_policy
+from app.placement.model import PlacementOptions, parse_policy
 from app.workloads.controller.statuses import GONE_PAUSE
 from app.workloads.model import COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.support.waiting import eventually

@@ -18,12 +18,11 @@ from prometheus_client import REGISTRY
 from uvicorn.server import ServerState
 
 from app import logs
-from app.admission.answering import AnsweringProtocol
 from app.admission.chain import Chain, Plan
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import in_flight
 from app.admission.review import Request
-from app.admission.server import ReviewApp, review_app
+from app.admission.server import AnsweringProtocol, ReviewApp, review_app
 from app.errors import Denied, Transient
 from app.runtime.review_log import ReviewLog
 from app.serving.listener import ConnectionPool

@@ -17,7 +17,7 @@ from app.claims.injection.injector import MOST_TEMPLATES, templates_of
 from app.claims.publishing.model import Attachment
 from app.errors import Denied
 from app.kinds.objects import check_written
-from app.placement.policy import TenantPolicy
+from app.placement.model import TenantPolicy
 from app.tenancy.model import tenant_problems
 from app.workloads.rules import keys
 from app.workloads.rules.key_syntax import parse, plain_names, plain_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.admission.callers import CallerTokens, split_path
+from app.admission.heads import CallerTokens, split_path
 from app.admission.review import Request, decode
 from app.errors import Denied, UsageError
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.admission.deadlines import Deadlines
+from app.admission.body import Deadlines
 
 
 async def test_what_is_overdue_times_out_and_the_task_goes_on() -> None:

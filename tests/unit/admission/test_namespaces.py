@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.admission.namespaces import Namespaces
-from app.admission.parts import Caches
+from app.admission.parts import Caches, Namespaces
 from app.errors import ApiError, Denied, Transient
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup

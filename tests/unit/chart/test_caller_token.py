@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.admission.callers import split_path
+from app.admission.heads import split_path
 from tests.support.chart import Render, Rendered
 
 

@@ -7,7 +7,7 @@ import json
 import helm_python
 import pytest
 
-from app.placement.policy import OWN_VOLUMES, volume_types
+from app.placement.model import OWN_VOLUMES, volume_types
 from tests.support.chart import CHART, JSON, NAMESPACE
 from tests.support.chart_combinations import AGENT, AUTHORS, CERTIFICATE, NOTHING, WRAPPERS
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
-from app.admission import answering, connection, endpoint, heads, memo
+from app.admission import connection, endpoint, heads, memo, server
 from app.doctor.examining import CHECKS
 from app.placement.model import TENANT_LABEL
 from app.registry import BY_NAME
@@ -189,7 +189,7 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "head of a request": f"{connection.HEAD_BYTES // 1024} KiB, {connection.HEAD_SECONDS:g} s",
         "body, from its head on": f"{connection.BODY_SECONDS:g} s",
         "a body that is waited for before uvicorn has the request, on one connection": (
-            f"{HIGH_WATER_LIMIT // 1024} KiB, {1000 * answering.HOLD_SECONDS:g} ms"
+            f"{HIGH_WATER_LIMIT // 1024} KiB, {1000 * server.HOLD_SECONDS:g} ms"
         ),
         "heads of requests that are kept parsed": f"{heads.KNOWN} of {heads.LIMIT // 1024} KiB",
         "answers kept for Pods alike, in each worker": (

@@ -25,7 +25,7 @@ def graph() -> grimp.ImportGraph:
         ("app.networks.plan", "app.workloads.model", True),
         ("app.networks.plan", "app.placement.plan", True),
         ("app.networks.plan", "app.admission.parts", True),
-        ("app.networks.plan", "app.networks.attachments", True),
+        ("app.networks.plan", "app.networks.interfaces", True),
         ("app.networks.plan", "app.workloads.webhook", False),
         ("app.workloads.model", "app.certs.metrics", False),
         ("app.workloads.model", "app.doctor.objects", False),

@@ -8,7 +8,7 @@ import pytest
 
 from app.doctor.webhooks import Registered, differences, uncovered, wanted_of
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.registration.objects import Installation, Terms, further_webhooks, pods_to
+from app.registration import Installation, Terms, further_webhooks, pods_to
 from app.registry import REVIEWED, webhooks_of
 from app.wiring import Webhook
 

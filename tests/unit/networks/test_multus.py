@@ -31,7 +31,7 @@ def read(answer: dict[str, Any]) -> tuple[Any, tuple[selection.Selection, ...]]:
     if "default" in answer:
         annotations[DEFAULT_NETWORK] = answer["default"]
     default, selections, _ = chosen_by(annotations, "default")
-    if default is not None and not default.namespace:  # `app.networks.attachments` looks there
+    if default is not None and not default.namespace:  # `app.networks.interfaces` looks there
         default = replace(default, namespace="kube-system")
     return default, selections
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.kinds.tables import fields_of
-from app.placement.policy import ALLOWANCES, OWN_VOLUMES, TenantPolicy, parse_policy
+from app.kinds.shapes import fields_of
+from app.placement.model import ALLOWANCES, OWN_VOLUMES, TenantPolicy, parse_policy
 
 
 def test_nothing_is_allowed_unless_it_is_named() -> None:

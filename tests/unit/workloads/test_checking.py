@@ -11,7 +11,7 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.review import Decision, GroupVersionKind, WholeRequest
-from app.placement.policy import TenantPolicy, parse_policy
+from app.placement.model import TenantPolicy, parse_policy
 from app.workloads.model import (
     ADMIN_RULES,
     MIRROR,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.kinds.tables import fields_of, tables
+from app.kinds.shapes import fields_of, tables
 from app.kube.resources import PODS
-from app.placement.policy import parse_policy
+from app.placement.model import parse_policy
 from app.tenancy.gateway.resource_service import prepare
 from app.workloads.templates.bounds import BOUNDS, MOST_CONDITIONS, MOST_SELECTING, MOST_VALUES, foreign_metadata
 from app.workloads.templates.guards import MOST_GRACE_SECONDS, forbidden_fields

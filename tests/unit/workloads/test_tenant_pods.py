@@ -11,14 +11,13 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain
-from app.admission.namespaces import Namespaces
+from app.admission.parts import Namespaces
 from app.admission.review import Decision, GroupVersionKind, UserInfo, WholeRequest
 from app.errors import Transient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES
 from app.kube.store import Store
-from app.placement.model import tenant_of
-from app.placement.policy import TenantPolicy, parse_policy
+from app.placement.model import TenantPolicy, parse_policy, tenant_of
 from app.workloads.tenant_pods import CLAIMS, TEMPLATES, TenantPodCheck
 
 JSON = dict[str, Any]

@@ -9,7 +9,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.call import Reply
-from app.kinds.tables import Shape, fields_of
+from app.kinds.shapes import Shape, fields_of
 from app.wire import encode_json
 
 if TYPE_CHECKING:

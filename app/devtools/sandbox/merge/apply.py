@@ -15,7 +15,7 @@ from app.devtools.sandbox.merge.listtypes import MergeKeys
 from app.devtools.sandbox.merge.listtypes import merge_keys as built_in_merge_keys
 from app.devtools.sandbox.merge.merging import merge_applied, prune_released
 from app.errors import BerthError
-from app.kinds.tables import tables
+from app.kinds.shapes import tables
 from app.wire import JSON
 
 Owners = dict[tuple[str, str, str, str], JSON]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from app.kinds.tables import tables
+from app.kinds.shapes import tables
 from app.wire import JSON
 
 Path = tuple[str, ...]

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from app.cel.syntax import Node
-from app.cel.tokens import escaped
+from app.cel.syntax import Node, escaped
 from app.cel.types import Type
 from app.wire import JSON
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.cel.calls import duration
-from app.cel.tokens import escaped
+from app.cel.syntax import escaped
 from app.cel.types import BOOL, DOUBLE, DURATION, DYN, INT, STRING, Type, list_of, map_of, opaque
 from app.wire import JSON
 

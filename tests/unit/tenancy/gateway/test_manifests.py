@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from app.kube.resources import DAEMON_SETS, PODS, SECRETS, Resource
-from app.placement.model import PlacementOptions
-from app.placement.policy import parse_policy
+from app.placement.model import PlacementOptions, parse_policy
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.resource_service import prepare, read, render
 from app.tenancy.gateway.settings import Limits
