@@ -16,8 +16,7 @@ import typer
 import typer.main
 from typer.exceptions import Abort, TyperException
 
-from app.cli.options import App, LazyGroup, show_help, switches_of
-from app.cli.plain_help import HELP_NAMES
+from app.cli.options import HELP_NAMES, App, LazyGroup, show_help, switches_of
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
 from app.text import in_our_words, printable

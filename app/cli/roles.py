@@ -13,8 +13,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from app.cli import completing
-from app.cli.options import alone, epilog
-from app.cli.plain_help import PlainCommand
+from app.cli.options import PlainCommand, alone, epilog
 from app.registry import settings_of
 from app.settings.source import RoleSettings, flag_names, flags_of, help_of, parsed_type
 from app.wiring import Role

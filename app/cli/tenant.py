@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.certs.certificate_set import DAYS
-from app.cli import cluster, options, tenant_showing
+from app.cli import cluster, options, tenant_running
 from app.cli.tenant_changing import host_app, resume, suspend
 from app.cli.tenant_running import (
     Kubeconfig,
@@ -187,7 +187,7 @@ tenant_app.add_typer(host_app)
 
 @tenant_app.command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
 def list_command(
-    output: Annotated[tenant_showing.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
+    output: Annotated[tenant_running.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
     kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
@@ -195,7 +195,7 @@ def list_command(
     tenants = in_infra(changes.list_tenants, kubeconfig, context)
     if not tenants and output == "table":
         print("no tenants; add one with berth tenant add NAME", file=sys.stderr)
-    elif text := tenant_showing.render_tenants(tenants, output):
+    elif text := tenant_running.render_tenants(tenants, output):
         print(text)
 
 
@@ -210,7 +210,7 @@ namespace has.""",
 def show(
     *,
     name: Name,
-    output: Annotated[tenant_showing.SummaryForm, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    output: Annotated[tenant_running.SummaryForm, typer.Option("-o", "--output", help="Form of the answer")] = "text",
     kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
@@ -221,7 +221,7 @@ def show(
         return await summary.summarize(client, name, placement=await placement(client), now=datetime.now(UTC))
 
     found = in_infra(work, kubeconfig, context)
-    print(tenant_showing.render_summary(found, output))
+    print(tenant_running.render_summary(found, output))
 
 
 @tenant_app.command(

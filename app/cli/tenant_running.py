@@ -1,23 +1,28 @@
-"""What the commands of `berth tenant` have alike: arguments, the client of the infra cluster, the question."""
+"""What the commands of `berth tenant` have alike: arguments, the client, the question, and how Tenants are shown.
+
+Tenants are shown as text, or in the forms that kubectl has.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
+import yaml
 
 from app.cli import cluster, completing
 from app.errors import Terminal, UsageError
-from app.tenancy.model import name_problem
+from app.tenancy.model import name_problem, tenant_state
+from app.text import MESSAGE, cut, printable, several
+from app.wire import JSON, encode_json
+from app.workloads.model import TENANTS, tenant_namespace
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
     from app.placement.model import PlacementOptions
-
 T = TypeVar("T")
-
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
 Name = Annotated[
     str,
@@ -25,6 +30,14 @@ Name = Annotated[
 ]
 Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster (default: in-cluster, $KUBECONFIG)")]
 Yes = Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)]
+if TYPE_CHECKING:
+    from app.tenancy.tenants.contents import Dpu
+    from app.tenancy.tenants.summary import Pin, Summary
+Form = Literal["table", "json", "yaml", "name"]
+SummaryForm = Literal["text", "json", "yaml"]
+_CONDITION = ("type", "status", "reason", "lastTransitionTime", "message")
+_SHOWN_DIGITS = 12
+_NAMES = {"other Pod": "otherPods"}
 
 
 def in_infra(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
@@ -74,3 +87,129 @@ def confirmed(question: str, refused: str, *, yes: bool) -> bool:
         return True
     print(refused)
     return False
+
+
+def render_tenants(tenants: Sequence[JSON], form: Form) -> str:
+    """Text without a newline at its end."""
+    match form:
+        case "json" | "yaml":
+            return _document(
+                {"apiVersion": "v1", "kind": "List", "items": [_shown(tenant) for tenant in tenants]}, form
+            )
+        case "name":
+            return "\n".join(f"tenant.{TENANTS.group}/{tenant['metadata']['name']}" for tenant in tenants)
+        case "table":
+            return _table([("NAME", "NAMESPACE", "HOSTS", "CERTIFICATES", "STATE"), *map(_row, tenants)])
+
+
+def render_summary(summary: Summary, form: SummaryForm) -> str:
+    """Text without a newline at its end."""
+    if form != "text":
+        return _document(_summary_document(summary), form)
+    tenant, namespace = summary.tenant, summary.namespace
+    name, status = tenant["metadata"]["name"], tenant.get("status") or {}
+    where = "does not exist" if namespace is None else "" if namespace.ours else "is not ours"
+    rows = [
+        ("Name:", name),
+        ("State:", _state(tenant)),
+        ("Namespace:", f"{tenant_namespace(name)}{where and f' ({where})'}"),
+        ("Cluster:", summary.cluster or "<none yet>"),
+        *([("Last contact:", str(status["lastContact"]))] if status.get("lastContact") else ()),
+        ("Hosts:", _hosts(tenant["spec"])),
+        *_labeled("DPUs:", [_dpu(dpu, name) for dpu in summary.dpus]),
+        ("Certificate names:", ", ".join(tenant["spec"]["identity"]["names"])),
+        *_labeled("Certificates:", [_valid(pin) for pin in summary.pins], none="<any of these names>"),
+        *((f"{noun[0].upper()}{noun[1:]}s:", str(number)) for noun, number in summary.counts.items()),
+    ]
+    conditions = status.get("conditions") or ()
+    table = [
+        ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
+        *(tuple(cut(str(condition.get(key) or ""), MESSAGE) for key in _CONDITION) for condition in conditions),
+    ]
+    below = _table([("", *row) for row in table]) if conditions else "   <none yet>"
+    return "\n".join((_table(rows), "Conditions:", below))
+
+
+def _summary_document(summary: Summary) -> JSON:
+    tenant, namespace = summary.tenant, summary.namespace
+    return {
+        "tenant": _shown(tenant),
+        "state": _state(tenant),
+        "cluster": summary.cluster,
+        "namespace": {
+            "name": tenant_namespace(tenant["metadata"]["name"]),
+            "exists": namespace is not None,
+            "managed": namespace is not None and namespace.ours,
+        },
+        "dpus": [
+            {"node": dpu.node, "host": dpu.host, "tenant": dpu.tenant, "ready": dpu.ready} for dpu in summary.dpus
+        ],
+        "certificates": [{"sha256": pin.sha256, "until": pin.until, "days": pin.days} for pin in summary.pins],
+        "counts": {_NAMES.get(noun, f"{noun}s"): number for noun, number in summary.counts.items()},
+    }
+
+
+def _document(value: JSON, form: str) -> str:
+    if form == "json":
+        return encode_json(value).decode()
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n")
+
+
+def _shown(tenant: JSON) -> JSON:
+    """As kubectl shows objects: without the owners of fields."""
+    metadata = {name: value for name, value in tenant["metadata"].items() if name != "managedFields"}
+    return {**tenant, "metadata": metadata}
+
+
+def _row(tenant: JSON) -> tuple[str, ...]:
+    name, spec = tenant["metadata"]["name"], tenant.get("spec") or {}
+    identity = spec.get("identity") or {}
+    pins = [
+        f"{_digits(pin['sha256'])} until {pin.get('until') or 'it expires'}"
+        for pin in identity.get("certificates") or ()
+    ]
+    return (
+        name,
+        tenant_namespace(name),
+        _hosts(spec),
+        ", ".join(pins) or f"by name: {','.join(identity.get('names') or ())}",
+        _state(tenant),
+    )
+
+
+def _hosts(spec: JSON) -> str:
+    hosts = spec.get("hosts")
+    return "<any>" if hosts is None else ",".join(hosts) or "<none>"
+
+
+def _valid(pin: Pin) -> str:
+    if pin.days is None:
+        return f"{_digits(pin.sha256)} until it expires"
+    left = "expired" if pin.days < 0 else f"{several(pin.days, 'day')} left"
+    return f"{_digits(pin.sha256)} until {pin.until} ({left})"
+
+
+def _digits(sha256: str) -> str:
+    return sha256[:_SHOWN_DIGITS]
+
+
+def _dpu(dpu: Dpu, tenant: str) -> str:
+    labeled = "" if dpu.tenant == tenant else f", labeled for tenant {dpu.tenant}" if dpu.tenant else ", not labeled"
+    return f"{dpu.node} (host {dpu.host or '<none>'}, {'ready' if dpu.ready else 'not ready'}{labeled})"
+
+
+def _labeled(label: str, values: Sequence[str], *, none: str = "<none>") -> list[tuple[str, str]]:
+    return [(label if not index else "", value) for index, value in enumerate(values or (none,))]
+
+
+def _state(tenant: JSON) -> str:
+    state = tenant_state(tenant)
+    return f"error: {tenant['status'].get('message') or 'unknown'}" if state == "error" else state
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Conditions quote what gateways, agents and API servers said: of that, a terminal must obey nothing."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

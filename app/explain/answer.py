@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.explain import requested, rules, wrapped
+from app.explain import rules, wrapped
 from app.explain.model import Finding
 from app.explain.rendering import Explained, Form, Line, asides, object_of, render
-from app.explain.rules import RuleExplained
+from app.explain.rules import Requested, RuleExplained
 from app.text import printable, several
 from app.wire import JSON
 
@@ -30,7 +30,7 @@ class Answer:
     pods: list[Explained] = field(default_factory=list)
     wrappers: list[wrapped.Wrapped] = field(default_factory=list)
     rules: list[RuleExplained] = field(default_factory=list)
-    requests: list[requested.Requested] = field(default_factory=list)
+    requests: list[Requested] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: int = 0
@@ -82,7 +82,7 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
         for rule in (rule for rule in answer.rules if not rule.refused):
             yield from rules.text_of(rule)
         for request in (request for request in answer.requests if not request.refused):
-            yield from requested.text_of(request)
+            yield from rules.request_text(request)
         yield from _findings(answer)
         yield _summary(answer)
 
@@ -93,7 +93,7 @@ def _document(answer: Answer) -> JSON:
             *map(object_of, answer.pods),
             *map(wrapped.object_of, answer.wrappers),
             *map(rules.object_of, answer.rules),
-            *map(requested.object_of, answer.requests),
+            *map(rules.request_object, answer.requests),
         ],
         "findings": [finding.members for finding in answer.findings],
         "unused": dict(answer.unused),

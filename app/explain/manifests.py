@@ -12,9 +12,8 @@ from typing import Any
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.services.model import ASKING, SELECTOR
 from app.explain.model import Finding, Manifest, PodManifest
-from app.explain.operators import CLUSTER_SCOPED, attachments_of, makes_attachments
 from app.explain.reading import Source
-from app.explain.templates import components_of, pod_templates
+from app.explain.templates import CLUSTER_SCOPED, attachments_of, components_of, makes_attachments, pod_templates
 from app.kube.resources import (
     DEVICE_CLASSES,
     NETWORK_ATTACHMENTS,

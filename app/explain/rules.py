@@ -1,33 +1,56 @@
-"""What a rule would do, and how that is written as text and for a JSON answer. Pure.
+"""What a rule or a UVS object would do, and how that is written as text and for a JSON answer. Pure.
 
-Which workloads match, what keeps the others out, and the companion of each.
+Of a rule: which workloads match, what keeps the others out, and the companion of each. The workloads that rules are
+compared with are Pods and Workloads of manifests, and those of a cluster. What a manifest does not say of a Pod has a
+stand-in: a UID of zeros, and `xxxxx` at the end of a name that is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from app.explain.model import Manifest
-from app.explain.rendering import Line
-from app.explain.workloads import Seen
+from app.errors import ApiError
+from app.explain.manifests import Manifests
+from app.explain.model import Manifest, PodManifest
+from app.explain.rendering import Line, dump
+from app.kube.client import KubeClient
+from app.kube.conditions import is_true
+from app.kube.resources import PODS, Resource
+from app.kube.retry import every_item
 from app.placement.model import PlacementOptions
+from app.tenancy.gateway.confining import Confinement
 from app.text import cut, quoted, several
 from app.wire import JSON
 from app.workloads.companions.plan import Outcome, Planned, Planner
+from app.workloads.controller.stored import project_workload
 from app.workloads.model import (
+    MIRROR,
     SYSTEM_NAMESPACE,
     TENANT_RULES,
     WORKLOAD_RULES,
+    WORKLOADS,
     Expression,
     Rule,
+    Workload,
+    counts_as_gone,
+    named_manifest,
+    tenant_name,
     tenant_namespace,
+    workload_name,
+    workload_spec,
 )
 from app.workloads.rules.key_reach import fixed
 from app.workloads.rules.keys import Facts, met
 from app.workloads.rules.problems import parse_rule
+from app.workloads.templates.bounds import at, member
 from app.workloads.webhook import RULES
 
+MOST = 20_000
+"""Workloads of a cluster that are looked at."""
+_NO_UID = "00000000-0000-0000-0000-000000000000"
+_NO_TENANT = "tenant-"
 UNKNOWN_TENANT = "TENANT"
 """In place of the name of the tenant, which its own cluster does not know."""
 _RUNNING = ("state.nodeName", "state.ready")
@@ -196,3 +219,141 @@ def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
 def _shown(expression: Expression) -> str:
     values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
     return f"{cut(expression.key)} {expression.operator}{cut(values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """`made` is the object as the gateway would write it, but for its marks; None where nothing is made.
+
+    `refused` says why it would be refused.
+    """
+
+    manifest: Manifest
+    refused: str = ""
+    made: JSON | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.refused:
+            return f"would be refused: {self.refused}"
+        if self.made is None:
+            return "shows a companion; nothing is made of it"
+        metadata = self.made["metadata"]
+        where = ", on DPUs of the tenant" if self.made["kind"] in ("Pod", "DaemonSet") else ""
+        return f"makes {self.made['kind']} {metadata['namespace']}/{metadata['name']} in the infra cluster{where}"
+
+
+def requested(manifest: Manifest, refused: str, placement: PlacementOptions) -> Requested:
+    """`refused` is what `/validate` says against the object, "" for nothing."""
+    if not refused and MIRROR in (at(manifest.obj, "metadata.labels") or {}):
+        return Requested(manifest)
+    try:
+        body = {} if refused else named_manifest(manifest.obj["spec"], manifest.name)
+    except ValueError as error:
+        refused = str(error)
+    if refused:
+        return Requested(manifest, refused)
+    given, namespace = body["metadata"], tenant_namespace(UNKNOWN_TENANT)
+    kept = {part: given[part] for part in ("labels", "annotations") if member(given, part)}
+    body = {**body, "metadata": {"name": given["name"], "namespace": namespace, **kept}}
+    return Requested(manifest, made=Confinement(UNKNOWN_TENANT, placement).confined(body))
+
+
+def request_text(request: Requested) -> Iterator[Line]:
+    """As `berth explain` prints an object that would be admitted."""
+    yield Line(f"{request.manifest.subject}: {request.verdict}", "green")
+    affinity = at(request.made, "spec.affinity") or at(request.made, "spec.template.spec.affinity")
+    if affinity:
+        yield from (Line(f"    {line}", "cyan") for line in dump({"affinity": affinity}).splitlines())
+
+
+def request_object(request: Requested) -> JSON:
+    """As its JSON answer has it. Contents of Secrets are left out; annotations of kubectl repeat them."""
+    made = request.made
+    if made is not None and made["kind"] == "Secret":
+        metadata = {field: value for field, value in made["metadata"].items() if field != "annotations"}
+        made = {field: value for field, value in made.items() if field not in ("data", "stringData")}
+        made = {**made, "metadata": metadata}
+    return {**request.manifest.reference, "allowed": not request.refused, "message": request.verdict, "object": made}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A workload; `title` and `reference` say what it is for people and in JSON.
+
+    `runs`: its node and whether it is ready are known. `tenant` is the namespace of its tenant, "" for any.
+    """
+
+    title: str
+    reference: JSON
+    workload: Workload
+    runs: bool
+    tenant: str = ""
+
+    def by(self, rule: Rule, otherwise: str) -> Workload | None:
+        """The workload as the rule sees it, None for one of another tenant; `otherwise` is the tenant of any."""
+        namespace = self.tenant or otherwise
+        if rule.tenants is not None and tenant_name(namespace) not in rule.tenants:
+            return None
+        return replace(self.workload, namespace=namespace)
+
+
+def given_workloads(manifests: Manifests) -> Iterator[Seen]:
+    """Those of the manifests that can be used."""
+    for pod in manifests.pods:
+        if (seen := _of_pod(pod)) is not None:
+            yield seen
+    for given in manifests.others:
+        if given.kind == WORKLOADS.kind:
+            with suppress(ValueError):  # a finding says it
+                workload = project_workload(given.obj)
+                yield Seen(given.subject, given.reference, workload, runs=True, tenant=workload.namespace)
+
+
+def _of_pod(pod: PodManifest) -> Seen | None:
+    """None for a Pod that is none: it is being deleted, has finished, or no API server would take it."""
+    metadata = pod.pod["metadata"]
+    named = {**metadata, "uid": metadata.get("uid") or _NO_UID}
+    named["name"] = metadata.get("name") or f"{metadata.get('generateName') or ''}xxxxx"
+    try:
+        if counts_as_gone(pod.pod):
+            return None
+        workload = _projected({**pod.pod, "metadata": named})
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return Seen(pod.subject, pod.reference, workload, runs=bool(metadata.get("uid") and workload.node_name))
+
+
+async def live_workloads(
+    client: KubeClient, resource: Resource, manifests: Manifests, notes: list[str]
+) -> AsyncIterator[Seen]:
+    """Pods or Workloads of the cluster, but for Pods that are among the manifests. Raises ApiError."""
+    given = {(pod.owner.namespace, pod.owner.name) for pod in manifests.pods if pod.owner.kind == PODS.kind}
+    count = 0
+    try:
+        async for obj in every_item(lambda token: client.list_page(resource, continue_token=token)):
+            metadata = obj["metadata"]
+            key = metadata.get("namespace") or "", metadata["name"]
+            if resource == PODS and (key in given or counts_as_gone(obj)):
+                continue
+            if (count := count + 1) > MOST:
+                notes.append(f"the cluster has more than {MOST} {resource.plural}: the others were not compared")
+                return
+            try:
+                workload = _projected(obj) if resource == PODS else project_workload(obj)
+            except ValueError:  # the doctor names it
+                continue
+            reference = {"source": "cluster", "kind": resource.kind, "namespace": key[0], "name": key[1]}
+            tenant = "" if resource == PODS else key[0]
+            yield Seen(f"{resource.kind} {key[0]}/{key[1]} (cluster)", reference, workload, runs=True, tenant=tenant)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        notes.append(f"the cluster has no {resource.plural}.{resource.group}: rules were compared with the files alone")
+
+
+def _projected(pod: JSON) -> Workload:
+    """The Workload that a Pod becomes, in the namespace of a tenant without a name. Raises ValueError."""
+    spec = workload_spec(pod, ready=is_true(pod.get("status") or {}, "Ready"))
+    metadata = {"namespace": _NO_TENANT, "name": workload_name(spec["metadata"]["id"])}
+    return project_workload({"metadata": metadata, "spec": spec})

@@ -21,8 +21,7 @@ from app.kube.lease import LeaseTiming
 from app.kube.metrics import LEADER
 from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import connect
-from app.runtime.health import HUNG_SECONDS, Health
-from app.runtime.manager import Connected, Group, LeaderElected, Manager
+from app.runtime.manager import HUNG_SECONDS, Connected, Group, Health, LeaderElected, Manager
 from app.serving.listener import address, listen
 from app.settings.reconciling import Drained
 from tests.support.waiting import PATIENCE, eventually

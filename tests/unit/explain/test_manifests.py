@@ -223,7 +223,7 @@ OVN = "k8s.ovn.org/v1"
     ],
 )
 async def test_an_object_of_an_operator_makes_the_attachment_of_its_source(maker, selected, resource) -> None:
-    """Each as `app.explain.operators` names the source; None where there is no such attachment."""
+    """Each as `app.explain.templates` names the source; None where there is no such attachment."""
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "apps", "labels": {"a": "b"}}}
     answer = await explained(maker, home, pod_with(selected), namespace="apps")
     (pod,) = answer.pods
