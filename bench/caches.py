@@ -14,8 +14,7 @@ from app.kube.store import Store
 from app.networks.model import RESOURCE_NAME, project
 from app.placement.model import TENANT_LABEL, tenant_of
 from app.tenancy.agent.views import project_object, project_pod
-from app.tenancy.gateway.caches import view_pod
-from app.tenancy.gateway.stored_workloads import project_known
+from app.tenancy.gateway.caches import project_known, view_pod
 from app.wire import JSON, decode_json, encode_json
 from bench import companions_objects as objects
 from bench.companions_memory import stored

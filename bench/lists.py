@@ -16,8 +16,7 @@ from app.kube.reflector import PAGE_SIZE, RELIST, Reflector
 from app.kube.resources import PODS, Resource
 from app.kube.store import Store
 from app.tenancy.agent.views import project_pod
-from app.tenancy.gateway.caches import view_pod
-from app.tenancy.gateway.stored_workloads import project_known
+from app.tenancy.gateway.caches import project_known, view_pod
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.controller.caches import Caches
 from app.workloads.model import WORKLOADS

@@ -19,7 +19,7 @@ from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.networks.model import RESOURCE_NAME, Attachment, project
-from app.networks.switches import Switches
+from app.networks.settings import Switches
 from app.networks.webhook import NetworksInjector
 from app.wire import JSON
 from bench import reviews

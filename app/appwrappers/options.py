@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from app.appwrappers.model import ANNOTATIONS
-from app.cel.patterns import parse_duration
+from app.cel.libraries import parse_duration
 from app.kube.configuration import yaml_in
 from app.kube.names import check_dns_subdomain
 from app.text import cut, quoted, wanted

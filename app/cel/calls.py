@@ -9,8 +9,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from math import inf
 from typing import Any
 
-from app.cel import addresses
-from app.cel.patterns import BadPattern, compiled_pattern, parse_duration
+from app.cel import libraries
+from app.cel.libraries import BadPattern, compiled_pattern, parse_duration
 from app.cel.syntax import Node
 from app.cel.types import Type
 from app.errors import BerthError
@@ -85,7 +85,7 @@ class Function:
             raise NoValue(f"no such overload: {_applied(self.name, kinds)}")
         try:
             return self.compute(*arguments)
-        except addresses.BadAddressError as error:
+        except libraries.BadAddressError as error:
             raise NoValue(str(error)) from error
 
 
@@ -313,7 +313,7 @@ METHODS = _table(
     ("getMinutes", _whole(60 * 10**9), _PART),
     ("getSeconds", _whole(10**9), _PART),
     ("getMilliseconds", _whole(10**6), _PART),
-    *addresses.METHODS,
+    *libraries.METHODS,
 )
 FUNCTIONS = _table(
     ("size", len, _SIZES),
@@ -321,7 +321,7 @@ FUNCTIONS = _table(
     ("duration", duration, "string: duration | duration: duration"),
     ("string", _string, f"{_TEXTS} | duration: string | net.IP: string | net.CIDR: string"),
     ("bytes", _bytes, "string: bytes | bytes: bytes"),
-    *addresses.FUNCTIONS,
+    *libraries.FUNCTIONS,
     ("int", _parsed(int, "Int"), "string: int | int: int | double: int"),
     ("double", _parsed(float, "Float"), "string: double | int: double | double: double"),
     ("bool", _truth, "string: bool | bool: bool"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.cel.calls import KNOWN_ELSEWHERE, TYPE_NAMES, Overload, function_of, type_of
-from app.cel.patterns import BadPattern, compiled_pattern, parse_duration
+from app.cel.libraries import BadPattern, compiled_pattern, parse_duration
 from app.cel.syntax import BadExpression, Fault, Node, located
 from app.cel.types import BOOL, DYN, TYPE, Type, filled, fits, join, list_of, map_of
 

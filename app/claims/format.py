@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from app.cel.addresses import CIDR, IP, is_cidr, parse_cidr
-from app.cel.patterns import compiled_pattern
+from app.cel.libraries import CIDR, IP, compiled_pattern, is_cidr, parse_cidr
 from app.text import quoted
 from app.wire import JSON
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app import registration
-from app.certs import certificate_set, files, folder, issuing, patching
+from app.certs import certificate_set, folder, issuing, patching
 from app.cli import cluster, options
 from app.errors import Transient, UsageError
 from app.text import stamp
@@ -70,7 +70,7 @@ def make(
     ] = False,
 ) -> None:
     """Make a serving certificate, client certificates and, where there is none, the CA that signs them."""
-    present = files.read_files(directory)
+    present = folder.read_files(directory)
     made = folder.make(
         present,
         names=issuing.serving_names(service=service, namespace=namespace, dns=dns or (), addresses=addresses or ()),
@@ -81,7 +81,7 @@ def make(
         algorithm=algorithm,
         new_authority=new_authority,
     )
-    files.write_files(directory, made)
+    folder.write_files(directory, made)
     changed = sorted(name for name, content in made.items() if present.get(name) != content)
     print(f"wrote {', '.join(changed)} in {directory}")
 
@@ -100,10 +100,10 @@ def renew(
     force: Annotated[bool, typer.Option(help="Renew certificates that are not due too")] = False,
 ) -> None:
     """Renew what is due, and say when the next renewal is."""
-    present = files.read_files(directory)
+    present = folder.read_files(directory)
     result = folder.renew(present, now=datetime.now(UTC), force=force)
     if result.files != present:
-        files.write_files(directory, result.files)
+        folder.write_files(directory, result.files)
     for stem in result.renewed:
         print(f"renewed {stem}.crt")
     if "ca" in result.renewed:
@@ -117,7 +117,7 @@ def show(
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Form of the answer")] = "text",
 ) -> None:
     """Show subjects, names, validity and fingerprints of the certificates in a directory."""
-    descriptions = folder.describe(files.read_files(directory), now=datetime.now(UTC))
+    descriptions = folder.describe(folder.read_files(directory), now=datetime.now(UTC))
     if not descriptions:
         raise UsageError(f"{directory} holds no certificate; make some with berth certs make --dir {directory}")
     print(encode_json(descriptions).decode() if output == "json" else folder.render(descriptions))
@@ -245,7 +245,7 @@ async def _install(
         try:
             result = await registration.install(client, installation, now=datetime.now(UTC))
             if result.files != written:
-                files.write_files(directory, result.files)
+                folder.write_files(directory, result.files)
                 written = result.files
                 _report(result, installation, directory)
         except Transient as error:

@@ -30,7 +30,7 @@ from app.cli.tenant_running import (
 from app.errors import UsageError
 from app.tenancy.authority import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
-from app.tenancy.tenants import bundles, changes, enrolling, summary
+from app.tenancy.tenants import bundles, changes, enrolling
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
@@ -217,8 +217,8 @@ def show(
     """Show one tenant: its state, hosts, DPUs and certificates."""
     check_name(name)
 
-    async def work(client: KubeClient) -> summary.Summary:
-        return await summary.summarize(client, name, placement=await placement(client), now=datetime.now(UTC))
+    async def work(client: KubeClient) -> enrolling.Summary:
+        return await enrolling.summarize(client, name, placement=await placement(client), now=datetime.now(UTC))
 
     found = in_infra(work, kubeconfig, context)
     print(tenant_running.render_summary(found, output))

@@ -8,7 +8,7 @@ import typer
 
 from app.cli import cluster, completing, options
 from app.cli.tenant_running import Kubeconfig, Name, Yes, check_name, confirmed, in_infra, placement, print_lines
-from app.tenancy.tenants import changes, summary
+from app.tenancy.tenants import changes, enrolling
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -56,7 +56,7 @@ def remove(
 def suspend(*, name: Name, yes: Yes = False, kubeconfig: Kubeconfig = None, context: cluster.Context = None) -> int:
     """Refuse a tenant at the gateway until it is resumed; what it has stays."""
     check_name(name)
-    consequences = in_infra(lambda client: summary.suspension(client, name), kubeconfig, context)
+    consequences = in_infra(lambda client: enrolling.suspension(client, name), kubeconfig, context)
     if not consequences:
         print(f"tenant {name} is suspended already")
         return 0

@@ -32,7 +32,7 @@ Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster 
 Yes = Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)]
 if TYPE_CHECKING:
     from app.tenancy.tenants.contents import Dpu
-    from app.tenancy.tenants.summary import Pin, Summary
+    from app.tenancy.tenants.enrolling import Pin, Summary
 Form = Literal["table", "json", "yaml", "name"]
 SummaryForm = Literal["text", "json", "yaml"]
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "message")

@@ -49,8 +49,7 @@ from app.kube.resources import (
 from app.kube.retry import every_item
 from app.kube.store import Key, key_of
 from app.networks.interfaces import chosen_by
-from app.networks.settings import NetworksSettings
-from app.networks.switches import CONFIG_MAP_NAME, Switches, parse_switches, text_of
+from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, parse_switches, text_of
 from app.rmd.classes import parse_classes
 from app.rmd.model import CONFIG_NAME, DAEMON_NAMESPACE, RMD_CONFIGS
 from app.rmd.settings import AdmissionSettings

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from app.kinds.claims import check_container_claims, claim_names
 from app.kinds.fielderrors import Field, invalid, supported
 from app.kinds.name_syntax import PORT_TEXT, check_element_name, descending_path_faults, port_name_faults
-from app.kinds.resource_claims import check_container_claims, claim_names
 from app.kinds.resources import check_container_resources
 from app.kinds.security import check_container_security
 from app.kinds.variables import check_environment

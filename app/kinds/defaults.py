@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
-from app.kinds import resource_claims
+from app.kinds import claims
+from app.kinds.claims import drop_empty
 from app.kinds.requests import filled_requests
-from app.kinds.resource_claims import drop_empty
 from app.kinds.shapes import Shape, fields_of
 from app.kube.quantity import canonical
 from app.wire import JSON
@@ -164,7 +164,7 @@ _BY_TYPE: dict[str, JSON] = {
     "CustomResourceDefinitionSpec": {"names": {}, "conversion": {}},
     "CustomResourceConversion": {"strategy": "None"},
     "PriorityClass": {"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
-    **resource_claims.BY_TYPE,
+    **claims.BY_TYPE,
 }
 
 
@@ -253,7 +253,7 @@ _DERIVED: dict[str, Callable[[JSON], JSON]] = {
     "DaemonSetUpdateStrategy": _rolling,
     "StatefulSetUpdateStrategy": _rolling,
     "JobSpec": _counts,
-    **resource_claims.DERIVED,
+    **claims.DERIVED,
     "ServiceSpec": _service_addresses,
     "ServicePort": lambda port: {"targetPort": port["port"]} if "port" in port else {},
     "NodeStatus": lambda status: {"allocatable": dict(status["capacity"])} if status.get("capacity") else {},
@@ -326,6 +326,6 @@ _REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "Secret": _secret,
     "Namespace": _namespace,
     "CustomResourceDefinitionSpec": _definition,
-    **resource_claims.REWRITTEN,
+    **claims.REWRITTEN,
 }
 """Defaults that change a field that is there, or a field of an inner object."""

@@ -12,14 +12,13 @@ import re
 from collections.abc import Callable, Mapping
 
 from app.kinds import defaults, shapes
-from app.kinds.autoscaling import check_autoscaler
+from app.kinds.claims import check_claim
 from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.ingresses import check_ingress
 from app.kinds.jobs import check_cron_job, check_job
 from app.kinds.name_syntax import check_metadata, key_faults, qualified_faults
-from app.kinds.resources import check_container_name, check_resource_name, overcommits
+from app.kinds.resources import check_autoscaler, check_container_name, check_resource_name, overcommits
 from app.kinds.validation import check_pod
-from app.kinds.volume_claims import check_claim
 from app.kinds.workloads import (
     check_daemon_set,
     check_deployment,

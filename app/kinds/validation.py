@@ -9,12 +9,12 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from app.kinds.claims import check_pod_claims, mirror_faults
 from app.kinds.containers import check_containers
 from app.kinds.fielderrors import Field, FieldError, invalid
 from app.kinds.name_syntax import check_labels, label_faults, qualified_faults, subdomain_faults, too_long
 from app.kinds.pod_annotations import check_pod_annotations
 from app.kinds.requests import fill_pod_level
-from app.kinds.resource_claims import check_pod_claims, mirror_faults
 from app.kinds.resources import check_overhead, check_pod_resources
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security, check_system, containers_of

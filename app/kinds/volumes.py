@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from app.kinds.claims import check_claim_template
 from app.kinds.fielderrors import Field, invalid
 from app.kinds.name_syntax import check_element_name, descending_path_faults, label_faults, subdomain_faults
 from app.kinds.variables import check_downward_files, check_files, check_projected
-from app.kinds.volume_claims import check_claim_template
 from app.kube.quantity import parse
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")

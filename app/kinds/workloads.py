@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from app.kinds.claims import check_claim_spec
 from app.kinds.fielderrors import Field
 from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, label_faults
 from app.kinds.pod_annotations import check_pod_annotations
 from app.kinds.validation import check_pod_spec
-from app.kinds.volume_claims import check_claim_spec
 from app.kube.selectors import label_selector_from_json
 from app.wire import JSON
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
-from app.networks.switches import CONFIG_MAP_NAME
+from app.networks.settings import CONFIG_MAP_NAME
 from app.wiring import EXEMPT, READ, Permission, Permissions, ReviewRule, Term, Webhook
 
 ATTACHMENTS = (NETWORK_ATTACHMENTS,)

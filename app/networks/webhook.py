@@ -33,8 +33,7 @@ from app.networks.model import (
 )
 from app.networks.places import misplaced
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
-from app.networks.settings import NetworksOptions, NetworksSettings
-from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, Switches, text_of
+from app.networks.settings import CONFIG_MAP_NAME, ControlSwitches, NetworksOptions, NetworksSettings, Switches, text_of
 from app.pace import at_pace
 from app.settings.source import settings_as
 from app.wire import mapping

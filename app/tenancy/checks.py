@@ -40,8 +40,8 @@ from app.placement.checks import Dpus, dpus_of
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.serving.tls import read_certificates
 from app.tenancy import model
-from app.tenancy.controller.namespace_objects import ISOLATION, bounds_of, uncounted_in
 from app.tenancy.model import CLUSTER, SUSPENDED, Link, holder_of, link_of
+from app.tenancy.namespace import ISOLATION, bounds_of, uncounted_in
 from app.tenancy.tenants.bundles import AGENT_SECRET
 from app.wire import JSON
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, tenant_namespace

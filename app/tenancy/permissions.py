@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.tenancy.agent.settings import CONFIG_MAP_NAME
-from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.namespace import ISOLATION, OBJECTS
 from app.tenancy.wing import AGENT_LEASE
 from app.wiring import READ, Permission, Permissions, ReviewRule
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS

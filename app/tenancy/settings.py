@@ -10,8 +10,8 @@ from pydantic import field_validator
 
 from app.placement.model import PlacementOptions
 from app.settings.source import PLACEMENT, RECONCILING, Flag, Items, RoleSettings
-from app.tenancy.controller.namespace_objects import NamespaceObject, parse_grant
 from app.tenancy.model import ADMIN_NAME
+from app.tenancy.namespace import NamespaceObject, parse_grant
 from app.workloads.settings import DEFAULT_QUOTA, QuotaSettings
 
 

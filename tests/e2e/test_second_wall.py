@@ -27,7 +27,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import connect
-from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, bounds_of
+from app.tenancy.namespace import ISOLATION, OBJECTS, bounds_of
 from app.tenancy.settings import TenantsOptions
 from app.workloads.model import TENANTS, WORKLOADS
 from app.workloads.settings import parse_quota

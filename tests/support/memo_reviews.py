@@ -11,7 +11,7 @@ from app.admission.memo import Memo
 from app.admission.parts import Caches, Context, chains
 from app.admission.review import Decision
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
-from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME
+from app.networks.settings import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from app.registry import parts_of, settings_of
 from app.rmd.classes import KEY
 from tests.support.claim_reviews import attachment, claim, definitions, device_class, template

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 from app.admission.objects import nameable, named
-from app.cel.addresses import BadAddressError, parse_cidr, parse_ip
+from app.cel.libraries import BadAddressError, parse_cidr, parse_ip
 from app.claims.format import INTERFACE_NAME, IPS
 from app.claims.model import DeviceKey, device_key, entries_of
 from app.claims.network_status import attached_to, status_in

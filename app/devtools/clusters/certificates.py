@@ -6,8 +6,7 @@ import base64
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.certs.files import write_files
-from app.certs.folder import make
+from app.certs.folder import make, write_files
 from app.certs.issuing import serving_names
 from app.devtools.clusters.kubeconfigs import write_private
 from app.kube.client import KubeClient

@@ -14,7 +14,7 @@ from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, warning
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS, RESOURCE_SLICES
-from app.networks import selection, settings, switches
+from app.networks import selection, settings
 from app.networks.model import (
     DEFAULT_NETWORK,
     NETWORKS,
@@ -36,7 +36,7 @@ _MOST = 200
 
 
 async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
-    it, other = _config_map_of(cluster), objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, _OTHER_HOME)
+    it, other = _config_map_of(cluster), objects.named(CONFIG_MAPS, settings.CONFIG_MAP_NAME, _OTHER_HOME)
     obj = await _config_map(cluster, cluster.namespace)
     if obj is None:
         if cluster.namespace != _OTHER_HOME and await _config_map(cluster, _OTHER_HOME) is not None:
@@ -44,7 +44,7 @@ async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
         return
     if _text(obj) is None:
         keys = ", ".join(sorted(obj.get("data") or {})) or "nothing"
-        yield warning("BERTH1002", it, key=switches.CONFIG_MAP_KEY, keys=keys)
+        yield warning("BERTH1002", it, key=settings.CONFIG_MAP_KEY, keys=keys)
         return
     known = await _switches_of(cluster)
     for problem in known.problems:
@@ -57,7 +57,7 @@ async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
     yield all_well(it.subject, f"is read without errors: {several(len(known.injections), 'injection')} by label")
 
 
-def _networks(read: switches.Switches) -> dict[tuple[str, str], str]:
+def _networks(read: settings.Switches) -> dict[tuple[str, str], str]:
     """The networks of injections, by namespace and name, with the label that injects them.
 
     A network without a namespace is looked up in the Pod's own namespace, and is left out here.
@@ -74,7 +74,7 @@ def _networks(read: switches.Switches) -> dict[tuple[str, str], str]:
 
 def _config_map_of(cluster: Cluster) -> objects.Object:
     """The one with the control switches."""
-    return objects.named(CONFIG_MAPS, switches.CONFIG_MAP_NAME, cluster.namespace)
+    return objects.named(CONFIG_MAPS, settings.CONFIG_MAP_NAME, cluster.namespace)
 
 
 async def injected_labels(cluster: Cluster) -> dict[str, objects.Object]:
@@ -82,17 +82,17 @@ async def injected_labels(cluster: Cluster) -> dict[str, objects.Object]:
     return {entry.label: _config_map_of(cluster) for entry in (await _switches_of(cluster)).injections}
 
 
-async def _switches_of(cluster: Cluster) -> switches.Switches:
+async def _switches_of(cluster: Cluster) -> settings.Switches:
     initial = (await cluster.settings(settings.NetworksSettings)).initial_switches
-    return switches.parse_switches(_text(await _config_map(cluster, cluster.namespace)), initial=initial)
+    return settings.parse_switches(_text(await _config_map(cluster, cluster.namespace)), initial=initial)
 
 
 async def _config_map(cluster: Cluster, namespace: str) -> JSON | None:
-    return await cluster.get(CONFIG_MAPS, switches.CONFIG_MAP_NAME, namespace=namespace)
+    return await cluster.get(CONFIG_MAPS, settings.CONFIG_MAP_NAME, namespace=namespace)
 
 
 def _text(obj: JSON | None) -> str | None:
-    text = ((obj or {}).get("data") or {}).get(switches.CONFIG_MAP_KEY)
+    text = ((obj or {}).get("data") or {}).get(settings.CONFIG_MAP_KEY)
     return text if isinstance(text, str) else None
 
 

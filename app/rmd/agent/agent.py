@@ -26,11 +26,9 @@ from app.kube.walls import Apart
 from app.kube.writing import patch_same
 from app.rmd.agent import metrics
 from app.rmd.agent.caches import Caches, Made, NodePod, node_labels, stored_made
-from app.rmd.agent.device_plugin import Announcing
-from app.rmd.agent.kubelet import Cores, NoAnswer, PodResources
+from app.rmd.agent.kubelet import Announcing, Cores, NoAnswer, PodResources
 from app.rmd.cores import MOST_CORES, ranges_of
-from app.rmd.daemon.certificates import Certificates
-from app.rmd.daemon.client import Daemon, DaemonClient, Unanswered
+from app.rmd.daemon.client import Certificates, Daemon, DaemonClient, Unanswered
 from app.rmd.model import RMD_WORKLOADS, SERVER_NAME
 from app.rmd.pods import Asked, workload_of
 from app.rmd.requests import read_spec

@@ -13,7 +13,7 @@ from app.doctor.model import Finding, Severity, error, noted, or_default, sound
 from app.kube.resources import NODES, PODS, SECRETS
 from app.kube.secrets import stored_files
 from app.rmd.classes import KEYS
-from app.rmd.daemon.certificates import Certificates, NoCertificate
+from app.rmd.daemon.client import Certificates, NoCertificate
 from app.rmd.model import CONFIG_NAME, CONNECTED, DAEMON_LABEL, DAEMON_VALUE, RMD_CONFIGS, RMD_NODE_STATES
 from app.rmd.settings import AdmissionSettings, RmdSettings
 from app.rmd.stored import DaemonPod, stored_config, stored_daemon

@@ -9,7 +9,7 @@ from app.kube.kit import Kit, Wakes, all_of, itself
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, SECRETS
 from app.kube.secrets import stored_files
 from app.kube.store import Key, Store
-from app.rmd.daemon.certificates import Certificates
+from app.rmd.daemon.client import Certificates
 from app.rmd.model import (
     CONFIG_NAME,
     DAEMON_LABEL,

@@ -23,8 +23,7 @@ from app.rmd import metrics
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.states import CREATED, failed, fitting, is_current, present, state_of, succeeded, unanswered
 from app.rmd.controller.steps import Leaving, Pauses, Plan, Wanted, carry_out, faults_of, plan_node
-from app.rmd.daemon.certificates import NoCertificate
-from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
+from app.rmd.daemon.client import Daemon, DaemonClient, NoCertificate, Refused, Unanswered
 from app.rmd.daemon.wire import CLASSES_USED_UP, GUARANTEED, Reservation, reason_of
 from app.rmd.model import (
     CONNECTED,

@@ -1,20 +1,26 @@
 """Requests to the daemon of a node: three verbs on its workloads, and its caches; bounded in size and time.
 
-A daemon says as text what is wrong. `Unanswered` says that nothing is known of what became of a
-request, `Refused` that the daemon has not done it.
+A daemon says as text what is wrong. `Unanswered` says that nothing is known of what became of a request, `Refused`
+that the daemon has not done it.
+
+The client certificate for daemons that speak TLS comes out of a Secret, and is followed while the process runs.
+Without a certificate that can be used no daemon with TLS is asked: nothing falls back to plain HTTP.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import aiohttp
 
 from app.errors import Transient
 from app.kube.fencing import FencedRequest
+from app.kube.secrets import FILES
 from app.rmd.daemon.wire import Cache, Malformed, Reservation, read_caches, read_reservation, read_reservations
 from app.text import fault, one_line
 from app.wire import JSON, decode_json, encode_json
@@ -143,6 +149,49 @@ class Daemon:
     def _refused(self, method: str, path: str, status: int, answer: bytes) -> Refused:
         text = one_line(answer.decode(errors="replace"), _SHOWN) or f"HTTP {status}"
         return Refused(f"{method} {self.url}{path}: HTTP {status}: {text}", status=status, text=text)
+
+
+class NoCertificate(Exception):
+    """The Secret is not there, or cannot be used; the text says why."""
+
+
+class Certificates:
+    """`files` are those of the Secret now, None where it is missing; it may raise OSError."""
+
+    def __init__(self, files: Callable[[], Mapping[str, bytes] | None], *, place: str) -> None:
+        self._files, self._place = files, place
+        self._made_of: Mapping[str, bytes] | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """For a connection that begins now. Raises NoCertificate."""
+        try:
+            files = self._files()
+        except OSError as error:
+            raise NoCertificate(f"{self._place}: cannot be read: {error}") from error
+        if files is None:
+            raise NoCertificate(f"TLS to the daemon wants {self._place} with {', '.join(FILES)}: there is none")
+        if self._context is None or files != self._made_of:
+            self._context, self._made_of = self._new(files), files
+        return self._context
+
+    def _new(self, files: Mapping[str, bytes]) -> ssl.SSLContext:
+        missing = [name for name in FILES if not files.get(name)]
+        if missing:
+            raise NoCertificate(f"{self._place}: {', '.join(missing)} missing: want {', '.join(FILES)}")
+        # RMD v0.3 speaks TLS 1.2 at most.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_verify_locations(cadata=files["ca.crt"].decode("ascii"))
+            with tempfile.TemporaryDirectory(prefix="berth-rmd-") as folder:
+                # OpenSSL reads a key from files alone; the folder is for this user alone.
+                for name in FILES[:2]:
+                    Path(folder, name).write_bytes(files[name])
+                context.load_cert_chain(Path(folder, "tls.crt"), Path(folder, "tls.key"), password="")
+        except (ssl.SSLError, ValueError, OSError) as error:
+            raise NoCertificate(f"{self._place}: cannot be used for TLS: {error}") from error
+        return context
 
 
 async def _bounded(response: aiohttp.ClientResponse, what: str) -> bytes:

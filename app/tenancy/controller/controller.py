@@ -22,7 +22,6 @@ from app.placement.settings import PlacementSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.tenancy.controller import metrics
-from app.tenancy.controller.namespace_objects import OWN_ROLE, NamespaceObject, bounds_of, ensure_bounds, ensure_grants
 from app.tenancy.controller.state import (
     Claims,
     NodeState,
@@ -33,8 +32,18 @@ from app.tenancy.controller.state import (
     unexpired,
 )
 from app.tenancy.controller.status import Finding, LinkReconciler, write_status
+from app.tenancy.namespace import (
+    FIELD_MANAGER,
+    OWN_ROLE,
+    Foreign,
+    NamespaceObject,
+    NotReady,
+    bounds_of,
+    ensure_bounds,
+    ensure_grants,
+    ensure_namespace,
+)
 from app.tenancy.settings import TenantsOptions, TenantsSettings
-from app.tenancy.tenants.namespace import FIELD_MANAGER, Foreign, NotReady, ensure_namespace
 from app.text import enumerated, utc_now
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS, tenant_namespace
 

@@ -11,7 +11,7 @@ from app.kube.conditions import condition, status_of
 from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, PlacementOptions
 from app.tenancy.model import CONNECTED, Link, Tenant, holder_of, link_of, project_tenant
-from app.tenancy.tenants.namespace import FIELD_MANAGER
+from app.tenancy.namespace import FIELD_MANAGER
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX
 

@@ -30,7 +30,7 @@ from app.tenancy.model import (
     SUSPENDED,
     Refused,
 )
-from app.tenancy.tenants.namespace import FIELD_MANAGER
+from app.tenancy.namespace import FIELD_MANAGER
 from app.text import abridged, enumerated, stamp
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from app.kube.rate import Rate
-from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.backend import Backend, Clusters
 from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal, cluster_refusal, identify
-from app.tenancy.gateway.links import Clusters
 from app.tenancy.model import CLUSTER_KEY, Tenant
 
 TENANT_ID = "tenant-id"

@@ -2,29 +2,54 @@
 
 Of rules and Pods it keeps views, which it shows to their tenants: small, immutable, comparable. A view shows nothing
 of another tenant, and none of Berth's own marks but the name of the rule.
+
+Of a stored Workload it keeps which stream wrote it, and our writes that the cache does not show yet. The id of a
+stream sorts by time. A replica does not notice at once that an agent has gone to another one. Until then its stream
+must not take for left over what the agent has sent to its newer stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from app.kube.client import KubeClient
 from app.kube.kit import Kit
+from app.kube.own_writes import OwnWrites
 from app.kube.resources import PODS
 from app.kube.store import Store
-from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
-from app.tenancy.messages import pod_summary, rule_message
+from app.numbers import whole_or
+from app.tenancy.messages import canonical, pod_summary, rule_message
 from app.tenancy.model import Tenant, holder_of, link_of, project_tenant
-from app.wire import JSON
+from app.wire import JSON, pointer
 from app.workloads.companions.marks import is_bound, size_of
-from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_NAMESPACE_PREFIX, TENANT_RULES, TENANTS, WORKLOADS
+from app.workloads.model import (
+    COMPANION,
+    RESOURCE_OWNER,
+    TENANT_NAMESPACE_PREFIX,
+    TENANT_RULES,
+    TENANTS,
+    WORKLOADS,
+    ObjectKey,
+    workload_name,
+)
 from app.workloads.rules.problems import computed_keys, match_keys
 from app.workloads.templates.bounds import weight_of
 
 log = structlog.get_logger(__name__)
+LAG = 60.0
+"""Seconds after which a cache without our write counts as current: another client has removed what we wrote."""
+STREAM = "berth.dev/stream"
+"""Annotation on a Workload, by the gateway: the id of the stream that last wrote it; absent on one made by hand."""
+STREAM_PATH = pointer("metadata", "annotations", STREAM)
+_DIGITS = 15
+_ID = re.compile(rf"0[0-9]{{{_DIGITS - 1}}}-[0-9a-f]{{8}}")
 BY_NAMESPACE = "namespace"
 """The index of the caches by namespace."""
 Keys = frozenset[str]
@@ -144,6 +169,103 @@ def view_pod(obj: JSON) -> View | None:
     if companion or is_bound(obj):
         return View(namespace, metadata["name"], message, size)
     return View(namespace, metadata["name"], message, size, pending=size, weight=weight_of(obj.get("spec") or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A stored Workload: its uid, digest and bytes of its spec, and which stream wrote it ("" where none says so)."""
+
+    name: str
+    namespace: str
+    uid: str
+    version: str
+    digest: bytes
+    stream: str = ""
+    size: int = 0
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+    @property
+    def workload_id(self) -> str:
+        """The id that its name has, "" for a name that no stream gives."""
+        found = self.name.removeprefix(workload_name(""))
+        return found if workload_name(found) == self.name else ""
+
+    def before(self, other: Known) -> bool:
+        """Whether this is an earlier state than `other`."""
+        ours, theirs = whole_or(self.version, -1), whole_or(other.version, -1)
+        return ours < theirs if ours >= 0 and theirs >= 0 else self.version != other.version
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a workload is to be: its spec, or None for gone. `size` is the spec's in bytes."""
+
+    spec: JSON | None
+    digest: bytes = b""
+    size: int = 0
+
+
+GONE = State(None)
+
+
+def project_known(obj: JSON) -> Known:
+    """Projection for a Store; raises where an object cannot be read."""
+    metadata, spec = obj["metadata"], canonical(obj["spec"])
+    return Known(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        version=metadata["resourceVersion"],
+        digest=digest_of(spec),
+        stream=stream_of(obj),
+        size=len(spec),
+    )
+
+
+def digest_of(spec: bytes) -> bytes:
+    """Of a spec in its canonical form."""
+    return hashlib.sha256(spec).digest()
+
+
+def ledger_of(store: Store[Known], *, clock: Callable[[], float] = time.monotonic) -> OwnWrites[Known]:
+    """The newest known state of each Workload: a comparison with the cache alone would take an outdated one for it."""
+    ledger = OwnWrites(
+        lambda key: store.get(*key),
+        lifetime=LAG,
+        reached=lambda shown, written: not shown.before(written),
+        uid=lambda known: known.uid,
+        clock=clock,
+    )
+    ledger.follow(store)
+    return ledger
+
+
+class StreamIds:
+    """Gives out ids `<milliseconds since the epoch>-<random>`, as text of one length: each later than those before.
+
+    An id is also later than every id that its replica knows of, because the clocks of replicas may differ.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._last = 0
+
+    def next(self, known: Iterable[str]) -> str:
+        """An id later than all that are `known` ("" is none)."""
+        latest = max(known, default="")
+        seen = int(latest.partition("-")[0]) if latest else 0
+        self._last = max(int(self._clock() * 1000), self._last + 1, seen + 1)
+        return f"{self._last:0{_DIGITS}d}-{secrets.token_hex(4)}"
+
+
+def stream_of(obj: JSON) -> str:
+    """The id on a stored Workload; "", which is earlier than every id, where there is none that can be read."""
+    found = (obj["metadata"].get("annotations") or {}).get(STREAM)
+    # With a leading zero: one more than the last of these still has as many digits, and sorts after it.
+    return found if isinstance(found, str) and _ID.fullmatch(found) else ""
 
 
 def _namespace(value: Known | View) -> Iterable[Hashable]:

@@ -15,9 +15,9 @@ from app.kube.rate import Rate
 from app.kube.walls import fault
 from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.caches import GONE, Known, State, StreamIds, digest_of
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.service import Slices
-from app.tenancy.gateway.stored_workloads import GONE, Known, State, StreamIds, digest_of
 from app.tenancy.gateway.workload_writer import Doubles, WorkloadWriter
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant

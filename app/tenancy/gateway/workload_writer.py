@@ -24,8 +24,8 @@ from app.kube.queue import QueueClosed, WorkQueue
 from app.kube.retry import get_or_none, if_there
 from app.kube.walls import fault, wall
 from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.caches import STREAM, STREAM_PATH, Known, State, project_known
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of, namespace_needed
-from app.tenancy.gateway.stored_workloads import STREAM, STREAM_PATH, Known, State, project_known
 from app.tenancy.model import Tenant, holder_of, link_of
 from app.workloads.model import TENANTS, WORKLOADS, ObjectKey, workload_name
 

@@ -19,7 +19,7 @@ import pytest
 
 from app.certs.certificate_set import CertificateSet
 from app.certs.controller import RENEW
-from app.certs.files import write_files
+from app.certs.folder import write_files
 from app.certs.issuing import serving_names
 from app.certs.rotation import successor, webhook
 from app.definitions import read_definitions

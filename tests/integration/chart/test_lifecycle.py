@@ -26,7 +26,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.retry import get_or_none
-from app.networks.switches import Switches, parse_switches
+from app.networks.settings import Switches, parse_switches
 from tests.support.chart import CHART, JSON, NAMESPACE, Render, Server
 from tests.support.chart_combinations import ALL, COMBINATIONS, INFRA, NOTHING
 from tests.support.command_line import berth

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.certs.files import read_files, write_files
-from app.certs.folder import make
+from app.certs.folder import make, read_files, write_files
 from app.certs.issuing import serving_names
 from app.cli.main import run
 from app.serving.tls import Pair

@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from app.certs.files import write_files
-from app.certs.folder import make
+from app.certs.folder import make, write_files
 from app.certs.issuing import serving_names
 from app.devtools.clusters.parts import until_ready
 from app.doctor.cluster import Cluster

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.certs.files import write_files
-from app.certs.folder import make
+from app.certs.folder import make, write_files
 from app.certs.issuing import issue_authority, serving_names
 from app.doctor.certificate import Keeping
 from app.doctor.model import Finding, Severity, roots

@@ -13,8 +13,7 @@ import pytest_asyncio
 import yaml
 
 from app.certs.certificate_set import parse_bundle
-from app.certs.files import write_files
-from app.certs.folder import make
+from app.certs.folder import make, write_files
 from app.certs.issuing import serving_names
 from app.certs.patching import patch_bundle
 from app.doctor.model import Severity

@@ -12,7 +12,7 @@ from app.networks.checks.pods import CHECK as PODS_CHECK
 from app.placement.checks import Dpus
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.checks import TENANTS_CHECK, nodes_and_hosts
-from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
+from app.tenancy.namespace import bounds_of, ensure_bounds
 from app.text import stamp
 from app.workloads.checks import COMPANIONS_CHECK, RULES_CHECK
 from app.workloads.model import (

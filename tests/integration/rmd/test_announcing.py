@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from app.devtools.kubelet.cpus import NotAdmitted
 from app.devtools.rmd.faults import Kind, Trouble
-from app.rmd.agent import device_plugin
+from app.rmd.agent import kubelet
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.proto import plugin_grpc, plugin_pb
 from tests.support.kubelet import asking, listed
@@ -67,7 +67,7 @@ async def test_after_a_restart_of_kubelet_it_registers_again(on_node: Node) -> N
 async def test_when_its_socket_is_removed_it_registers_again(on_node: Node) -> None:
     async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True):
         await eventually(lambda: on_node.kubelet.resources == ALL)
-        path = on_node.folder / "device-plugins" / device_plugin.SOCKET
+        path = on_node.folder / "device-plugins" / kubelet.SOCKET
         old = path.stat().st_ctime_ns  # the number of its inode may be used again
         path.unlink()
         await eventually(lambda: path.exists() and path.stat().st_ctime_ns != old)
@@ -75,7 +75,7 @@ async def test_when_its_socket_is_removed_it_registers_again(on_node: Node) -> N
 
 
 async def test_what_is_in_the_place_of_its_socket_is_said(on_node: Node) -> None:
-    path = on_node.folder / "device-plugins" / device_plugin.SOCKET
+    path = on_node.folder / "device-plugins" / kubelet.SOCKET
     path.mkdir()
     async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True, ready=False) as agent:
         said = lambda: [one for one in agent.waiting() if str(path) in one]  # noqa: E731
@@ -87,7 +87,7 @@ async def test_what_is_in_the_place_of_its_socket_is_said(on_node: Node) -> None
 
 async def test_a_socket_that_cannot_be_bound_is_said(on_node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     # gRPC binds no path that is longer than the name of a socket may be.
-    monkeypatch.setattr(device_plugin, "SOCKET", "s" * 108)
+    monkeypatch.setattr(kubelet, "SOCKET", "s" * 108)
     async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True, ready=False) as agent:
         await eventually(agent.waiting, lambda found: any("no socket" in one for one in found))
         monkeypatch.undo()
@@ -106,7 +106,7 @@ async def test_without_the_agent_no_way_can_be_given(on_node: Node) -> None:
 async def test_a_silent_daemon_takes_the_ways_away_after_a_while(
     on_node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_plugin, "_SILENT", 0.5)
+    monkeypatch.setattr(kubelet, "_SILENT", 0.5)
     daemon = StandIn()
     async with on_node.cluster.node("n1", daemon), on_node.agent(announce=True, timeout=0.2):
         await eventually(lambda: on_node.kubelet.resources == ALL)
@@ -126,7 +126,7 @@ async def test_without_a_daemon_there_are_no_ways_until_it_comes(on_node: Node) 
 async def test_an_unknown_way_is_refused(on_node: Node) -> None:
     async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True):
         await eventually(lambda: on_node.kubelet.resources == ALL)
-        path = on_node.folder / "device-plugins" / device_plugin.SOCKET
+        path = on_node.folder / "device-plugins" / kubelet.SOCKET
         async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
             stub = plugin_grpc.DevicePluginStub(channel)
             asked = [plugin_pb.ContainerAllocateRequest(devices_ids=["0-1", "7-9"])]

@@ -18,8 +18,14 @@ from app.devtools.rmd.workloads import Daemon as Rmd
 from app.devtools.sandbox.pki import Authority, Pair
 from app.kube.resources import SECRETS
 from app.kube.secrets import stored_files
-from app.rmd.daemon.certificates import Certificates, NoCertificate
-from app.rmd.daemon.client import MOST_BYTES, DaemonClient, Refused, Unanswered
+from app.rmd.daemon.client import (
+    MOST_BYTES,
+    Certificates,
+    DaemonClient,
+    NoCertificate,
+    Refused,
+    Unanswered,
+)
 from app.rmd.daemon.wire import body_of
 from app.rmd.model import SERVER_NAME
 from app.rmd.requests import Settings

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.certs.files import write_files
-from app.certs.folder import make
+from app.certs.folder import make, write_files
 from app.certs.issuing import serving_names
 from app.devtools.clusters.node.arguments import confined, is_allowed_variable, refusal
 from app.devtools.clusters.node.containers import Container

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.certs import files
-from app.certs.files import DATA, read_files, write_files
-from app.certs.folder import make
+from app.certs import folder
+from app.certs.folder import DATA, make, read_files, write_files
 from app.certs.issuing import serving_names
 from app.errors import UsageError
 from app.serving.tls import Pair
@@ -75,12 +74,12 @@ def test_a_reader_that_resolved_a_folder_in_removal_reads_the_current_one(tmp_pa
     """However far the removal is: with one file left, and with none."""
     write_files(tmp_path, pair(1))
     old = (tmp_path / DATA).readlink()
-    resolve, remove = files._target, shutil.rmtree
+    resolve, remove = folder._target, shutil.rmtree
     read = []
 
     def late_reader() -> dict[str, bytes]:
         resolved = iter([str(old)])
-        monkeypatch.setattr(files, "_target", lambda directory: next(resolved, None) or resolve(directory))
+        monkeypatch.setattr(folder, "_target", lambda directory: next(resolved, None) or resolve(directory))
         return read_files(tmp_path)
 
     def slowly(folder: Path) -> None:

@@ -15,8 +15,7 @@ from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.networks.model import RESOURCE_NAME, Attachment, project
-from app.networks.settings import NetworksOptions
-from app.networks.switches import Switches
+from app.networks.settings import NetworksOptions, Switches
 from app.networks.webhook import NetworksInjector
 from tests.support.patches import patched
 from tests.support.pod_requests import request_for

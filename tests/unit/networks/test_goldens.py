@@ -10,8 +10,7 @@ import pytest
 
 from app.kube.documents import parse_documents
 from app.kube.names import check_qualified_name
-from app.networks.settings import NetworksOptions
-from app.networks.switches import Switches, parse_switches
+from app.networks.settings import NetworksOptions, Switches, parse_switches
 from app.text import MESSAGE
 from app.wire import encode_json, load_yaml
 

@@ -18,8 +18,7 @@ from app.errors import Denied
 from app.kube import quantity
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS, NODE_SELECTOR, RESOURCE_NAME
-from app.networks.settings import NetworksOptions
-from app.networks.switches import Switches, parse_switches
+from app.networks.settings import NetworksOptions, Switches, parse_switches
 from app.networks.userdefined import Injection
 from app.networks.webhook import NetworksInjector
 from app.wire import encode_json

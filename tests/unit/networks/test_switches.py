@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.networks.switches import Switches, parse_switches
+from app.networks.settings import Switches, parse_switches
 
 OFF = Switches(honor_existing=False)
 ON = Switches(hugepage_down_api=True, honor_existing=True)

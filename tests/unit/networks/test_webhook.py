@@ -12,7 +12,7 @@ from app.admission.chain import Plan
 from app.admission.review import GroupVersionKind, decode
 from app.errors import Denied, Transient
 from app.networks.model import NETWORKS
-from app.networks.switches import Switches
+from app.networks.settings import Switches
 from app.networks.userdefined import Injection
 from app.networks.webhook import NetworksInjector
 from app.text import MESSAGE

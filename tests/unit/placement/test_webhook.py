@@ -19,7 +19,7 @@ from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.networks.model import Attachment, project
-from app.networks.switches import Switches
+from app.networks.settings import Switches
 from app.networks.webhook import NetworksInjector
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL, PlacementOptions
 from app.placement.plan import placed

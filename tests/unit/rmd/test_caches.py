@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.rmd.agent.device_plugin import pools_of
+from app.rmd.agent.kubelet import pools_of
 from app.rmd.cores import ranges_of
 from app.rmd.daemon.wire import Malformed, read_caches, read_reservations
 

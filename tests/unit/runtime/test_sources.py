@@ -10,7 +10,7 @@ from aiohttp import web
 from app.admission.parts import Caches
 from app.errors import Transient
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
-from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, Switches, text_of
+from app.networks.settings import CONFIG_MAP_NAME, ControlSwitches, Switches, text_of
 from app.registry import settings_of
 from app.runtime.serving import Sources
 from tests.support.fake_apiserver import ApiServer, config_map, parse_path, status, write_kubeconfig

@@ -1,6 +1,6 @@
 """The volumes of a Pod as directories: Secrets and ConfigMaps as a kubelet shows them, empty ones.
 
-What a kubelet swaps as a whole is swapped as a whole here too (`app.certs.files`). Other kinds of volumes are empty.
+What a kubelet swaps as a whole is swapped as a whole here too (`app.certs.folder`). Other kinds of volumes are empty.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.certs.files import write_files
+from app.certs.folder import write_files
 from app.errors import Transient
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, SECRETS, Resource

@@ -15,11 +15,11 @@ from app.devtools.sandbox.kinds.crds import begin_crd
 from app.devtools.sandbox.kinds.custom import decode_custom, default_custom
 from app.devtools.sandbox.kinds.endpointslices import drop_topology
 from app.devtools.sandbox.kinds.slices import default_times, drop_disabled
+from app.kinds.claims import prepare_claim
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.jobs import generate_labels
 from app.kinds.requests import fill_pod_level, quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
-from app.kinds.volume_claims import prepare_claim
 from app.text import stamp
 
 if TYPE_CHECKING:

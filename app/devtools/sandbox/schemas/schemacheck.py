@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cel.patterns import BadPattern, compiled_pattern
+from app.cel.libraries import BadPattern, compiled_pattern
 from app.devtools.sandbox.schemas.schemavalues import validate
 from app.kinds.fielderrors import FieldError, child
 from app.wire import JSON

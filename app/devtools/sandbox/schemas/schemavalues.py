@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import isclose
 from typing import Any
 
-from app.cel.patterns import compiled_pattern
+from app.cel.libraries import compiled_pattern
 from app.devtools.sandbox.schemas.formats import is_format, type_name
 from app.kinds.fielderrors import FieldError, child
 from app.wire import JSON, encode_json

@@ -14,8 +14,8 @@ from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.placement.model import TENANT_LABEL
-from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.gateway.settings import GatewaySettings
+from app.tenancy.namespace import ISOLATION, OBJECTS
 from app.workloads.model import (
     COMPANION,
     MIRROR,

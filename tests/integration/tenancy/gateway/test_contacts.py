@@ -13,8 +13,8 @@ import pytest
 from app.errors import ApiError
 from app.kube.conditions import condition
 from app.logs import LogDedup
+from app.tenancy.gateway.backend import Contacts
 from app.tenancy.gateway.interceptor import Guard
-from app.tenancy.gateway.links import Contacts
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto import rule_pb as pb

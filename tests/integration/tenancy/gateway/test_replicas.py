@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest_asyncio
 
-from app.tenancy.gateway.stored_workloads import STREAM, StreamIds, stream_of
+from app.tenancy.gateway.caches import STREAM, StreamIds, stream_of
 from app.workloads.model import WORKLOADS
 from tests.support.gateway_calls import Sender, spec, workload
 from tests.support.tenancy import Door, Infra, Start

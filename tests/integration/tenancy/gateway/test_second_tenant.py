@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from app.tenancy.gateway.stored_workloads import STREAM
+from app.tenancy.gateway.caches import STREAM
 from app.tenancy.model import CLUSTER, MOVED
 from app.workloads.model import TENANTS, WORKLOADS
 from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, Meeting, list_rules, noted, says

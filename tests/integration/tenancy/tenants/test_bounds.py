@@ -9,7 +9,7 @@ import pytest
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, OWN_ROLE, bounds_of, ensure_bounds, parse_grant
+from app.tenancy.namespace import ISOLATION, OBJECTS, OWN_ROLE, bounds_of, ensure_bounds, parse_grant
 from app.tenancy.permissions import tenants_role
 from app.tenancy.settings import TenantsOptions
 from app.workloads.model import TENANTS

@@ -24,10 +24,10 @@ from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
 from app.placement.model import TENANT_LABEL
 from app.tenancy.model import CA_SECRET
+from app.tenancy.namespace import POD_SECURITY
 from app.tenancy.tenants.bundles import Issuing
 from app.tenancy.tenants.changes import Adding
 from app.tenancy.tenants.enrolling import add
-from app.tenancy.tenants.namespace import POD_SECURITY
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
 from tests.support.tenants import tenant
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.tenancy.namespace import POD_SECURITY
 from app.tenancy.settings import TenantsOptions
-from app.tenancy.tenants.namespace import POD_SECURITY
 from app.workloads.model import TENANTS
 from tests.support.tenants import tenant, tenants_kit
 from tests.support.waiting import eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.kube.store import Store
-from app.tenancy.gateway.stored_workloads import LAG, Known, digest_of, ledger_of, project_known
+from app.tenancy.gateway.caches import LAG, Known, digest_of, ledger_of, project_known
 from app.tenancy.messages import canonical
 
 KEY = ("ns", "workload-a")

@@ -1,25 +1,36 @@
-"""The IP and CIDR library of Kubernetes' CEL: how it reads addresses, and what it computes of them. Pure.
+"""Regular expressions, durations, and addresses, as Go's libraries and those of Kubernetes' CEL understand them. Pure.
 
-https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-ip-address-library and `kubernetes-cidr-library`. An
-address is a value of `ipaddress`: CEL's `net.IP` an address, `net.CIDR` an interface (address and prefix length).
+The IP and CIDR library: https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-ip-address-library and
+`kubernetes-cidr-library`. An address is a value of `ipaddress`: CEL's `net.IP` an address, `net.CIDR` an interface
+(address and prefix length).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv6Address,
-    IPv6Interface,
-    ip_address,
-    ip_interface,
-)
+from decimal import Decimal
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
 from typing import Any
+
+import re2
 
 from app.errors import BerthError
 
+_RE2 = re2.Options()
+_RE2.log_errors = False
+_GO_WORDS = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""What Go's library calls the faults that RE2 finds; the others have the same name."""
 IP = IPv4Address | IPv6Address
 CIDR = IPv4Interface | IPv6Interface
 Row = tuple[str, Callable[..., Any], str]
@@ -27,6 +38,36 @@ Row = tuple[str, Callable[..., Any], str]
 _PREFIX = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 _LINK_LOCAL_MULTICAST = (ip_interface("224.0.0.0/24").network, ip_interface("ff02::/16").network)
 _BROADCAST = IPv4Address("255.255.255.255")
+_DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|[-+]?0")
+_PART = re.compile(r"(\d*\.?\d*)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_OF_IP = "net.IP: bool"
+
+
+class BadPattern(BerthError):
+    """The pattern is not a regular expression of Go; the message is Go's."""
+
+
+@lru_cache(maxsize=1024)
+def compiled_pattern(pattern: str) -> Any:
+    """The RE2 expression, as the API server reads it; raises `BadPattern`."""
+    try:
+        return re2.compile(pattern, _RE2)
+    except re2.error as error:
+        fault, _, part = error.args[0].decode(errors="replace").partition(": ")
+        text = _GO_WORDS.get(fault, fault)
+        if part in ("(?<!", "(?<="):  # Go reads a named group up to ">"
+            text, rest = "invalid named capture", pattern[pattern.index(part) :]
+            part = rest[: rest.find(">") + 1] or rest
+        raise BadPattern(f"error parsing regexp: {text}: `{part}`") from None
+
+
+def parse_duration(text: str) -> int:
+    """The nanoseconds of a duration of Go (`1h30m`); raises `ValueError`."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f'invalid duration "{text}"')
+    total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in _PART.findall(text))
+    return -total if text.startswith("-") else total
 
 
 class BadAddressError(BerthError, ValueError):
@@ -97,7 +138,6 @@ def is_global_unicast(address: IP) -> bool:
     return not special and address != _BROADCAST
 
 
-_OF_IP = "net.IP: bool"
 METHODS: tuple[Row, ...] = (
     ("family", lambda address: address.version, "net.IP: int"),
     ("isUnspecified", lambda address: address.is_unspecified, _OF_IP),
