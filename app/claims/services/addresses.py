@@ -167,8 +167,8 @@ def _own_devices(pod: Pod, claimed: Claimed) -> Iterator[tuple[Claim, Result]]:
     """Those that only this Pod uses: of others nothing says whose addresses they have."""
     for name in pod.claims:
         claim = claimed.claims.get((pod.key[0], name))
-        if claim is not None and [one.uid for one in claim.consumers] == [pod.uid]:
-            yield from ((claim, one) for one in claim.results if not one.admin_access)
+        if claim is not None and [consumer.uid for consumer in claim.consumers] == [pod.uid]:
+            yield from ((claim, result) for result in claim.results if not result.admin_access)
 
 
 def _is_on(pod: Pod, claim: Claim, result: Result, network: Network, claimed: Claimed) -> bool:

@@ -92,13 +92,13 @@ class Caches:
 
     def keys(self) -> set[Key]:
         """All Services that ask for a network, or have slices of ours."""
-        return {*self.services.keys(), *(one.of for one in self.slices.values())}
+        return {*self.services.keys(), *(endpoint_slice.of for endpoint_slice in self.slices.values())}
 
     def slices_of(self, service: Key) -> tuple[EndpointSlice, ...]:
         """Those there are as far as is known, also of an earlier Service of this name."""
         named = (*self.slices.by_index("service", service), *self.written.of(service))
-        found = {one.key: self.written.get(one.key) for one in named}
-        return tuple(one for _, one in sorted(found.items()) if one is not None)
+        found = {endpoint_slice.key: self.written.get(endpoint_slice.key) for endpoint_slice in named}
+        return tuple(endpoint_slice for _, endpoint_slice in sorted(found.items()) if endpoint_slice is not None)
 
     def attached(self, network: str) -> bool:
         """Whether the attachment exists."""
@@ -111,15 +111,15 @@ class Caches:
 
     def inputs(self, service: Service, wish: Wish, *, taken: Iterable[str] = ()) -> Inputs:
         """`taken` are names that slices of others have."""
-        pods = tuple(one for one in self.pods.by_index("namespace", service.key[0]) if wish.pods.matches(one.labels))
-        zones = ((one.node, self.zones.get("", one.node)) for one in pods)
+        pods = tuple(pod for pod in self.pods.by_index("namespace", service.key[0]) if wish.pods.matches(pod.labels))
+        zones = ((pod.node, self.zones.get("", pod.node)) for pod in pods)
         return Inputs(
             service,
             self._network(wish),
             pods,
             self.slices_of(service.key),
             {node: zone for node, zone in zones if zone is not None},
-            self._claimed(one for one in pods if wish.network not in (one.attached or ())),
+            self._claimed(pod for pod in pods if wish.network not in (pod.attached or ())),
             frozenset(taken),
         )
 
@@ -130,7 +130,7 @@ class Caches:
         return Network(
             network,
             resource,
-            frozenset(one.key for one in sharing),
+            frozenset(attachment.key for attachment in sharing),
             self.attachments.get(*_key(network)),
             unconfined=network in self._unconfined,
             excluded=self._excluded,
@@ -139,13 +139,15 @@ class Caches:
 
     def _claimed(self, pods: Iterable[Pod]) -> Claimed:
         """The claims of Pods of which Multus does not say that they are on the network."""
-        keys = {(one.key[0], name) for one in pods for name in one.claims}
+        keys = {(pod.key[0], name) for pod in pods for name in pod.claims}
         claims = {key: claim for key in sorted(keys) if (claim := self.claims.get(*key)) is not None}
         names = {pool for claim in claims.values() for pool in _pools_of(claim)}
-        pools = Pools(one for name in names for one in self.devices.by_index("pool", name))
-        devices = (one.device for claim in claims.values() for one in claim.results)
-        found = ((one, known.attributes.resource_name) for one in devices if (known := pools.find(one)) is not None)
-        return Claimed(claims, {one: resource for one, resource in found if resource})
+        pools = Pools(resource_slice for name in names for resource_slice in self.devices.by_index("pool", name))
+        devices = (result.device for claim in claims.values() for result in claim.results)
+        found = (
+            (device, known.attributes.resource_name) for device in devices if (known := pools.find(device)) is not None
+        )
+        return Claimed(claims, {device: resource for device, resource in found if resource})
 
 
 def _key(network: str) -> Key:
@@ -154,7 +156,7 @@ def _key(network: str) -> Key:
 
 
 def _pools_of(claim: Claim) -> set[tuple[str, str]]:
-    return {(one.device.driver, one.device.pool) for one in claim.results}
+    return {(result.device.driver, result.device.pool) for result in claim.results}
 
 
 def stored_service(obj: JSON) -> Service | None:
@@ -174,7 +176,7 @@ def stored_service(obj: JSON) -> Service | None:
         headless=headless,
         publish_not_ready=bool(spec.get("publishNotReadyAddresses")),
         families=_families(spec.get("ipFamilies") or [], address, headless=headless),
-        ports=tuple(_port(one) for one in spec.get("ports") or ()),
+        ports=tuple(_port(port) for port in spec.get("ports") or ()),
         labels=_labels(metadata.get("labels") or {}, key[1], headless=headless),
         wish=read if isinstance(read, Wish) else None,
         problem=None if isinstance(read, Wish) else read,
@@ -184,7 +186,7 @@ def stored_service(obj: JSON) -> Service | None:
 def _families(said: list[str], address: str, *, headless: bool) -> tuple[AddressType, ...]:
     """An API server gives a headless Service without a selector both families, unless its author names them."""
     if said:
-        return tuple(one for one in _BOTH if one in said)
+        return tuple(family for family in _BOTH if family in said)
     if headless:
         return _BOTH
     return ("IPv6",) if ipaddress.ip_address(address).version == 6 else ("IPv4",)

@@ -241,12 +241,12 @@ class ServiceSync:
         return True
 
     async def _delete(self, slices: tuple[EndpointSlice, ...]) -> None:
-        for one in slices:
-            namespace, name = one.key
-            request = self._client.delete(ENDPOINT_SLICES, name, namespace=namespace, uid=one.uid)
+        for endpoint_slice in slices:
+            namespace, name = endpoint_slice.key
+            request = self._client.delete(ENDPOINT_SLICES, name, namespace=namespace, uid=endpoint_slice.uid)
             if await if_there(request) is not None:
                 metrics.WRITES.labels("delete").inc()
-            self._caches.written.deleted(one.key, one.uid)
+            self._caches.written.deleted(endpoint_slice.key, endpoint_slice.uid)
 
 
 class Saying:

@@ -211,7 +211,10 @@ def stored_pod(obj: JSON, home: str = "kube-system") -> Pod | None:
         uid=read.uid,
         node=read.node,
         labels=metadata.get("labels") or {},
-        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()),
+        ready=any(
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
         deleting="deletionTimestamp" in metadata,
         over=read.over,
         host_network=read.host_network,
@@ -263,7 +266,9 @@ def _unreadable(annotation: str, reason: str, wrong: str) -> Problem:
 
 def _ports(spec: JSON) -> Iterator[ContainerPort]:
     """Those of containers, then those of sidecars: init containers that go on."""
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
+    ]
     for container in (*(spec.get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             if port.get("name"):
@@ -279,8 +284,8 @@ def _attached(text: str | None) -> tuple[dict[str, tuple[str, ...]] | None, bool
     except ValueError:
         return None, True
     found: dict[str, tuple[str, ...]] = {}
-    for one in entries:
-        found[one.name] = (*found.get(one.name, ()), *one.ips)
+    for entry in entries:
+        found[entry.name] = (*found.get(entry.name, ()), *entry.ips)
     return found, False
 
 
@@ -290,4 +295,6 @@ def _selected(pod: ClaimPod, home: str) -> frozenset[str] | None:
         default = parse_default(pod.default_network, annotation=DEFAULT_NETWORK, default_namespace=home)
     except Denied:
         return None
-    return frozenset(f"{one.namespace}/{one.name}" for one in (*found, *((default,) if default else ())))
+    return frozenset(
+        f"{selection.namespace}/{selection.name}" for selection in (*found, *((default,) if default else ()))
+    )

@@ -55,13 +55,15 @@ def plan_service(inputs: Inputs) -> Plan:
     create: list[Wanted] = []
     change: list[tuple[EndpointSlice, Wanted]] = []
     for group in sorted({*wanted, *ours}):
-        slices = {one.key[1]: one for one in ours.get(group, ())}
-        packed = pack({name: one.endpoints for name, one in slices.items()}, wanted.get(group, ()))
-        change += [(slices[name], Wanted(*group, one, service.labels)) for name, one in packed.kept.items()]
-        create += [Wanted(*group, one, service.labels) for one in packed.further]
-        gone += [one for name, one in slices.items() if name not in packed.kept]
+        slices = {endpoint_slice.key[1]: endpoint_slice for endpoint_slice in ours.get(group, ())}
+        packed = pack(
+            {name: endpoint_slice.endpoints for name, endpoint_slice in slices.items()}, wanted.get(group, ())
+        )
+        change += [(slices[name], Wanted(*group, endpoints, service.labels)) for name, endpoints in packed.kept.items()]
+        create += [Wanted(*group, endpoints, service.labels) for endpoints in packed.further]
+        gone += [endpoint_slice for name, endpoint_slice in slices.items() if name not in packed.kept]
     create, change = _reusing(create, change, gone, service)
-    counts = Counter(one.ready for endpoints in wanted.values() for one in endpoints)
+    counts = Counter(endpoint.ready for endpoints in wanted.values() for endpoint in endpoints)
     return Plan(
         create=dict(zip(_names(inputs), () if service.deleting else create, strict=False)),
         change=tuple((one, to) for one, to in change if to.patch(one)),
@@ -88,7 +90,7 @@ def _wanted(inputs: Inputs) -> tuple[dict[Group, list[Endpoint]], list[tuple[str
             skipped.append((pod.key[1], found))
             continue
         ports, zone = ports_of(pod, service), inputs.zones.get(pod.node, "")
-        usable = [one for one in found if f"IPv{one.version}" in service.families]
+        usable = [address for address in found if f"IPv{address.version}" in service.families]
         for address, endpoint in zip(usable, endpoints_of(pod, service, tuple(usable), zone), strict=True):
             wanted.setdefault((f"IPv{address.version}", ports), []).append(endpoint)
         if not usable:
@@ -100,13 +102,13 @@ def _sorted_out(inputs: Inputs) -> tuple[dict[Group, list[EndpointSlice]], list[
     """The slices of this Service by group, and those that have to go."""
     ours: dict[Group, list[EndpointSlice]] = {}
     gone: list[EndpointSlice] = []
-    for one in inputs.slices:
-        if one.deleting:
+    for endpoint_slice in inputs.slices:
+        if endpoint_slice.deleting:
             continue
-        if one.owner != inputs.service.uid or one.family not in inputs.service.families:
-            gone.append(one)
+        if endpoint_slice.owner != inputs.service.uid or endpoint_slice.family not in inputs.service.families:
+            gone.append(endpoint_slice)
         else:
-            ours.setdefault((one.family, one.ports), []).append(one)
+            ours.setdefault((endpoint_slice.family, endpoint_slice.ports), []).append(endpoint_slice)
     return ours, gone
 
 
@@ -116,20 +118,22 @@ def _reusing(
     """A slice that would be deleted becomes one that is needed; its family cannot change. `gone` loses it."""
     left: list[Wanted] = []
     changed = list(change)
-    for wanted in create:
-        spare = next((one for one in gone if (one.family, one.owner) == (wanted.family, service.uid)), None)
+    for planned in create:
+        spare = next(
+            (former for former in gone if (former.family, former.owner) == (planned.family, service.uid)), None
+        )
         if spare is None:
-            left.append(wanted)
+            left.append(planned)
         else:
             gone.remove(spare)
-            changed.append((spare, wanted))
+            changed.append((spare, planned))
     return left, changed
 
 
 def _names(inputs: Inputs) -> Iterator[str]:
     """Free names, always the same ones: to create a slice that the cache does not show yet ends with a conflict."""
     digest = hashlib.sha256(inputs.service.uid.encode()).hexdigest()[:8]
-    used = inputs.taken.union(one.key[1] for one in inputs.slices)
+    used = inputs.taken.union(endpoint_slice.key[1] for endpoint_slice in inputs.slices)
     names = (f"{inputs.service.key[1]}-{digest}-{number}" for number in count(1))
     return (name for name in names if name not in used)
 
@@ -149,7 +153,7 @@ def pack(found: Found, wanted: Iterable[Endpoint], most: int = MOST_ENDPOINTS) -
     An endpoint stays where it is. New ones go into slices that change anyway, the fullest first; what is left goes into
     the one other slice that it fills best, else into further slices.
     """
-    missing = {one.identity: one for one in wanted}
+    missing = {endpoint.identity: endpoint for endpoint in wanted}
     kept, changed = _keep(found, missing, most)
     rest = list(missing.values())
     for name in sorted(changed, key=lambda name: (-len(kept[name]), name)):
@@ -171,8 +175,8 @@ def _keep(
     changed = set()
     for name, endpoints in sorted(found.items()):
         stays: list[Endpoint] = []
-        for one in endpoints:
-            now = missing.get(one.identity) if one is not None and len(stays) < most else None
+        for endpoint in endpoints:
+            now = missing.get(endpoint.identity) if endpoint is not None and len(stays) < most else None
             if now is not None:
                 stays.append(missing.pop(now.identity))
         if stays:

@@ -59,8 +59,8 @@ def stored_endpoint_slice(obj: JSON) -> EndpointSlice | None:
         deleting="deletionTimestamp" in metadata,
         family=obj["addressType"],
         labels=tuple(sorted(labels.items())),
-        ports=tuple(sorted(read_port(one) for one in obj.get("ports") or ())),
-        endpoints=tuple(read_endpoint(one) for one in obj.get("endpoints") or ()),
+        ports=tuple(sorted(read_port(port) for port in obj.get("ports") or ())),
+        endpoints=tuple(read_endpoint(endpoint) for endpoint in obj.get("endpoints") or ()),
     )
 
 
@@ -80,7 +80,10 @@ class Wanted(NamedTuple):
             "labels": dict(self.labels),
             "ownerReferences": [service.owner],
         }
-        lists = {"ports": [one.body() for one in self.ports], "endpoints": [one.body() for one in self.endpoints]}
+        lists = {
+            "ports": [port.body() for port in self.ports],
+            "endpoints": [endpoint.body() for endpoint in self.endpoints],
+        }
         return ENDPOINT_SLICES.body(metadata, addressType=self.family, **lists)
 
     def patch(self, found: EndpointSlice) -> JSON:
@@ -90,9 +93,9 @@ class Wanted(NamedTuple):
             gone = dict.fromkeys(dict(found.labels).keys() - dict(self.labels).keys())
             patch["metadata"] = {"labels": {**gone, **dict(self.labels)}}
         if found.ports != self.ports:
-            patch["ports"] = [one.body() for one in self.ports]
+            patch["ports"] = [port.body() for port in self.ports]
         if found.endpoints != self.endpoints:
-            patch["endpoints"] = [one.body() for one in self.endpoints]
+            patch["endpoints"] = [endpoint.body() for endpoint in self.endpoints]
         return patch
 
 
@@ -149,15 +152,22 @@ def endpoints_of(pod: Pod, service: Service, addresses: tuple[Address, ...], zon
 
 def ports_of(pod: Pod, service: Service) -> tuple[Port, ...]:
     """The ports as this Pod has them, sorted. One that is named by no container is left out."""
-    found = ((one, _number(pod, one)) for one in service.ports)
-    return tuple(sorted(Port(one.name, number, one.protocol, one.app_protocol) for one, number in found if number))
+    found = ((port, _number(pod, port)) for port in service.ports)
+    return tuple(sorted(Port(port.name, number, port.protocol, port.app_protocol) for port, number in found if number))
 
 
 def _number(pod: Pod, port: ServicePort) -> int | None:
     if isinstance(port.target, int):
         return port.target
     wanted = (port.target, port.protocol)
-    return next((one.number for one in pod.ports if (one.name, one.protocol) == wanted), None)
+    return next(
+        (
+            container_port.number
+            for container_port in pod.ports
+            if (container_port.name, container_port.protocol) == wanted
+        ),
+        None,
+    )
 
 
 def read_port(port: JSON) -> Port:

@@ -222,7 +222,7 @@ def stored_template(obj: JSON) -> OwnTemplate | None:
 def stored_pod(obj: JSON) -> User | None:
     """None for a Pod that names no template, or is over."""
     claims = (obj.get("spec") or {}).get("resourceClaims") or ()
-    names = tuple(dict.fromkeys(one["resourceClaimTemplateName"] for one in claims if _from_template(one)))
+    names = tuple(dict.fromkeys(claim["resourceClaimTemplateName"] for claim in claims if _from_template(claim)))
     over = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     return User(key_of(obj), _uid(obj), names) if names and not over else None
 

@@ -80,8 +80,12 @@ class Caches:
         return self._templates.get(*self._template_key) or {}
 
     def daemon_of(self, node: str) -> DaemonPod | None:
-        found = self.daemons.by_index("node", node)
-        return min((one for one in found if one.usable), key=lambda one: (not one.url, one.key), default=None)
+        daemons = self.daemons.by_index("node", node)
+        return min(
+            (daemon for daemon in daemons if daemon.usable),
+            key=lambda daemon: (not daemon.url, daemon.key),
+            default=None,
+        )
 
     def known(self, node: str) -> bool:
         """Whether a daemon of this node may be asked, now or later: then what it holds is not forgotten."""
@@ -111,7 +115,7 @@ class Caches:
     def node_names(self) -> set[str]:
         """All nodes that an RmdWorkload names, or has a state for, and those with an RmdNodeState."""
         named = {node for workload in self.workloads.values() for node in _nodes_of(workload)}
-        return named | {one.node for one in self.node_states.values()}
+        return named | {state.node for state in self.node_states.values()}
 
     def workloads_woken(self) -> Mapping[Store[Any], Wakes]:
         """The RmdWorkloads that a change concerns."""
