@@ -15,7 +15,7 @@ from typing import cast
 from app.kube.client import KubeClient
 from app.kube.kit import Kit
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.controller.caches import Caches
+from app.workloads.controller.caches import WorkloadCaches
 from app.workloads.settings import DEFAULT_QUOTA
 
 
@@ -28,7 +28,7 @@ class Kept:
 
 
 def kept(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON]) -> Kept:
-    caches = Caches(Kit(cast("KubeClient", None)), DEFAULT_QUOTA)
+    caches = WorkloadCaches(Kit(cast("KubeClient", None)), DEFAULT_QUOTA)
     for rule in rules:
         caches.tenant_rules.upsert({**rule, "metadata": {**rule["metadata"], "generation": 1}})
     bodies = [encode_json(stored(obj)) for obj in workloads]

@@ -18,7 +18,7 @@ from app.kube.store import Store
 from app.tenancy.agent.views import project_pod
 from app.tenancy.gateway.caches import project_known, view_pod
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.controller.caches import Caches
+from app.workloads.controller.caches import WorkloadCaches
 from app.workloads.model import WORKLOADS
 from app.workloads.settings import DEFAULT_QUOTA
 from bench import companions_objects as objects
@@ -49,7 +49,7 @@ class Pages:
 def main() -> None:
     workloads = [objects.workload(number, rules=200) for number in range(COUNT)]
     companions = objects.companions(workloads, [objects.rule(number, rules=200) for number in range(200)])[:COUNT]
-    caches = Caches(Kit(cast("KubeClient", None)), DEFAULT_QUOTA)
+    caches = WorkloadCaches(Kit(cast("KubeClient", None)), DEFAULT_QUOTA)
     rows: list[tuple[str, Resource, Store[Any], list[JSON]]] = [
         ("controller: Workloads", WORKLOADS, caches.workloads, workloads),
         ("controller: companions", PODS, caches.companions, companions),

@@ -1,8 +1,8 @@
 """Runs injectors and checks over one request and folds what they plan into one `Decision`.
 
-Injectors come first and share one `Plan`; checks see the request as it came. The first denial ends the chain. Nearly
-every review is decided from caches: an injector or check returns an awaitable only if it must wait, so that a decision
-without waiting costs no coroutine and no iteration of the event loop.
+Injectors come first and share one `MutationPlan`; checks see the request as it came. The first denial ends the chain.
+Nearly every review is decided from caches: an injector or check returns an awaitable only if it must wait, so that a
+decision without waiting costs no coroutine and no iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Finished(msgspec.Struct, frozen=True):
     reasons: Sequence[str] = ()
 
 
-class Plan:
+class MutationPlan:
     """What the injectors of one review want.
 
     `audit` says for each kind of what was injected what it was, and what asked for it (`audit_text` cuts it).
@@ -142,19 +142,19 @@ class Injector(Protocol):
 
     name: str
 
-    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None: ...
+    def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None: ...
 
 
 class PodInjector(Protocol):
     """Plans for a Pod that is to be created in a namespace ("" where that is not known), as an `Injector` does."""
 
-    def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> Awaitable[None] | None: ...
+    def inject_pod(self, pod: Pod, *, namespace: str, plan: MutationPlan) -> Awaitable[None] | None: ...
 
 
 class Check(Protocol):
     """Raises Denied with all violations in one message; may add warnings to the plan."""
 
-    def check(self, request: Request, plan: Plan) -> Awaitable[None] | None: ...
+    def check(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None: ...
 
 
 MOST_LOOKUPS = 640
@@ -166,14 +166,14 @@ _MOST = 64 * 1024
 """Characters of a whole denial."""
 _LINE = 1024
 """Characters of one problem or warning; what it quotes was cut before."""
-_Part = Callable[[Request, Plan], Awaitable[None] | None]
+_Part = Callable[[Request, MutationPlan], Awaitable[None] | None]
 
 
 class Reviewed(NamedTuple):
     """A review that is decided. It may be awaited, as the coroutine that `Chain.review` returns otherwise."""
 
     decision: Decision
-    plan: Plan
+    plan: MutationPlan
 
     def __await__(self) -> Generator[None, None, Reviewed]:
         yield from ()
@@ -185,8 +185,8 @@ class Chain:
 
     What injectors decide about a Pod depends on nothing but: operation, kind, resource, subresource and namespace of
     the request; whether a kubelet asks (`Request.is_static_pod`); labels, annotations and spec of the Pod, and its own
-    namespace where the request has none; the settings; the contents of `Caches.all`, and what a lookup reads where a
-    cache lacks it. Names, uids, owners and dry runs change nothing. About other kinds, two read more:
+    namespace where the request has none; the settings; the contents of `ReviewCaches.all`, and what a lookup reads where
+    a cache lacks it. Names, uids, owners and dry runs change nothing. About other kinds, two read more:
     `appwrapper-defaults` who asks, `pod-templates` the whole object. Checks may read all of a request.
 
     Requests for `exempt_namespaces` (kube-system, our own) are allowed untouched, whatever the selectors of the
@@ -210,7 +210,7 @@ class Chain:
         slices, and each does so what it does by `at_pace` afterwards. Raises Transient (and only that) where no
         decision can be made.
         """
-        plan = Plan()
+        plan = MutationPlan()
         if request.namespace in self._exempt:
             plan.skip("ExemptNamespace", f"namespace {request.namespace} is exempt from injection")
             return Reviewed(plan.decision(), plan)
@@ -227,7 +227,7 @@ class Chain:
 
 
 async def _finish(
-    waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan, pace: Pace | None
+    waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: MutationPlan, pace: Pace | None
 ) -> Reviewed:
     """The review from where it has to wait, with the `rest` of the parts."""
     try:
@@ -260,7 +260,7 @@ UNTOUCHED = _finished("", "")
 _skipped = lru_cache(maxsize=64)(_finished)
 
 
-def _deny(denial: Denied, plan: Plan) -> Decision:
+def _deny(denial: Denied, plan: MutationPlan) -> Decision:
     return Decision(
         allowed=False,
         reason=denial.reason,

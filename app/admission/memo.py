@@ -1,8 +1,8 @@
 """Keeps answers to reviews of Pods for Pods alike: replicas of one template differ in nothing that a decision reads.
 
-A decision of the chain that mutates follows from what `Asked` takes out of the review and from caches, whose changes
-drop every answer. What is taken is compared byte by byte, so that two inputs never share an answer. Nothing is kept
-where more of the object was read, or where a part has set `Plan.keep` to False.
+A decision of the chain that mutates follows from what `PodInputs` takes out of the review and from caches, whose
+changes drop every answer. What is taken is compared byte by byte, so that two inputs never share an answer. Nothing is
+kept where more of the object was read, or where a part has set `MutationPlan.keep` to False.
 
 The volume with the token of a Pod's ServiceAccount has a name of its own in every Pod. It is left out of the spec. An
 answer is kept only where nothing but volumes and their mounts has the name.
@@ -47,7 +47,7 @@ The spec is in pieces: what stands before, between and behind the names of the v
 """
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PodInputs(msgspec.Struct, frozen=True):
     """What the decision about a new Pod follows from; `volume` is the name, quoted, that its spec lacks."""
 
     request: PartedRequest
@@ -66,7 +66,7 @@ def _concerns(request: PartedRequest) -> bool:
     )
 
 
-def _asked(request: PartedRequest) -> Asked | None:
+def _asked(request: PartedRequest) -> PodInputs | None:
     """None where there is no object, and for what is large."""
     parts = request.parts
     if parts is None:
@@ -77,7 +77,7 @@ def _asked(request: PartedRequest) -> Asked | None:
         return None
     volume = _volume_in(spec)
     pieces = tuple(spec.rsplit(volume)) if volume else (spec,)  # from the right it is faster
-    return Asked(request, (request.namespace, request.by_kubelet, labels, annotations, pieces), volume)
+    return PodInputs(request, (request.namespace, request.by_kubelet, labels, annotations, pieces), volume)
 
 
 def _volume_in(spec: bytes) -> bytes:
@@ -112,13 +112,13 @@ class Memo:
         self._offered = array("q", bytes(8 * _SLOTS))
         memos.add(self)
 
-    def asked(self, request: Request) -> Asked | None:
+    def asked(self, request: Request) -> PodInputs | None:
         """What to look for; None where the review is to be decided without a look at what is kept."""
         if type(request) is not PartedRequest or not _concerns(request) or self._skips():
             return None
         return _asked(request)
 
-    def find(self, asked: Asked) -> Decision | None:
+    def find(self, asked: PodInputs) -> Decision | None:
         kept = self._answers.get(asked.key)
         if kept is None:
             self._lookups["miss"] += 1
@@ -129,7 +129,7 @@ class Memo:
         kept.used = True
         return kept.decision
 
-    def offer(self, asked: Asked, found: Reviewed) -> None:
+    def offer(self, asked: PodInputs, found: Reviewed) -> None:
         """Keep what was found for this review, where it holds for Pods alike."""
         decision, plan = found
         if not (decision.allowed and plan.keep and self._is_second(asked.key)):
@@ -188,7 +188,7 @@ memos: weakref.WeakSet[Memo] = weakref.WeakSet()
 """Those of this process; the metrics read them."""
 
 
-def _is_free_of(asked: Asked, decision: Decision) -> bool:
+def _is_free_of(asked: PodInputs, decision: Decision) -> bool:
     """Whether the answer is the same with every other name of the volume.
 
     The name must be one of volumes alone, and of mounts of them, for other names are compared with what annotations and

@@ -33,7 +33,7 @@ class Cached(NamedTuple):
     only: Key | None
 
 
-class Caches:
+class ReviewCaches:
     """What the parts of reviews read of a cluster. `client` reads what no cache has; None where it cannot (yet)."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Caches:
     ) -> Store[T]:
         """A cache that is filled from now on, or when `fill` is called.
 
-        A `volatile` one changes with every Pod or two: an injector that reads it sets `Plan.keep` to False.
+        A `volatile` one changes with every Pod or two: an injector that reads it sets `MutationPlan.keep` to False.
         """
         kept = project if only is None else lambda obj: project(obj) if _key(obj) == only else None
         store: Store[T] = Store(kept, indices=indices)
@@ -131,7 +131,7 @@ class Context:
 
     settings: RoleSettings
     namespace: str
-    caches: Caches
+    caches: ReviewCaches
     logs: bool = False
     pod_injectors: list[PodInjector] = field(default_factory=list)
     claimed: list[Claimed] = field(default_factory=list)

@@ -59,7 +59,7 @@ KNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AppWrapperOptions:
     """Times are in seconds. `problems` has a line for each annotation whose value is not used as it is."""
 
     admission_grace: float
@@ -89,12 +89,12 @@ class Options:
         return f"exit code {code} is {not_}among {name}"
 
 
-def read_options(annotations: Mapping[str, str], defaults: FaultTolerance) -> Options:
+def read_options(annotations: Mapping[str, str], defaults: FaultTolerance) -> AppWrapperOptions:
     """The options of an AppWrapper with these annotations."""
     texts = _Said(annotations, defaults.grace_period_ceiling)
     terminal, retryable = texts.codes(TERMINAL_EXIT_CODES), texts.codes(RETRYABLE_EXIT_CODES)
     texts.in_both(terminal & retryable)
-    return Options(
+    return AppWrapperOptions(
         admission_grace=texts.duration(ADMISSION_GRACE, defaults.admission_grace_period),
         warmup_grace=texts.duration(WARMUP_GRACE, defaults.warmup_grace_period),
         failure_grace=texts.duration(FAILURE_GRACE, defaults.failure_grace_period),

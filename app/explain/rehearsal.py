@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from app.admission.chain import Chain, Reviewed
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, WholeRequest
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -27,7 +27,7 @@ class Rehearsal:
 
     def __init__(self, settings: RoleSettings, namespace: str, client: KubeClient | None = None) -> None:
         self.settings, self.namespace = settings, namespace
-        self.caches = Caches()
+        self.caches = ReviewCaches()
         self.caches.client = client
         self.parts = parts_of(Context(settings, namespace, self.caches))
         self.chains = chains(self.parts, namespace=namespace)

@@ -64,7 +64,7 @@ _SHOWN = 10
 class _Match:
     """A workload that matches by the term of this number, counted from 0, and its companion."""
 
-    seen: Seen
+    seen: ComparedWorkload
     term: int
     outcome: Outcome
     absent: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class _Match:
 class _Miss:
     """A workload that does not match; for each term the expressions that do not hold, and why."""
 
-    seen: Seen
+    seen: ComparedWorkload
     terms: tuple[tuple[tuple[Expression, str], ...], ...]
 
 
@@ -111,7 +111,7 @@ class Comparison:
         tenants = sorted(self.rule.tenants or ())
         self._tenant = tenant_namespace(tenants[0] if tenants else UNKNOWN_TENANT)
 
-    def look_at(self, seen: Seen) -> None:
+    def look_at(self, seen: ComparedWorkload) -> None:
         workload = seen.by(self.rule, self._tenant)
         if workload is None:
             return
@@ -144,7 +144,7 @@ def _stored(manifest: Manifest) -> Rule:
     return parse_rule({**manifest.obj, "metadata": {"name": name, "namespace": namespace}}, kind=kind)
 
 
-def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
+def _why(expression: Expression, facts: Facts, seen: ComparedWorkload) -> str:
     """What the workload has under the key, and where no workload can have what is wanted, why."""
     value = facts.find(expression.key)
     said = "has no value" if value is None else "is a map or a list" if value is False else f"is {quoted(str(value))}"
@@ -278,7 +278,7 @@ def request_object(request: Requested) -> JSON:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ComparedWorkload:
     """A workload; `title` and `reference` say what it is for people and in JSON.
 
     `runs`: its node and whether it is ready are known. `tenant` is the namespace of its tenant, "" for any.
@@ -298,7 +298,7 @@ class Seen:
         return replace(self.workload, namespace=namespace)
 
 
-def given_workloads(manifests: Manifests) -> Iterator[Seen]:
+def given_workloads(manifests: Manifests) -> Iterator[ComparedWorkload]:
     """Those of the manifests that can be used."""
     for pod in manifests.pods:
         if (seen := _of_pod(pod)) is not None:
@@ -307,10 +307,10 @@ def given_workloads(manifests: Manifests) -> Iterator[Seen]:
         if given.kind == WORKLOADS.kind:
             with suppress(ValueError):  # a finding says it
                 workload = project_workload(given.obj)
-                yield Seen(given.subject, given.reference, workload, runs=True, tenant=workload.namespace)
+                yield ComparedWorkload(given.subject, given.reference, workload, runs=True, tenant=workload.namespace)
 
 
-def _of_pod(pod: PodManifest) -> Seen | None:
+def _of_pod(pod: PodManifest) -> ComparedWorkload | None:
     """None for a Pod that is none: it is being deleted, has finished, or no API server would take it."""
     metadata = pod.pod["metadata"]
     named = {**metadata, "uid": metadata.get("uid") or _NO_UID}
@@ -321,12 +321,12 @@ def _of_pod(pod: PodManifest) -> Seen | None:
         workload = _projected({**pod.pod, "metadata": named})
     except (ValueError, TypeError, AttributeError):
         return None
-    return Seen(pod.subject, pod.reference, workload, runs=bool(metadata.get("uid") and workload.node_name))
+    return ComparedWorkload(pod.subject, pod.reference, workload, runs=bool(metadata.get("uid") and workload.node_name))
 
 
 async def live_workloads(
     client: KubeClient, resource: Resource, manifests: Manifests, notes: list[str]
-) -> AsyncIterator[Seen]:
+) -> AsyncIterator[ComparedWorkload]:
     """Pods or Workloads of the cluster, but for Pods that are among the manifests. Raises ApiError."""
     given = {(pod.owner.namespace, pod.owner.name) for pod in manifests.pods if pod.owner.kind == PODS.kind}
     count = 0
@@ -345,7 +345,9 @@ async def live_workloads(
                 continue
             reference = {"source": "cluster", "kind": resource.kind, "namespace": key[0], "name": key[1]}
             tenant = "" if resource == PODS else key[0]
-            yield Seen(f"{resource.kind} {key[0]}/{key[1]} (cluster)", reference, workload, runs=True, tenant=tenant)
+            yield ComparedWorkload(
+                f"{resource.kind} {key[0]}/{key[1]} (cluster)", reference, workload, runs=True, tenant=tenant
+            )
     except ApiError as error:
         if not error.not_found:
             raise

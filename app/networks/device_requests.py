@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.admission.patch import Patch, Steps
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
@@ -94,7 +94,13 @@ def _need(resource: str, sources: Mapping[tuple[str, str], int]) -> Need:
 
 
 def plan_resources(
-    pod: Pod, needs: Mapping[str, Need], plan: Plan, *, target: Target, mode: Mode, annotations: Mapping[str, str]
+    pod: Pod,
+    needs: Mapping[str, Need],
+    plan: MutationPlan,
+    *,
+    target: Target,
+    mode: Mode,
+    annotations: Mapping[str, str],
 ) -> dict[str, int]:
     """Plan what the containers lack; returns the amounts added to the `target` by resource.
 
@@ -250,7 +256,7 @@ def _amount(value: Quantity, container: Container, resource: str) -> int:
         ) from error
 
 
-def _plan_sides(pod: Pod, holder: Target, resource: str, amount: int, plan: Plan, reason: str) -> None:
+def _plan_sides(pod: Pod, holder: Target, resource: str, amount: int, plan: MutationPlan, reason: str) -> None:
     container = holder.of(pod)
     resources = container.resources or _NOTHING
     base = f"/spec/{holder.kind}/{holder.place}/resources"
@@ -263,7 +269,7 @@ def _plan_sides(pod: Pod, holder: Target, resource: str, amount: int, plan: Plan
         plan.patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason=reason)
 
 
-def _plan_whole(pod: Pod, target: Target, resource: str, need: Need, plan: Plan) -> None:
+def _plan_whole(pod: Pod, target: Target, resource: str, need: Need, plan: MutationPlan) -> None:
     resources = target.of(pod).resources
     sides = resources or _NOTHING
     steps = _both_sides(target, resource, need.count, resources is not None, bool(sides.requests), bool(sides.limits))

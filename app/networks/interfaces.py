@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.errors import Denied
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 from app.networks.selection import Selection, deny, parse_default, read
@@ -85,7 +85,7 @@ def networks_of(
     namespace: str,
     *,
     home: str,
-    plan: Plan,
+    plan: MutationPlan,
     elsewhere: Callable[[str], bool] = lambda _: False,
 ) -> Search:
     """The networks of a Pod in `namespace`, the default one first; `home` is where Multus looks for that.
@@ -162,7 +162,7 @@ def _element(index: int, selection: Selection) -> str:
 
 
 def _default_network(
-    selected: Selection, namespace: str, home: str, plan: Plan, elsewhere: Callable[[str], bool]
+    selected: Selection, namespace: str, home: str, plan: MutationPlan, elsewhere: Callable[[str], bool]
 ) -> Generator[tuple[str, str], Attachment | None, Attachment]:
     """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
     home = selected.namespace or home

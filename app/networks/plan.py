@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from app.admission.chain import UNTOUCHED, Finished, Plan, audit_text, refuse
+from app.admission.chain import UNTOUCHED, Finished, MutationPlan, audit_text, refuse
 from app.admission.pods import Pod, crowded
 from app.errors import Denied
 from app.networks import podnetinfo, userdefined
@@ -81,7 +81,7 @@ _plans: dict[Hashable, Finished] = {}
 """Plans that were finished, by the shape of their Pods."""
 
 
-def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None:
+def plan_networks(inputs: Inputs, networks: Networks | None, plan: MutationPlan) -> None:
     """Write what the Pod lacks for these networks into `plan`; None where its namespace is needed and not known.
 
     Raises Denied where its author or an attachment's author must act.
@@ -94,7 +94,7 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None
         plan_demand(inputs, demand_of(networks), plan)
 
 
-def plan_alike(pod: Pod, wanted: Demand, plan: Plan, *, hugepages: bool) -> bool:
+def plan_alike(pod: Pod, wanted: Demand, plan: MutationPlan, *, hugepages: bool) -> bool:
     """Whether a plan for this demand was finished for a Pod of the same shape; it is `plan` then, too.
 
     It holds for every mode but `add`, and where neither the control switches nor claims change what is wanted.
@@ -118,7 +118,7 @@ def _shape(pod: Pod, wanted: Demand, *, hugepages: bool) -> Hashable | None:
     return None if mounts is None else (wanted, resources, mounts, bool(selector))
 
 
-def plan_demand(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
+def plan_demand(inputs: Inputs, wanted: Demand, plan: MutationPlan) -> None:
     """As `plan_networks`, for what its networks ask. Finishes the plan for Pods that are alike, where there can be."""
     merged = inputs.annotations
     shape = None
@@ -132,7 +132,7 @@ def plan_demand(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
         _plans[shape] = plan.finish()
 
 
-def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
+def _plan(inputs: Inputs, wanted: Demand, plan: MutationPlan) -> None:
     pod, merged = inputs.pod, inputs.annotations
     before = len(plan.patch.operations)
     if not pod.spec.resource_claims:
@@ -168,7 +168,7 @@ def _plan(inputs: Inputs, wanted: Demand, plan: Plan) -> None:
         plan.audit["annotations"] = audit_text(lines)
 
 
-def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: Plan) -> Demand:
+def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: MutationPlan) -> Demand:
     """What is left to ask for: the author of a Pod with a claim for the same devices has seen to these networks."""
     if not claimed or claimed.keys().isdisjoint(wanted.needs):
         return wanted
@@ -184,7 +184,7 @@ def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: Plan) -> Demand
     return _demand_for(left, wanted.labels)
 
 
-def _unnamed(wanted: Demand, inputs: Inputs, plan: Plan) -> Demand:
+def _unnamed(wanted: Demand, inputs: Inputs, plan: MutationPlan) -> Demand:
     """What is left to ask for beside what the Pod asks for by another name; in the mode `add` all of it."""
     named = {resource: count for resource, count in inputs.named.items() if resource in wanted.needs}
     if not named or inputs.mode == "add":
@@ -209,7 +209,7 @@ def _check_containers(pod: Pod, wanted: Demand) -> None:
         refuse(found, reason="TooManyContainers")
 
 
-def _plan_annotations(pod: Pod, merged: userdefined.Merged, plan: Plan) -> None:
+def _plan_annotations(pod: Pod, merged: userdefined.Merged, plan: MutationPlan) -> None:
     for key, label in sorted(merged.sources.items()):
         reason = f"user-defined injection of label {label}"
         plan.patch.ensure(userdefined.PATH, {}, present=bool(pod.metadata.annotations), reason=reason)
@@ -288,7 +288,7 @@ def _wanted_labels(attachments: Iterable[Attachment]) -> _Labels:
     return wanted
 
 
-def _plan_node_selector(pod: Pod, wanted: _Labels, plan: Plan, *, conflict: str) -> list[str]:
+def _plan_node_selector(pod: Pod, wanted: _Labels, plan: MutationPlan, *, conflict: str) -> list[str]:
     """Plan the labels that the Pod's selector lacks; returns a line for each. Raises Denied for conflict "deny"."""
     if not wanted:
         return []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from operator import methodcaller
 
-from app.admission.chain import Plan, audit_text
+from app.admission.chain import MutationPlan, audit_text
 from app.admission.patch import Patch, Steps
 from app.admission.pods import Container, Pod, Quantity, Volume
 from app.kube import quantity
@@ -28,7 +28,7 @@ _Found = tuple[int, Volume] | None
 """The Pod's own volume of our name, with its index."""
 
 
-def plan_podnetinfo(pod: Pod, plan: Plan, *, target: Target, hugepages: bool, reason: str) -> int:
+def plan_podnetinfo(pod: Pod, plan: MutationPlan, *, target: Target, hugepages: bool, reason: str) -> int:
     """Plan the volume, with files for huge pages where that is turned on, and its mounts.
 
     App containers have it, and the `target` of the resources where it is a sidecar.
@@ -75,7 +75,7 @@ def mounts_shape(pod: Pod, *, hugepages: bool) -> tuple[object, ...] | None:
     return bool(spec.volumes), bool(pod.metadata.labels), *mounted
 
 
-def _plan_mount(pod: Pod, holder: Target, plan: Plan, reason: str) -> int:
+def _plan_mount(pod: Pod, holder: Target, plan: MutationPlan, reason: str) -> int:
     container = holder.of(pod)
     for mount in container.volume_mounts:
         if mount.name == VOLUME:
@@ -100,14 +100,14 @@ def _mount(holder: Target, *, present: bool) -> Steps:
     return patch.steps()
 
 
-def _warn_clash(container: Container, what: str, plan: Plan) -> int:
+def _warn_clash(container: Container, what: str, plan: MutationPlan) -> int:
     plan.warnings.append(
         f"container {quoted(container.name)} has {what} at {MOUNT_PATH}: network information is not mounted there"
     )
     return 0
 
 
-def _plan_volume(pod: Pod, found: _Found, files: Sequence[JSON], plan: Plan, reason: str) -> int:
+def _plan_volume(pod: Pod, found: _Found, files: Sequence[JSON], plan: MutationPlan, reason: str) -> int:
     if found is None and not files:
         steps = _volume(present=bool(pod.spec.volumes), labels=bool(pod.metadata.labels))
         plan.patch.extend(steps, reason=reason)
@@ -143,7 +143,7 @@ def _volume(*, present: bool, labels: bool) -> Steps:
     return patch.steps()
 
 
-def _plan_hugepages(pod: Pod, plan: Plan) -> list[JSON]:
+def _plan_hugepages(pod: Pod, plan: MutationPlan) -> list[JSON]:
     """The downward-API items for every amount of huge pages that an app container requests or is limited to.
 
     A file holds the amount in MiB; requests come before limits, sizes are sorted. CONTAINER_NAME is planned for each
@@ -163,7 +163,7 @@ def _plan_hugepages(pod: Pod, plan: Plan) -> list[JSON]:
     return files
 
 
-def _plan_name(index: int, container: Container, plan: Plan) -> list[str]:
+def _plan_name(index: int, container: Container, plan: MutationPlan) -> list[str]:
     """The container's name where its variable was planned."""
     for env in container.env:
         if env.name == CONTAINER_NAME:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.admission.chain import UNTOUCHED, Plan, refuse
+from app.admission.chain import UNTOUCHED, MutationPlan, refuse
 from app.admission.parts import Claimed, Context, Named, Parts
 from app.admission.pods import INJECT, MIRROR, Pod
 from app.admission.review import Request, check_namespace, written_object
@@ -107,7 +107,7 @@ class NetworksInjector:
         self._claimed, self._named = claimed, named
         self._known: dict[_Key, _Known] = {}
 
-    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Plan the injection for the creation of a Pod; leave `plan` untouched for every other request.
 
         Returns None when that is done, and something to await where the cache does not have all of its networks.
@@ -117,7 +117,7 @@ class NetworksInjector:
         pod = request.pod
         return self.inject_pod(pod, namespace=request.namespace or pod.metadata.namespace, plan=plan)
 
-    def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> Awaitable[None] | None:
+    def inject_pod(self, pod: Pod, *, namespace: str, plan: MutationPlan) -> Awaitable[None] | None:
         """As `inject`, for a Pod that is to be created in `namespace` ("" where that is not known).
 
         Raises Denied where its author must act, Transient where an attachment or the switches cannot be read.
@@ -168,7 +168,7 @@ class NetworksInjector:
                 return None
         return known.demand
 
-    def _search(self, inputs: Inputs, namespace: str, plan: Plan) -> Awaitable[None] | None:
+    def _search(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Awaitable[None] | None:
         search = self._networks(inputs, namespace, plan)
         found, everything = None, dict[tuple[str, str], Attachment]()
         try:
@@ -199,7 +199,7 @@ class NetworksInjector:
                 self._known.clear()
             self._known[key] = _Known(tuple(found.items()), demand)
 
-    def _networks(self, inputs: Inputs, namespace: str, plan: Plan) -> Search:
+    def _networks(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Search:
         home = self._options.default_network_namespace
         annotations = inputs.annotations.annotations
         return networks_of(annotations, namespace, home=home, plan=plan, elsewhere=self._is_anywhere)
@@ -208,7 +208,7 @@ class NetworksInjector:
         """Whether one of the first attachments has this name."""
         return any(other == name for _, other in islice(self._lookup.keys(), _MOST_COMPARED))
 
-    async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: Plan) -> None:
+    async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: MutationPlan) -> None:
         """The search from where the cache does not know."""
         try:
             while True:
@@ -220,7 +220,7 @@ class NetworksInjector:
         elif (planned := follow(self._beside_names(inputs, networks, plan))) is not None:
             await planned
 
-    def _beside_claims(self, inputs: Inputs, namespace: str, plan: Plan) -> Steps:
+    def _beside_claims(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Steps:
         claimed: dict[str, int] = {}
         for find in self._claimed:
             claimed |= yield from find(inputs.pod, namespace)
@@ -231,7 +231,7 @@ class NetworksInjector:
         """Whether containers may ask by other names for devices of networks that were found."""
         return bool(networks) and bool(self._named) and names_a_class(networks or ())
 
-    def _beside_names(self, inputs: Inputs, networks: Networks | None, plan: Plan) -> Steps:
+    def _beside_names(self, inputs: Inputs, networks: Networks | None, plan: MutationPlan) -> Steps:
         named: dict[str, int] = {}
         if networks:
             needs = demand_of(networks).counts
@@ -268,7 +268,7 @@ class AttachmentCheck:
     def __init__(self, resource_name_keys: Sequence[str], *, claims: bool = False) -> None:
         self._keys, self._claims = tuple(resource_name_keys), claims
 
-    def check(self, request: Request, plan: Plan) -> None:
+    def check(self, request: Request, plan: MutationPlan) -> None:
         """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
         kind, resource = request.kind, NETWORK_ATTACHMENTS
         if (kind.group, kind.kind) != (resource.group, resource.kind):

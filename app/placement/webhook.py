@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from app.admission.chain import Plan, audit_text
+from app.admission.chain import MutationPlan, audit_text
 from app.admission.parts import Context, Namespaces, Parts
 from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
@@ -45,7 +45,7 @@ class PlacementInjector:
         self._options = options or PlacementOptions()
         self._lookup = lookup if self._options.tenant_node_label else None
 
-    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Plan the affinity for the creation of a Pod; leave `plan` untouched for every other request.
 
         Returns None when that is done, and something to await where the cache does not know the namespace. Raises
@@ -67,11 +67,11 @@ class PlacementInjector:
             self._plan(pod, (namespace, tenant), plan)
         return None
 
-    async def _find_and_plan(self, lookup: Namespaces[str], namespace: str, pod: Pod, plan: Plan) -> None:
+    async def _find_and_plan(self, lookup: Namespaces[str], namespace: str, pod: Pod, plan: MutationPlan) -> None:
         home = namespace, await lookup.find(namespace)
         await at_pace(partial(self._plan, pod, home, plan))
 
-    def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:
+    def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: MutationPlan) -> None:
         """`home` is the namespace with its tenant, None where the namespace does not matter."""
         wanted = self._wanted(_host(pod, plan), home)
         if not wanted:
@@ -113,7 +113,7 @@ def _spec_of(pod: Pod) -> PodSpec | None:
     return PodSpec(spec.node_name, dict(spec.node_selector), affinity)
 
 
-def _host(pod: Pod, plan: Plan) -> str | None:
+def _host(pod: Pod, plan: MutationPlan) -> str | None:
     """The host that the author of the Pod asks for; None where there is none, or where it does not count."""
     host = pod.metadata.annotations.get(DPU_OF_HOST)
     if host is None:

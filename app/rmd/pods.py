@@ -38,7 +38,7 @@ INFIX = "-rmd-workload-"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContainerRequest:
     """What one container asks for. `spec` is that of its RmdWorkload but for cores and node.
 
     `problems` say why it will never get it, and name the field. `qualifies`: it gets exclusive cores.
@@ -58,7 +58,7 @@ class Asked:
 class PodAsks:
     """`warnings` are about annotations that belong to no container that asks for cache ways."""
 
-    containers: tuple[Asked, ...]
+    containers: tuple[ContainerRequest, ...]
     warnings: tuple[str, ...]
 
 
@@ -67,7 +67,7 @@ def read_pod(pod: JSON) -> PodAsks:
     spec: JSON = pod.get("spec") or {}
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     whole, problem = pod_level(spec), "" if quality_of_service(spec) == "Guaranteed" else _not_guaranteed(spec)
-    found: list[Asked] = []
+    found: list[ContainerRequest] = []
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind) or ()):
             ways = ways_of(container)
@@ -103,7 +103,7 @@ def workload_name(pod: str, container: str) -> str:
     return shorten(f"{pod}{INFIX}{container}", _LONGEST_NAME)
 
 
-def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
+def workload_of(pod: JSON, asked: ContainerRequest, cores: frozenset[int]) -> JSON:
     """The RmdWorkload of a container on the cores that it got. The Pod owns it, so that it goes with the Pod.
 
     Each core stands alone, as the operator has it: its users read them out of `spec.coreIds`.
@@ -128,7 +128,7 @@ def ways_of(container: JSON) -> object | None:
 
 def _asked(
     container: JSON, ways: object, field: str, annotations: Mapping[str, str], *, unequal: str, ends: bool
-) -> Asked:
+) -> ContainerRequest:
     name = container["name"]
     problems: list[str] = []
     try:
@@ -142,7 +142,7 @@ def _asked(
     spec = settings_of(name, most, annotations, problems)
     read = read_spec({**spec, "coreIds": ["0"], "nodes": ["node"]})
     problems += [_in_annotations(line, name) for line in read.problems if most]
-    return Asked(name, spec, tuple(problems), tuple(_in_annotations(line, name) for line in read.warnings))
+    return ContainerRequest(name, spec, tuple(problems), tuple(_in_annotations(line, name) for line in read.warnings))
 
 
 def _without_cores(container: JSON, field: str, *, unequal: str, ends: bool) -> list[str]:

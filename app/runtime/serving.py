@@ -20,7 +20,7 @@ import structlog
 
 from app.admission.heads import CallerTokens
 from app.admission.memo import WEBHOOK, Memo
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.server import make_server, review_app
 from app.errors import UsageError
 from app.kube.client import KubeClient
@@ -66,7 +66,7 @@ class Serving:
             new_context=lambda: settings.server_context()[0],
             client_cas=() if settings.insecure else settings.client_ca,
         )
-        self._caches, memo = Caches(), Memo()
+        self._caches, memo = ReviewCaches(), Memo()
         self._caches.on_changed(memo.clear)
         self._sources = Sources(settings, self._caches)
         # With manifests there is no cluster, so Events cannot be written.
@@ -161,7 +161,7 @@ class Serving:
 class Sources:
     """Fills the caches from a cluster, or from a directory of manifests; `waiting` says what is not ready."""
 
-    def __init__(self, settings: WebhookSettings, caches: Caches) -> None:
+    def __init__(self, settings: WebhookSettings, caches: ReviewCaches) -> None:
         if settings.manifests is not None and not Path(settings.manifests).is_dir():
             raise UsageError(f"--manifests {settings.manifests}: no such directory")
         self._settings, self._caches = settings, caches

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.parts import Context, Parts
 from app.admission.review import Request, written_object
 from app.settings.source import settings_as
@@ -27,7 +27,7 @@ class TenantCheck:
     def __init__(self, admin_names: Sequence[str] = (ADMIN_NAME,)) -> None:
         self._admin_names = frozenset(name.lower() for name in admin_names)
 
-    def check(self, request: Request, _plan: Plan) -> None:
+    def check(self, request: Request, _plan: MutationPlan) -> None:
         """Raise Denied with every problem of the Tenant, each line beginning with the field's path."""
         kind = request.kind
         if (kind.group, kind.kind) != (TENANTS.group, TENANTS.kind):

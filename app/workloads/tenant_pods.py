@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.parts import Namespaces
 from app.admission.review import Request, check_namespace, decode_object, old_object
 from app.networks.places import misplaced
@@ -56,7 +56,7 @@ class TenantPodCheck:
         self._lookup = lookup
         self._policy = policy
 
-    def check(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def check(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Raise Denied ("TenantIsolation") with every problem, Transient where the namespace's tenant cannot be read.
 
         Returns None when that is done, and something to await where the cache does not know the namespace.
@@ -73,11 +73,11 @@ class TenantPodCheck:
             self._judge(request, plan)
         return None
 
-    async def _find_and_check(self, lookup: Namespaces[str], request: Request, plan: Plan) -> None:
+    async def _find_and_check(self, lookup: Namespaces[str], request: Request, plan: MutationPlan) -> None:
         if await lookup.find(request.namespace):
             await at_pace(partial(self._judge, request, plan))
 
-    def _judge(self, request: Request, plan: Plan) -> None:
+    def _judge(self, request: Request, plan: MutationPlan) -> None:
         kind = (request.kind.group, request.kind.kind)
         obj = decode_object(request.object, reason="UnreadableObject")
         annotations = at(obj, "metadata.annotations")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.parts import Context, Parts
 from app.admission.review import Request, old_object, written_object
 from app.placement.model import TenantPolicy, tenant_of
@@ -68,7 +68,7 @@ class RuleCheck:
     def __init__(self, policy: TenantPolicy | None = None) -> None:
         self._policy = policy or TenantPolicy()
 
-    def check(self, request: Request, plan: Plan) -> None:
+    def check(self, request: Request, plan: MutationPlan) -> None:
         """Raise Denied with every problem ("InvalidRule", "InvalidObject"); warn of what is legal but surprising."""
         kind = (request.kind.group, request.kind.kind)
         if kind not in RULES and kind not in OBJECTS:

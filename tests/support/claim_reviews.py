@@ -10,8 +10,8 @@ from typing import Any, Self
 import jsonpatch
 import msgspec
 
-from app.admission.chain import Chain, Plan
-from app.admission.parts import Cached, Caches, Context, chains
+from app.admission.chain import Chain, MutationPlan
+from app.admission.parts import Cached, Context, ReviewCaches, chains
 from app.admission.review import Decision, GroupVersionKind, Request
 from app.claims.build import review as claims
 from app.kube.client import KubeClient
@@ -79,7 +79,7 @@ def pod(networks: str = "", *containers: JSON, **annotations: str) -> JSON:
 @dataclass
 class Reviewed:
     decision: Decision
-    plan: Plan
+    plan: MutationPlan
     obj: JSON
 
     @property
@@ -99,7 +99,7 @@ class Reviews:
 
     async def __aenter__(self) -> Self:
         settings = settings_of("webhook").load({"claims": True, "insecure": True} | self.settings, environment=False)
-        context = Context(settings, SYSTEM, Caches())
+        context = Context(settings, SYSTEM, ReviewCaches())
         self.chains = chains([networks(context), claims(context)], namespace=SYSTEM)
         await context.caches.fill(self._of_kind)
         context.caches.client = self.client

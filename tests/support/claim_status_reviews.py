@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from app.admission.chain import Chain
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request, WholeRequest
 from app.claims.build import review
 from app.claims.model import NETWORK_STATUS
@@ -53,7 +53,7 @@ def attachment(name: str, *subnets: str, namespace: str = "ns", **ipam: Any) -> 
 async def reviewing(*objects: JSON, **settings: Any) -> Chain:
     """The chain that validates, of a webhook in `SYSTEM` in a cluster with these objects."""
     given = settings_of("webhook").load({"claims": True, "insecure": True, **settings}, environment=False)
-    context = Context(given, SYSTEM, Caches())
+    context = Context(given, SYSTEM, ReviewCaches())
     found = chains([review(context)], namespace=SYSTEM)["validate"]
     await filled(context.caches, *objects)
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from app.claims.model import FIELD_MANAGER, NETWORK_STATUS, PUBLISHED
-from app.claims.publishing.controller import Options, Publisher
+from app.claims.publishing.controller import Publisher, PublishingOptions
 from app.claims.publishing.entries import Rules
 from app.definitions import read_definitions
 from app.errors import ApiError
@@ -115,7 +115,7 @@ class ClaimsCluster:
             own = client or await stack.enter_async_context(await self.client())
             recorder = EventRecorder(lambda: self.admin, role="controller", instance="i") if events else None
             kit = Kit(own, events=recorder, **of_kit)
-            self.publisher = Publisher(kit, Options(rules=rules, **options))
+            self.publisher = Publisher(kit, PublishingOptions(rules=rules, **options))
             await stack.enter_async_context(at_work(kit, recorder, ready=ready))
             yield own, kit
 

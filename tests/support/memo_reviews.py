@@ -8,7 +8,7 @@ from typing import Any
 
 from app.admission.endpoint import Answer, Outcome, ReviewEndpoint, Waiting
 from app.admission.memo import Memo
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.review import Decision
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.networks.settings import CONFIG_MAP_KEY, CONFIG_MAP_NAME
@@ -97,7 +97,7 @@ class Twins:
     def __post_init__(self) -> None:
         usual = {"insecure": True, "claims": True, "confine_tenants": True, "rmd_backend": "auto"}
         settings = settings_of("webhook").load(usual | self.settings, environment=False)
-        self.caches = Caches()
+        self.caches = ReviewCaches()
         self.memo = Memo() if self.limit is None else Memo(limit=self.limit)
         self.caches.on_changed(self.memo.clear)
         chain = chains(parts_of(Context(settings, SYSTEM, self.caches)), namespace=SYSTEM)["mutate"]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.claims.services.caches import Caches
+from app.claims.services.caches import ServiceCaches
 from app.claims.services.controller import network_services
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
@@ -79,7 +79,7 @@ class NetworkCluster:
         async with self.client(user) as client:
             recorder = EventRecorder(lambda: client, role="controller", instance="i")
             kit = Kit(client, resync=None, events=recorder)
-            network_services(kit, Caches(kit))
+            network_services(kit, ServiceCaches(kit))
             async with at_work(kit, recorder):
                 yield client
 

@@ -23,7 +23,7 @@ from app.kube.events import EventRecorder
 from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
 from app.kube.transport import connect
-from app.rmd.controller.controller import Options, reserve
+from app.rmd.controller.controller import RmdOptions, reserve
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
 from tests.support.running import at_work
 from tests.support.waiting import PATIENCE, eventually
@@ -57,7 +57,7 @@ class RmdCluster(Infra):
         async with self.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
             kit = Kit(own, events=recorder, resync=chosen.pop("resync", None), workers=chosen.pop("workers", 16))
-            reserve(kit, options=Options(**chosen), now=self.now)
+            reserve(kit, options=RmdOptions(**chosen), now=self.now)
             async with at_work(kit, recorder):
                 yield own
 

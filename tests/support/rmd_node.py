@@ -13,7 +13,7 @@ from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.kit import Kit
 from app.kube.resources import EVENTS, PODS
-from app.rmd.agent.agent import Options, attend
+from app.rmd.agent.agent import NodeAgentOptions, attend
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.wire import JSON
 from tests.support.kubelet import MACHINE
@@ -96,7 +96,7 @@ class Node:
         async with self.cluster.connected(client) as own:
             recorder = EventRecorder(lambda: own, role="rmd-node", instance="i")
             kit = Kit(own, events=recorder, resync=resync)
-            attend(kit, options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen))
+            attend(kit, options=NodeAgentOptions(self.name, self.folder, NAMESPACE, certificate, **chosen))
             async with at_work(kit, recorder, ready=ready):
                 yield kit
 

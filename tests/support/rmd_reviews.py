@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from app.admission.chain import Chain
-from app.admission.parts import Cached, Caches, Context, Parts, chains
+from app.admission.parts import Cached, Context, Parts, ReviewCaches, chains
 from app.kube.resources import CONFIG_MAPS
 from app.rmd.build import review
 from app.rmd.classes import KEY
@@ -46,7 +46,7 @@ def config_map(text: str) -> JSON:
     return {**CONFIG_MAPS.body({"name": CLASSES, "namespace": SYSTEM}), "data": {KEY: text}}
 
 
-async def filled(caches: Caches, *objects: JSON) -> None:
+async def filled(caches: ReviewCaches, *objects: JSON) -> None:
     async def of_kind(cached: Cached) -> AsyncIterator[JSON]:
         for obj in objects:
             if obj["kind"] == cached.resource.kind:
@@ -57,7 +57,7 @@ async def filled(caches: Caches, *objects: JSON) -> None:
 
 async def parts(*objects: JSON, **settings: Any) -> Parts:
     """The wing's parts of a webhook in `SYSTEM` with these settings, in a cluster with these objects."""
-    context = Context(AdmissionSettings.load(settings, environment=False), SYSTEM, Caches())
+    context = Context(AdmissionSettings.load(settings, environment=False), SYSTEM, ReviewCaches())
     found = review(context)
     await filled(context.caches, *objects)
     return found

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from app.admission.parts import Caches, Context, Parts, chains
+from app.admission.parts import Context, Parts, ReviewCaches, chains
 from app.admission.server import make_server, review_app
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.runtime.serving import Sources
@@ -33,7 +33,7 @@ async def served_reviews(
     """What `review` makes, as soon as its caches are filled; `namespace` is the webhook's own."""
     bundle = write_webhook_certificate(folder)
     own = WebhookSettings.load({"kubeconfig": str(kubeconfig), "insecure": True}, environment=False)
-    caches = Caches()
+    caches = ReviewCaches()
     part = review(Context(settings, namespace, caches))
     context, _ = own.server_context()
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")

@@ -22,7 +22,7 @@ from app.kube.events import EventRecorder
 from app.kube.kit import Kit
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.transport import Session, connect
-from app.workloads.controller.controller import Options, accompany
+from app.workloads.controller.controller import CompanionOptions, accompany
 from app.workloads.model import ADMIN_RULES, COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.support.running import at_work
 from tests.support.waiting import PATIENCE
@@ -232,9 +232,9 @@ def pod(name: str, size: int) -> JSON:
 def companions_kit(
     client: KubeClient, *, events: EventRecorder | None = None, workers: int = 16, resync: float = 600.0, **options: Any
 ) -> Kit:
-    """The controller of companions; more options are those of its `Options`."""
+    """The controller of companions; more options are those of its `CompanionOptions`."""
     kit = Kit(client, events=events, workers=workers, resync=resync)
-    accompany(kit, Options(**options))
+    accompany(kit, CompanionOptions(**options))
     return kit
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.review import Request, UserInfo, old_object, written_object
 from app.appwrappers.admission import rights
 from app.appwrappers.admission.components import component_problems
@@ -71,7 +71,7 @@ class AppWrapperCheck:
         self._configuration, self._entitlement = configuration, entitlement
         self._strict, self._most, self._without_defaults = strict, most, without_defaults
 
-    def check(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def check(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Raises Denied with every problem, Transient where the API server cannot be asked for rights."""
         if (request.kind.group, request.kind.kind) != (APP_WRAPPERS.group, APP_WRAPPERS.kind):
             return None
@@ -82,7 +82,7 @@ class AppWrapperCheck:
         old = old_object(request, reason=_REASON)
         return self._created(request, obj, plan) if old is None else self._changed(request, obj, old, plan)
 
-    def _created(self, request: Request, obj: JSON, plan: Plan) -> Awaitable[None]:
+    def _created(self, request: Request, obj: JSON, plan: MutationPlan) -> Awaitable[None]:
         """What the object itself says; the rest has to be asked."""
         metadata, spec = mapping(obj, "metadata"), obj.get("spec")
         refuse(list(count_problems(_components(spec))), reason=_REASON)  # before it asks for rights to each of them
@@ -104,7 +104,7 @@ class AppWrapperCheck:
         passing = _unadmitted(request.user_info, obj, {}) if self._strict else []
         return self._ask_created(request, obj, _Found(problems, warnings, passing, (), components), plan)
 
-    async def _ask_created(self, request: Request, obj: JSON, found: _Found, plan: Plan) -> None:
+    async def _ask_created(self, request: Request, obj: JSON, found: _Found, plan: MutationPlan) -> None:
         problems = [*found.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]
         if found.passing:
             problems += [] if await self._may_admit(request, obj) else found.passing
@@ -113,7 +113,7 @@ class AppWrapperCheck:
         if found.components:
             plan.warnings += await self._entitlement.warnings(found.components, request.namespace)
 
-    def _changed(self, request: Request, obj: JSON, old: JSON, plan: Plan) -> Awaitable[None]:
+    def _changed(self, request: Request, obj: JSON, old: JSON, plan: MutationPlan) -> Awaitable[None]:
         metadata = mapping(obj, "metadata")
         # What was wrong before must not keep the controller, or its user, from changing anything else.
         earlier = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
@@ -125,7 +125,7 @@ class AppWrapperCheck:
         passing = _unadmitted(request.user_info, obj, old) if deciding else []
         return self._ask_changed(request, obj, old, _Found(problems, warnings, passing, deciding), plan)
 
-    async def _ask_changed(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: Plan) -> None:
+    async def _ask_changed(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: MutationPlan) -> None:
         problems = list(found.problems)
         if found.deciding:
             problems += await self._unentitled_change(request, obj, old, found, plan)
@@ -136,7 +136,9 @@ class AppWrapperCheck:
         defaults = self._configuration.current.fault_tolerance
         return list(annotation_warnings(mapping(metadata, "annotations"), defaults))
 
-    async def _unentitled_change(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: Plan) -> list[str]:
+    async def _unentitled_change(
+        self, request: Request, obj: JSON, old: JSON, found: _Found, plan: MutationPlan
+    ) -> list[str]:
         """The rights that are missing to the user who changes what runs, and to the creator of what is to run."""
         user, admits = request.user_info, await self._may_admit(request, obj)
         problems = [] if admits else list(found.passing)

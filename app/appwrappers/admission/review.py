@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.review import Request, written_object
 from app.appwrappers.admission.checking import AppWrapperCheck
@@ -71,7 +71,7 @@ class _Defaulting:
     def __init__(self, configuration: Configuration[OperatorConfig], access: Access, *, strict: bool) -> None:
         self._configuration, self._access, self._strict = configuration, access, strict
 
-    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Raises Denied where the object cannot be read; what is wrong in it is found by the check.
 
         Raises Transient where it has to be known what the object belongs to, and the API server cannot be asked.
@@ -89,7 +89,7 @@ class _Defaulting:
         self._inject(request, obj, plan, queue=queue)
         return None
 
-    async def _inject_queued(self, request: Request, obj: JSON, owner: JSON, plan: Plan) -> None:
+    async def _inject_queued(self, request: Request, obj: JSON, owner: JSON, plan: MutationPlan) -> None:
         """The same, where the queue of the namespace or an owner decides."""
         queue, child = self._configuration.current.default_queue_name, False
         unnamed = not (queue or queue_of(obj))
@@ -112,7 +112,7 @@ class _Defaulting:
             is not None
         )
 
-    def _inject(self, request: Request, obj: JSON, plan: Plan, *, queue: str, child: bool = False) -> None:
+    def _inject(self, request: Request, obj: JSON, plan: MutationPlan, *, queue: str, child: bool = False) -> None:
         user = request.user_info
         found = defaults(
             obj,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import structlog
 
 from app.appwrappers.admission.rights import impersonation
-from app.appwrappers.controller.caches import Caches, Kind, Kinds, belonging
+from app.appwrappers.controller.caches import AppWrapperCaches, Kind, Kinds, belonging
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
 from app.appwrappers.controller.outcomes import Outcome, Pod, as_gone, outcome_of_the_gone, stored_pod
@@ -52,7 +52,13 @@ class Objects:
     """With `impersonate`, objects are created as the users who created the AppWrappers, and all else as ourselves."""
 
     def __init__(
-        self, client: KubeClient, caches: Caches, kinds: Kinds, discovery: Discovery, *, impersonate: bool = False
+        self,
+        client: KubeClient,
+        caches: AppWrapperCaches,
+        kinds: Kinds,
+        discovery: Discovery,
+        *,
+        impersonate: bool = False,
     ) -> None:
         self._client, self._caches, self._kinds, self._discovery = client, caches, kinds, discovery
         self._impersonate = impersonate

@@ -29,7 +29,7 @@ _LAG = 10.0
 _DEPLOYED = ("Resuming", "Running")
 
 
-class Caches:
+class AppWrapperCaches:
     """`config_name` is the ConfigMap, in `namespace`."""
 
     def __init__(self, kit: Kit, *, config_name: str, namespace: str) -> None:

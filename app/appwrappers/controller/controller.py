@@ -13,9 +13,9 @@ import structlog
 
 from app.appwrappers import metrics
 from app.appwrappers.controller.acting import Objects
-from app.appwrappers.controller.caches import Caches, Kinds
+from app.appwrappers.controller.caches import AppWrapperCaches, Kinds
 from app.appwrappers.controller.health import health_of
-from app.appwrappers.controller.observing import Evictions, Seen, Step
+from app.appwrappers.controller.observing import Evictions, Observation, Step
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import APP_WRAPPERS, FINALIZER
@@ -74,7 +74,7 @@ class AppWrappers:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._now = now
-        caches = self.caches = Caches(kit, config_name=config, namespace=namespace)
+        caches = self.caches = AppWrapperCaches(kit, config_name=config, namespace=namespace)
         reconciler = kit.reconcile("appwrappers", self._reconcile, keys=caches.app_wrappers.keys, wakes=caches.wakes())
         kinds, discovery = Kinds(kit, reconciler, caches.app_wrappers), Discovery(kit.client)
         self._objects = Objects(kit.client, caches, kinds, discovery, impersonate=impersonate)
@@ -94,7 +94,7 @@ class AppWrappers:
         return RequeueAfter(0)
 
     async def _step(self, wrapper: AppWrapper) -> Step:
-        seen = Seen(wrapper, read_options(wrapper.annotations, self.caches.config.fault_tolerance), self._now())
+        seen = Observation(wrapper, read_options(wrapper.annotations, self.caches.config.fault_tolerance), self._now())
         if wrapper.suspend and wrapper.queue and wrapper.phase in ("Resuming", "Running", "Resetting"):
             seen = replace(seen, eviction=await self._evictions.of(wrapper))
         step = next_step(seen)
@@ -108,7 +108,7 @@ class AppWrappers:
             return next_step(replace(seen, deletion=deletion))
         return step
 
-    async def _observe(self, seen: Seen) -> Step:
+    async def _observe(self, seen: Observation) -> Step:
         wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
         outcomes, missing = await self._objects.observed(wrapper)
         health = health_of(
@@ -127,7 +127,7 @@ class AppWrappers:
 class Writing:
     """Writes what a step has decided: the finalizer, the status, an Event. Each names the version it rests upon."""
 
-    def __init__(self, client: KubeClient, caches: Caches, events: EventRecorder | None) -> None:
+    def __init__(self, client: KubeClient, caches: AppWrapperCaches, events: EventRecorder | None) -> None:
         self._client, self._caches, self._events = client, caches, events
         self._optional = True
         """Whether the definition has our own field; the one of another AppWrapper controller has not."""

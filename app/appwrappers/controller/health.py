@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 from app.appwrappers.controller.outcomes import Outcome, Pod
-from app.appwrappers.options import Options
+from app.appwrappers.options import AppWrapperOptions
 from app.text import several
 
 
@@ -66,7 +66,7 @@ def health_of(
     expected: Sequence[Sequence[int]],
     outcomes: Sequence[Outcome],
     pods: Sequence[Pod],
-    options: Options,
+    options: AppWrapperOptions,
     unhealthy: Mapping[str, frozenset[str]],
 ) -> Health:
     """`expected` are the replicas of the podSets of each component, `unhealthy` the resources not to be used, by node.
@@ -110,11 +110,11 @@ def _runs(pod: Pod) -> bool:
     return pod.phase == "Running" and not pod.deleting
 
 
-def _is_failed(pod: Pod, options: Options) -> bool:
+def _is_failed(pod: Pod, options: AppWrapperOptions) -> bool:
     return pod.phase == "Failed" or (_runs(pod) and 0 <= options.restart_limit < pod.restarts)
 
 
-def _counted(pod: Pod, options: Options) -> Count:
+def _counted(pod: Pod, options: AppWrapperOptions) -> Count:
     if _is_failed(pod, options):
         return Count(failed=1)
     if pod.phase == "Running":
@@ -141,7 +141,7 @@ def _is_done(count: Count, *, remembered: bool = False) -> bool:
 
 
 def _endings(
-    bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], options: Options, *, known: bool
+    bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], options: AppWrapperOptions, *, known: bool
 ) -> Iterator[tuple[int, Outcome]]:
     for index, (counts, outcome) in enumerate(zip(bounds, outcomes, strict=True)):
         if outcome.ending:
@@ -152,7 +152,7 @@ def _endings(
             yield index, replace(outcome, ending="succeeded")
 
 
-def _terminal(outcomes: Sequence[Outcome], pods: Sequence[Pod], options: Options) -> str:
+def _terminal(outcomes: Sequence[Outcome], pods: Sequence[Pod], options: AppWrapperOptions) -> str:
     """Which exit code makes a retry pointless, and by which annotation; "" where none does."""
     codes = [code for pod in pods if _is_failed(pod, options) for code in pod.exit_codes]
     codes += [code for outcome in outcomes if outcome.ending == "failed" for code in outcome.exit_codes]

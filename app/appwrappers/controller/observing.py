@@ -14,7 +14,7 @@ import structlog
 
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.stored import AppWrapper
-from app.appwrappers.options import Options
+from app.appwrappers.options import AppWrapperOptions
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, condition
@@ -69,14 +69,14 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """`health` and `missing` (what is wrong with the objects, "" where all exist) are of what is deployed.
 
     `creation` and `deletion` are what this pass has done already, at the request of a former step.
     """
 
     wrapper: AppWrapper
-    options: Options
+    options: AppWrapperOptions
     now: datetime
     health: Health | None = None
     missing: str = ""

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
-from app.appwrappers.controller.observing import Action, Seen, Step, requeued
+from app.appwrappers.controller.observing import Action, Observation, Step, requeued
 from app.appwrappers.controller.outcomes import forget_end, remember_end
 from app.appwrappers.model import (
     DELETED,
@@ -39,13 +39,13 @@ _SUSPENDED = "Suspend is true"
 _FIRST_RETRY, _LAST_RETRY = 1.0, 10.0
 
 
-def next_step(seen: Seen) -> Step:
+def next_step(seen: Observation) -> Step:
     """The next step of an AppWrapper; one phase at most is left behind. A step that changes nothing waits."""
     return _Pass(seen).step()
 
 
 class _Pass:
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Observation) -> None:
         self._seen, self._wrapper, self._options, self._now = seen, seen.wrapper, seen.options, seen.now
         self._status = copied(seen.wrapper.status)
 

@@ -48,7 +48,7 @@ def jobs_of(kit: Kit) -> Store[Job]:
     return kit.cache(APP_WRAPPERS, stored_job, indices={"uid": lambda job: (job.uid,), "prebuilt": _prebuilt})
 
 
-class Caches:
+class KueueCaches:
     """`jobs` is the cache of AppWrappers, and `workloads` the version of the API that is served."""
 
     def __init__(self, kit: Kit, jobs: Store[Job], *, workloads: Resource) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 import structlog
 
 from app.appwrappers.ancestors import Ancestor, managed_ancestor, stored_ancestor
-from app.appwrappers.kueue.caches import Caches, Priorities, jobs_of
+from app.appwrappers.kueue.caches import KueueCaches, Priorities, jobs_of
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
     JOB_UID,
@@ -23,7 +23,7 @@ from app.appwrappers.kueue.model import (
     WORKLOADS,
     WORKLOADS_V1BETA1,
 )
-from app.appwrappers.kueue.steps import Seen, Step, next_step
+from app.appwrappers.kueue.steps import Step, WorkloadState, next_step
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.workloads import FlavorMissingError, new_workload, owner_of, priority_of, spec_of
 from app.appwrappers.model import APP_WRAPPERS
@@ -75,7 +75,7 @@ class WorkloadsOfAppWrappers:
         self._reconcile(self._kit, self._jobs, resource)
 
     def _reconcile(self, kit: Kit, jobs: Store[Job], workloads: Resource) -> None:
-        caches = Caches(kit, jobs, workloads=workloads)
+        caches = KueueCaches(kit, jobs, workloads=workloads)
         work = _Work(kit, caches, workloads, self._now)
         kit.reconcile(_NAME, work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
 
@@ -95,7 +95,7 @@ class WorkloadsOfAppWrappers:
 class _Work:
     """Keeps the Workload of each AppWrapper, in a version of the kind that is served."""
 
-    def __init__(self, kit: Kit, caches: Caches, resource: Resource, now: Callable[[], datetime]) -> None:
+    def __init__(self, kit: Kit, caches: KueueCaches, resource: Resource, now: Callable[[], datetime]) -> None:
         self._client, self._now, self.caches = kit.client, now, caches
         self._writing = Writing(kit.client, resource, Priorities(kit.client, caches.priorities), kit.events)
 
@@ -121,14 +121,14 @@ class _Work:
         ancestors = await self._ancestors(job) if job.owner else None
         flavors = {spec["name"]: spec for spec in caches.flavors.store.values()}
         try:
-            step = await self._next(Seen(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
+            step = await self._next(WorkloadState(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
         except (ValueError, TypeError, AttributeError, KeyError) as error:  # of a shape that no Workload takes
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)
         return step.again
 
-    async def _next(self, seen: Seen) -> Step:
+    async def _next(self, seen: WorkloadState) -> Step:
         """Raises Transient where a flavor of the admission does not exist (yet)."""
         while True:
             try:

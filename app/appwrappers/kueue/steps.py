@@ -29,7 +29,7 @@ Action = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WorkloadState:
     """`workloads` are those whose controller is the AppWrapper, or was one of its name; `prebuilt` the one it names.
 
     `flavors` are the specs of ResourceFlavors by name. `ancestors` are the Workloads of the object that Kueue manages
@@ -61,7 +61,7 @@ class Step:
     again: float = 0.0
 
 
-def next_step(seen: Seen) -> Step:
+def next_step(seen: WorkloadState) -> Step:
     """Raises FlavorMissingError where a flavor of the admission is not there."""
     job = seen.job
     if job.deleting:
@@ -76,7 +76,7 @@ def next_step(seen: Seen) -> Step:
     return _without_workload(seen) if workload is None else _of_workload(seen, workload)
 
 
-def _without_workload(seen: Seen) -> Step:
+def _without_workload(seen: WorkloadState) -> Step:
     job = seen.job
     if not job.suspended and not job.finished:
         return _stop(None, "Missing Workload; unable to restore pod templates")
@@ -95,13 +95,13 @@ def _of_ancestor(job: Job, workloads: tuple[Workload, ...]) -> Step:
     return _stop(None, "The Workload of the object that it belongs to is not admitted")
 
 
-def _released(seen: Seen) -> Step:
+def _released(seen: WorkloadState) -> Step:
     """Its Workloads go with it; the garbage collector does that, but for our finalizer."""
     held = next((workload for workload in seen.workloads if workload.held and not seen.job.active), None)
     return Step("release", held) if held else Step()
 
 
-def _prebuilt(seen: Seen) -> tuple[Workload | None, Step | None]:
+def _prebuilt(seen: WorkloadState) -> tuple[Workload | None, Step | None]:
     job, workload = seen.job, seen.prebuilt
     if workload is None or workload.owner not in ("", job.uid):
         return None, None
@@ -114,7 +114,7 @@ def _prebuilt(seen: Seen) -> tuple[Workload | None, Step | None]:
     return workload, None
 
 
-def _one_workload(seen: Seen) -> tuple[Workload | None, Step | None]:
+def _one_workload(seen: WorkloadState) -> tuple[Workload | None, Step | None]:
     """The Workload that fits, once all others are gone."""
     job = seen.job
     match = next((workload for workload in seen.workloads if workload.finished or fits(job, workload)), None)
@@ -136,7 +136,7 @@ def _one_workload(seen: Seen) -> tuple[Workload | None, Step | None]:
     return (None, Step()) if others and match is None else (match, None)
 
 
-def _of_workload(seen: Seen, workload: Workload) -> Step:
+def _of_workload(seen: WorkloadState, workload: Workload) -> Step:
     job = seen.job
     if workload.finished:
         return Step("release", workload) if workload.held else Step()
@@ -167,7 +167,7 @@ def _may_change_priority(job: Job, workload: Workload) -> bool:
     return not workload.reserved or bool(workload.priority_class and job.labels.get(kueue.PRIORITY_CLASS))
 
 
-def _reported(seen: Seen, workload: Workload) -> JSON | None:
+def _reported(seen: WorkloadState, workload: Workload) -> JSON | None:
     """The status with what the AppWrapper says of its Pods; None where it says that already."""
     job, status = seen.job, dict(workload.status)
     counts = {pod_set.get("name") or "main": pod_set.get("count", 1) for pod_set in workload.pod_sets}
@@ -196,7 +196,7 @@ def _readiness(job: Job, workload: Workload, found: JSON) -> tuple[Truth, str, s
     return "False", "WaitForStart", "Not all pods are ready or succeeded"
 
 
-def _evicted(seen: Seen, workload: Workload) -> Step:
+def _evicted(seen: WorkloadState, workload: Workload) -> Step:
     job, eviction = seen.job, workload.eviction
     message, reason = eviction.get("message") or "", eviction.get("reason") or "Evicted"
     if not job.suspended:
@@ -221,7 +221,7 @@ def _admitted_seconds(status: JSON, now: datetime) -> int:
     return past + max(0, int((now - changed_at(status, kueue.ADMITTED, now=now)).total_seconds()))
 
 
-def _suspended(seen: Seen, workload: Workload) -> Step:
+def _suspended(seen: WorkloadState, workload: Workload) -> Step:
     job = seen.job
     if workload.admitted:
         if job.active:  # a user has suspended it; it starts again when its Pods are gone
@@ -243,7 +243,7 @@ def _stop(workload: Workload | None, message: str) -> Step:
     return Step("stop", workload, event=("Stopped", message))
 
 
-def _finish(seen: Seen, workload: Workload, reason: str, message: str) -> Step:
+def _finish(seen: WorkloadState, workload: Workload, reason: str, message: str) -> Step:
     status = _with(dict(workload.status), kueue.FINISHED, True, reason, message, seen.now)
     event = ("FinishedWorkload", f"Workload '{_named(workload)}' is declared finished")
     return Step("status", workload, status, event=event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.objects import home_of, readable
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.review import Request, decode_object
@@ -76,7 +76,7 @@ class ClaimStatusCheck:
     def __init__(self, views: Views, *, denied: frozenset[str], exempt: frozenset[str]) -> None:
         self._views, self._denied, self._exempt = views, denied, exempt
 
-    def check(self, request: Request, plan: Plan) -> None:
+    def check(self, request: Request, plan: MutationPlan) -> None:
         """Raises Denied with every problem of devices of the denied drivers, and for more than `MOST_DEVICES`."""
         kind = (request.kind.group, request.kind.kind, request.sub_resource, request.operation)
         if kind != _KIND or request.namespace in self._exempt:

@@ -91,7 +91,7 @@ def claims_of(container: Container) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DefinitionRequest:
     """How many claims of a definition a container asks for; `sides` are those of its resources that say it."""
 
     kind: Kind
@@ -106,7 +106,7 @@ class Asked:
         return f"container {self.container.name} asks for {PREFIX}{self.definition}"
 
 
-def asked_of(pod: Pod) -> list[Asked]:
+def asked_of(pod: Pod) -> list[DefinitionRequest]:
     """What the containers of a Pod ask for. Raises Denied where an amount is none."""
     return [
         request
@@ -116,15 +116,17 @@ def asked_of(pod: Pod) -> list[Asked]:
     ]
 
 
-def _asked(kind: Kind, index: int, container: Container, resources: Resources) -> Iterator[Asked]:
+def _asked(kind: Kind, index: int, container: Container, resources: Resources) -> Iterator[DefinitionRequest]:
     sides = {"requests": resources.requests, "limits": resources.limits}
     for resource in dict.fromkeys(name for side in sides.values() for name in side if name.startswith(PREFIX)):
         amounts = {name: side[resource] for name, side in sides.items() if resource in side}
         count = max(_amount(value, container, resource) for value in amounts.values())
-        yield Asked(kind, index, container, resource.removeprefix(PREFIX), count, tuple(amounts))
+        yield DefinitionRequest(kind, index, container, resource.removeprefix(PREFIX), count, tuple(amounts))
 
 
-def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, existing: int = 0) -> list[Added]:
+def plan_pairs(
+    asked: list[DefinitionRequest], definitions: Definitions, patch: Patch, *, existing: int = 0
+) -> list[Added]:
     """Take the requests out of the containers; the claims in their place. The Pod has `existing` claims already.
 
     Raises Denied for unknown definitions, and for too many claims.
@@ -149,7 +151,7 @@ def plan_pairs(asked: list[Asked], definitions: Definitions, patch: Patch, *, ex
     return claims
 
 
-def _names(one: Asked) -> Iterator[str]:
+def _names(one: DefinitionRequest) -> Iterator[str]:
     """Stable names; those that the container uses already are of an earlier request."""
     taken, made, index = set(claims_of(one.container)), 0, 0
     while made < one.count:

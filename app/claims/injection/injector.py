@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.admission.chain import Plan, PodInjector, audit_text
+from app.admission.chain import MutationPlan, PodInjector, audit_text
 from app.admission.pods import INJECT, Pod, pod_from
 from app.admission.review import Request, written_object
 from app.appwrappers.model import APP_WRAPPERS
@@ -94,14 +94,14 @@ class ClaimsInjector:
     def __init__(self, attachments: Lookup[Attachment], sources: Sources, *, home: str) -> None:
         self._attachments, self._sources, self._home = attachments, sources, home
 
-    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Neutral to everything but the creation of Pods. Raises Denied where its author must act."""
         if not request.creates_pod:
             return None
         pod = request.pod
         return self.inject_pod(pod, namespace=request.namespace or pod.metadata.namespace, plan=plan)
 
-    def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> Awaitable[None] | None:
+    def inject_pod(self, pod: Pod, *, namespace: str, plan: MutationPlan) -> Awaitable[None] | None:
         """As `inject`, for a Pod that is to be created in `namespace` ("" where that is not known)."""
         if pod.mirror:
             plan.skip("MirrorPod", "the Pod mirrors a static Pod: it runs already")
@@ -113,7 +113,7 @@ class ClaimsInjector:
             return follow(self._steps(pod, namespace, plan))
         return None
 
-    def _steps(self, pod: Pod, namespace: str, plan: Plan) -> Steps:
+    def _steps(self, pod: Pod, namespace: str, plan: MutationPlan) -> Steps:
         requests = asked_of(pod)
         pairs: list[Added] = []
         if requests:
@@ -134,11 +134,11 @@ class ClaimsInjector:
 
     def _networks(self, annotations: dict[str, str], namespace: str) -> _Looks:
         """The networks; what is to be said of them, the injection of networks has said."""
-        search = networks_of(annotations, namespace, home=self._home, plan=Plan())
+        search = networks_of(annotations, namespace, home=self._home, plan=MutationPlan())
         return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
-        self, pod: Pod, wanted: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: Plan
+        self, pod: Pod, wanted: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: MutationPlan
     ) -> Generator[tuple[Lookup[Any], str, str], Any, list[_NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
         ours = {claim.name for claim in wanted}
@@ -167,7 +167,7 @@ class ClaimsInjector:
         return chosen.inject
 
 
-def annotations_after(pod: Pod, plan: Plan) -> dict[str, str]:
+def annotations_after(pod: Pod, plan: MutationPlan) -> dict[str, str]:
     """The annotations of the Pod with what the injectors before have planned."""
     found = dict(pod.metadata.annotations)
     for operation in plan.operations:
@@ -177,7 +177,7 @@ def annotations_after(pod: Pod, plan: Plan) -> dict[str, str]:
     return found
 
 
-def _finish(claims: list[Added], plan: Plan, *, changed: bool) -> None:
+def _finish(claims: list[Added], plan: MutationPlan, *, changed: bool) -> None:
     if not (claims or changed):
         return
     if plan.reason != "Injected":
@@ -240,7 +240,7 @@ class TemplateInjector:
     def __init__(self, injectors: Sequence[PodInjector]) -> None:
         self._injectors = injectors
 
-    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+    def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Raises Denied where the author of a template must act; the message names the template."""
         if request.operation != "CREATE" or (request.kind.group, request.kind.kind) not in _KINDS:
             return None
@@ -261,15 +261,15 @@ class TemplateInjector:
                 pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})
         return self._inject(pods, request.namespace, plan)
 
-    async def _inject(self, pods: Mapping[str, Pod], namespace: str, plan: Plan) -> None:
+    async def _inject(self, pods: Mapping[str, Pod], namespace: str, plan: MutationPlan) -> None:
         for where, pod in pods.items():
-            planned = Plan()
+            planned = MutationPlan()
             with _named(where):
                 await self._plan(pod, namespace, planned)
             _take_over(planned, where, plan)
             await asyncio.sleep(0)  # each may be as large as a whole review
 
-    async def _plan(self, pod: Pod, namespace: str, plan: Plan) -> None:
+    async def _plan(self, pod: Pod, namespace: str, plan: MutationPlan) -> None:
         for injector in self._injectors:
             waiting = await at_pace(partial(injector.inject_pod, pod, namespace=namespace, plan=plan))
             if waiting is not None:
@@ -319,7 +319,7 @@ def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
             yield pointer("spec", "components", index, "template", *steps(path)), template
 
 
-def _take_over(planned: Plan, where: str, plan: Plan) -> None:
+def _take_over(planned: MutationPlan, where: str, plan: MutationPlan) -> None:
     """What was planned for the template at `where`, as a plan for the whole object.
 
     Of metadata, annotations are planned, and only for a template that has labels or annotations.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Mapping
 from typing import Any
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import Pod
 from app.admission.review import Request, written_object
@@ -86,7 +86,7 @@ class _DoubleAllocationCheck:
     def __init__(self, sources: Sources, classes: Lookup[DeviceClass], *, exempt: frozenset[str]) -> None:
         self._sources, self._classes, self._exempt = sources, classes, exempt
 
-    def check(self, request: Request, plan: Plan) -> Awaitable[None] | None:  # noqa: ARG002  as every check
+    def check(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:  # noqa: ARG002  as every check
         """Raises Denied for hardware that a Pod would get twice, Transient where the cluster cannot be read."""
         if not request.creates_pod or request.namespace in self._exempt:
             return None
@@ -113,7 +113,7 @@ class _DefinitionCheck:
     def __init__(self, *, namespace: str, name: str) -> None:
         self._namespace, self._name = namespace, name
 
-    def check(self, request: Request, plan: Plan) -> None:  # noqa: ARG002  as every check
+    def check(self, request: Request, plan: MutationPlan) -> None:  # noqa: ARG002  as every check
         """Raises Denied with every problem."""
         kind = (request.kind.group, request.kind.kind)
         if kind == (CONFIG_MAPS.group, CONFIG_MAPS.kind):

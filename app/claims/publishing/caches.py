@@ -48,7 +48,7 @@ def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Caches:
+class PublishingCaches:
     """With `node`, only what is of this node is kept.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.

@@ -14,7 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from app.claims import metrics
 from app.claims.model import DeviceKey
-from app.claims.publishing.caches import Caches
+from app.claims.publishing.caches import PublishingCaches
 from app.claims.publishing.entries import Rules, State, state_of
 from app.claims.publishing.model import Planned
 from app.claims.publishing.pauses import Growth, Pauses
@@ -44,7 +44,7 @@ _Place = tuple[str, DeviceKey]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PublishingOptions:
     """With `node`, only Pods and devices of this node are looked at.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
@@ -65,9 +65,9 @@ class Options:
         return "associated-node:patch" if self.node else "arbitrary-node:patch"
 
 
-def options_of(settings: PublishingSettings, *, node: str = "") -> Options:
+def options_of(settings: PublishingSettings, *, node: str = "") -> PublishingOptions:
     """With `node`, those of the agent of this node."""
-    return Options(
+    return PublishingOptions(
         rules=Rules(
             drivers=frozenset(settings.claims_drivers),
             conflict=settings.claims_conflict,
@@ -95,14 +95,14 @@ class Publisher:
     def __init__(
         self,
         kit: Kit,
-        options: Options,
+        options: PublishingOptions,
         *,
         now: Callable[[], datetime] = utc_now,
         clock: Callable[[], float] = time.monotonic,
         name: str = NAME,
     ) -> None:
         self._rules = options.rules
-        self.caches = caches = Caches(
+        self.caches = caches = PublishingCaches(
             kit,
             keys=options.keys,
             home=options.home,

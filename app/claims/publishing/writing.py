@@ -11,7 +11,7 @@ import structlog
 
 from app.claims import metrics
 from app.claims.model import FIELD_MANAGER, DeviceKey
-from app.claims.publishing.caches import Caches
+from app.claims.publishing.caches import PublishingCaches
 from app.claims.publishing.entries import Write, write_of
 from app.claims.publishing.model import NetworkData
 from app.claims.publishing.pauses import Growth, Pauses
@@ -48,7 +48,7 @@ class Writing:
     def __init__(
         self,
         client: KubeClient,
-        caches: Caches,
+        caches: PublishingCaches,
         reporting: Reporting,
         now: Callable[[], datetime],
         granted: Callable[[], object],

@@ -36,7 +36,7 @@ _RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
 _BOTH: tuple[AddressType, ...] = ("IPv4", "IPv6")
 
 
-class Caches:
+class ServiceCaches:
     """Of Services those with the annotation, of Pods those with network status or claims, of EndpointSlices ours.
 
     `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.

@@ -16,9 +16,9 @@ from typing import Any
 from app.claims.publishing.model import Attachment
 from app.claims.services import metrics
 from app.claims.services.addresses import Reason
-from app.claims.services.caches import Caches
+from app.claims.services.caches import ServiceCaches
 from app.claims.services.model import NETWORK, Pod, Problem, Service, Wish, not_attached, not_found, subnets_unknown
-from app.claims.services.planning import Plan, plan_service
+from app.claims.services.planning import ServicePlan, plan_service
 from app.claims.services.slices import EndpointSlice, Wanted, stored_endpoint_slice
 from app.claims.settings import ControllerSettings
 from app.claims.slices import Slice
@@ -41,7 +41,7 @@ _NAMED = 3
 
 def build(context: ControllerContext) -> Kit:
     networks, kit = settings_as(context.settings, ControllerSettings), context.kit()
-    caches = Caches(
+    caches = ServiceCaches(
         kit,
         keys=networks.network_resource_name_keys,
         home=networks.default_network_namespace,
@@ -52,7 +52,7 @@ def build(context: ControllerContext) -> Kit:
     return kit
 
 
-def network_services(kit: Kit, caches: Caches) -> None:
+def network_services(kit: Kit, caches: ServiceCaches) -> None:
     """Make the controller of this kit, whose caches these are."""
     metrics.create_series()
     sync = ServiceSync(kit.client, caches, Saying(kit.events))
@@ -66,7 +66,7 @@ class Waking:
     What a change of a Pod costs does not depend on the number of Pods.
     """
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: ServiceCaches) -> None:
         self._caches = caches
 
     def wakes(self) -> Mapping[Store[Any], Wakes]:
@@ -131,7 +131,7 @@ class ServiceSync:
     Creates first and deletes last, so that an address that moves between slices is always in one.
     """
 
-    def __init__(self, client: KubeClient, caches: Caches, saying: Saying) -> None:
+    def __init__(self, client: KubeClient, caches: ServiceCaches, saying: Saying) -> None:
         self._client, self._caches, self._saying = client, caches, saying
         self._taken: dict[Key, set[str]] = {}
         """Names of slices that are not ours, by Service."""
@@ -168,7 +168,7 @@ class ServiceSync:
             if problem.refused:
                 await self._delete(self._caches.slices_of(service.key))
 
-    async def _write(self, service: Service, plan: Plan) -> str:
+    async def _write(self, service: Service, plan: ServicePlan) -> str:
         """What the API server says of the slices that it does not take; "" where it has taken all.
 
         One that it does not take costs its own addresses, and what is to be deleted after it.
@@ -260,7 +260,7 @@ class Saying:
     def of_problem(self, service: Service, problem: Problem) -> None:
         self._say(service, {problem.reason: problem.message})
 
-    def of_plan(self, service: Service, wish: Wish, plan: Plan, *, there: bool, refused: str = "") -> list[str]:
+    def of_plan(self, service: Service, wish: Wish, plan: ServicePlan, *, there: bool, refused: str = "") -> list[str]:
         """The reasons of what is wrong now.
 
         `there` is whether the attachment exists, if the Service names one; `refused` is what the API server says of a
@@ -306,7 +306,7 @@ def _outside(wish: Wish, named: str) -> str:
     return f"{text}; correct the IPAM of the attachment, or who writes the status"
 
 
-def _named(plan: Plan, reason: Reason) -> str:
+def _named(plan: ServicePlan, reason: Reason) -> str:
     """The first Pods that are no endpoints for this reason, "" for none."""
     odd = [name for name, why in plan.skipped if why == reason]
     return ", ".join(odd[:_NAMED]) + (" and others" if len(odd) > _NAMED else "")

@@ -36,7 +36,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServicePlan:
     """`create` is by name. `skipped` are the Pods that are no endpoints, and why; `ready` counts endpoints."""
 
     create: Mapping[str, Wanted] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Plan:
     unready: int = 0
 
 
-def plan_service(inputs: Inputs) -> Plan:
+def plan_service(inputs: Inputs) -> ServicePlan:
     """Only what differs is written. Slices of an earlier Service of the name, or of a family that it has not, go."""
     service = inputs.service
     wanted, skipped = _wanted(inputs)
@@ -64,7 +64,7 @@ def plan_service(inputs: Inputs) -> Plan:
         gone += [endpoint_slice for name, endpoint_slice in slices.items() if name not in packed.kept]
     create, change = _reusing(create, change, gone, service)
     counts = Counter(endpoint.ready for endpoints in wanted.values() for endpoint in endpoints)
-    return Plan(
+    return ServicePlan(
         create=dict(zip(_names(inputs), () if service.deleting else create, strict=False)),
         change=tuple((one, to) for one, to in change if to.patch(one)),
         delete=tuple(gone),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import methodcaller
 
-from app.admission.chain import Plan, audit_text, refuse
+from app.admission.chain import MutationPlan, audit_text, refuse
 from app.admission.objects import readable
 from app.admission.pods import Pod, crowded
 from app.admission.review import Request, decode_object
@@ -33,7 +33,7 @@ class RdtClassInjector:
     def __init__(self, configuration: Configuration[Classes], *, runtime: Callable[[], bool]) -> None:
         self._configuration, self._runtime = configuration, runtime
 
-    def inject(self, request: Request, plan: Plan) -> None:
+    def inject(self, request: Request, plan: MutationPlan) -> None:
         """Raises Denied where no class serves a container, or where it asks for what cannot be."""
         if not request.creates_pod or not _may_ask(request.pod) or not self._runtime():
             return
@@ -53,7 +53,7 @@ class RdtClassInjector:
         _inject(request.pod, given, plan)
 
 
-def _inject(pod: Pod, given: _Given, plan: Plan) -> None:
+def _inject(pod: Pod, given: _Given, plan: MutationPlan) -> None:
     for key, (chosen, one) in given.classes.items():
         reason = f"container {one.container}: RDT class {chosen.name} serves {one.wish}"
         plan.patch.ensure("/metadata/annotations", {}, present=bool(pod.metadata.annotations), reason=reason)

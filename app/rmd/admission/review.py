@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.admission.chain import Check, Plan, refuse
+from app.admission.chain import Check, MutationPlan, refuse
 from app.admission.objects import readable
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import crowded
@@ -72,7 +72,7 @@ class PodCheck:
     def __init__(self, hosts: Hosts, *, runtime: Callable[[], bool], warns: bool, exempt: frozenset[str]) -> None:
         self._hosts, self._runtime, self._warns, self._exempt = hosts, runtime, warns, exempt
 
-    def check(self, request: Request, plan: Plan) -> None:
+    def check(self, request: Request, plan: MutationPlan) -> None:
         """Raises Denied with every problem."""
         if (request.kind.group, request.kind.kind) != ("", "Pod") or request.namespace in self._exempt:
             return

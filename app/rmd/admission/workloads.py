@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.admission.chain import Plan, refuse
+from app.admission.chain import MutationPlan, refuse
 from app.admission.objects import counted, home_of, nameable, readable
 from app.admission.review import Request as AdmissionRequest
 from app.admission.review import old_object, written_object
@@ -42,7 +42,7 @@ class RmdObjectCheck:
     def __init__(self, hosts: Hosts, held: Store[Held]) -> None:
         self._hosts, self._held = hosts, held
 
-    def check(self, request: AdmissionRequest, plan: Plan) -> None:
+    def check(self, request: AdmissionRequest, plan: MutationPlan) -> None:
         """Raises Denied with every problem."""
         kinds = (RMD_WORKLOADS.kind, RMD_CONFIGS.kind)
         if request.kind.group != GROUP or request.kind.kind not in kinds:

@@ -25,12 +25,12 @@ from app.kube.store import Key
 from app.kube.walls import Apart
 from app.kube.writing import patch_same
 from app.rmd.agent import metrics
-from app.rmd.agent.caches import Caches, Made, NodePod, node_labels, stored_made
+from app.rmd.agent.caches import Made, NodeCaches, NodePod, node_labels, stored_made
 from app.rmd.agent.kubelet import Announcing, Cores, NoAnswer, PodResources
 from app.rmd.cores import MOST_CORES, ranges_of
 from app.rmd.daemon.client import Certificates, Daemon, DaemonClient, Unanswered
 from app.rmd.model import RMD_WORKLOADS, SERVER_NAME
-from app.rmd.pods import Asked, workload_of
+from app.rmd.pods import ContainerRequest, workload_of
 from app.rmd.requests import read_spec
 from app.rmd.settings import NodeSettings
 from app.settings.reconciling import RoleContext, Runnable
@@ -47,7 +47,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class NodeAgentOptions:
     """Times are in seconds.
 
     `kubelet` has the folders of its sockets, `certificate` the client certificate for a daemon with TLS. Daemons are in
@@ -63,9 +63,9 @@ class Options:
     timeout: float = 10.0
 
 
-def attend(kit: Kit, *, options: Options) -> None:
+def attend(kit: Kit, *, options: NodeAgentOptions) -> None:
     """Make the agent of this kit."""
-    caches = Caches(kit, node=options.node, namespace=options.namespace)
+    caches = NodeCaches(kit, node=options.node, namespace=options.namespace)
     kubelet = PodResources(options.kubelet, timeout=options.timeout)
     certificates = Certificates(lambda: _files(options.certificate), place=f"folder {options.certificate}")
     daemons = DaemonClient(timeout=options.timeout)
@@ -101,7 +101,7 @@ def _files(folder: Path) -> dict[str, bytes] | None:
 def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, NodeSettings)
     metrics.create_series(PROBLEMS)
-    options = Options(
+    options = NodeAgentOptions(
         node=settings.node_name,
         kubelet=Path(settings.kubelet_folder),
         namespace=settings.rmd_namespace,
@@ -124,7 +124,9 @@ class NotYet(Transient):
 
 
 class PodSync:
-    def __init__(self, client: KubeClient, caches: Caches, kubelet: PodResources, events: EventRecorder | None) -> None:
+    def __init__(
+        self, client: KubeClient, caches: NodeCaches, kubelet: PodResources, events: EventRecorder | None
+    ) -> None:
         self._client, self._caches, self._kubelet, self._events = client, caches, kubelet, events
         self._said: dict[Key, tuple[str, frozenset[_Note]]] = {}
         """What was said of a Pod, by its UID: once is enough."""
@@ -271,7 +273,7 @@ def _plan_container(
     plan: _PodPlan,
     kept: set[str],
     pod: NodePod,
-    asked: Asked,
+    asked: ContainerRequest,
     made: Sequence[Made],
     listed: Mapping[str, frozenset[int] | None] | None,
     shared: frozenset[int],

@@ -20,7 +20,7 @@ from app.wire import JSON
 _ENDED = ("Succeeded", "Failed")
 
 
-class Caches:
+class NodeCaches:
     """Daemons are in `namespace`."""
 
     def __init__(self, kit: Kit, *, node: str, namespace: str) -> None:

@@ -35,7 +35,7 @@ from app.rmd.stored import (
 from app.wire import JSON
 
 
-class Caches:
+class RmdCaches:
     """Daemons, the RmdConfig and the Secret `secret` with the client certificate are in `namespace`.
 
     The ConfigMap `templates` with the DaemonSets is in `own`, where users of the daemons cannot write it.

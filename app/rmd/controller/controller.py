@@ -22,7 +22,7 @@ from app.kube.retry import if_there
 from app.kube.store import Key
 from app.kube.writing import finalized, merge, write_status
 from app.rmd import metrics
-from app.rmd.controller.caches import Caches
+from app.rmd.controller.caches import RmdCaches
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate, daemon_set, plan_node_states
 from app.rmd.controller.nodes import NodeSync, Showing
 from app.rmd.controller.states import PENDING, readiness
@@ -43,7 +43,7 @@ _NAMED = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RmdOptions:
     """Times are in seconds.
 
     `namespace` has the daemons, the RmdConfig, and the Secret `secret` with the client certificate for daemons.
@@ -64,7 +64,7 @@ class Options:
 def build(context: ControllerContext) -> Kit:
     settings, kit = settings_as(context.settings, RmdSettings), context.kit()
     metrics.create_series()
-    options = Options(
+    options = RmdOptions(
         namespace=settings.rmd_namespace,
         secret=settings.rmd_client_certificate,
         own=context.settings.namespace,
@@ -74,11 +74,11 @@ def build(context: ControllerContext) -> Kit:
     return kit
 
 
-def reserve(kit: Kit, *, options: Options, now: Callable[[], datetime] = utc_now) -> None:
+def reserve(kit: Kit, *, options: RmdOptions, now: Callable[[], datetime] = utc_now) -> None:
     """Make the controller of this kit, whose workers are for RmdWorkloads."""
     client = kit.client
     daemons = DaemonClient(timeout=options.timeout, passing=client.passing)
-    caches = Caches(
+    caches = RmdCaches(
         kit, namespace=options.namespace, secret=options.secret, own=options.own, templates=options.templates
     )
     kit.reconcile(
@@ -115,7 +115,7 @@ class WorkloadSync:
     """
 
     def __init__(
-        self, client: KubeClient, caches: Caches, events: EventRecorder | None, now: Callable[[], datetime]
+        self, client: KubeClient, caches: RmdCaches, events: EventRecorder | None, now: Callable[[], datetime]
     ) -> None:
         self._client, self._caches, self._events, self._now = client, caches, events, now
 
@@ -172,7 +172,7 @@ class ConfigSync:
     `namespace` is that of the daemons: an RmdConfig anywhere else counts for nothing, and its status says so.
     """
 
-    def __init__(self, client: KubeClient, caches: Caches, now: Callable[[], datetime], *, namespace: str) -> None:
+    def __init__(self, client: KubeClient, caches: RmdCaches, now: Callable[[], datetime], *, namespace: str) -> None:
         self._client, self._caches, self._now, self._namespace = client, caches, now, namespace
 
     async def reconcile(self, namespace: str) -> Result:

@@ -20,9 +20,9 @@ from app.kube.store import Key
 from app.kube.walls import Patience
 from app.kube.writing import write_status
 from app.rmd import metrics
-from app.rmd.controller.caches import Caches
+from app.rmd.controller.caches import RmdCaches
 from app.rmd.controller.states import CREATED, failed, fitting, is_current, present, state_of, succeeded, unanswered
-from app.rmd.controller.steps import Leaving, Pauses, Plan, Wanted, carry_out, faults_of, plan_node
+from app.rmd.controller.steps import DaemonPlan, Leaving, Pauses, Wanted, carry_out, faults_of, plan_node
 from app.rmd.daemon.client import Daemon, DaemonClient, NoCertificate, Refused, Unanswered
 from app.rmd.daemon.wire import CLASSES_USED_UP, GUARANTEED, Reservation, reason_of
 from app.rmd.model import (
@@ -62,7 +62,7 @@ class NodeSync:
     """
 
     def __init__(
-        self, client: KubeClient, daemons: DaemonClient, caches: Caches, showing: Showing, *, interval: float
+        self, client: KubeClient, daemons: DaemonClient, caches: RmdCaches, showing: Showing, *, interval: float
     ) -> None:
         self._client, self._daemons, self._caches = client, Daemons(daemons, caches), caches
         self._showing, self._interval = showing, interval
@@ -205,7 +205,7 @@ def _untold(node: str, unknown: Iterable[Workload], text: str) -> dict[Key, str]
 
 
 def _states_after(
-    node: str, workloads: Iterable[Workload], want: _Desired, plan: Plan, faults: Mapping[Key, str]
+    node: str, workloads: Iterable[Workload], want: _Desired, plan: DaemonPlan, faults: Mapping[Key, str]
 ) -> dict[Key, JSON | None]:
     """The states of the node; None where it has nothing any more. `plan` is what is left to do after all steps."""
     before = {workload.key: workload.states[node] for workload in workloads}
@@ -299,7 +299,7 @@ class Showing:
 
 
 class Daemons:
-    def __init__(self, client: DaemonClient, caches: Caches) -> None:
+    def __init__(self, client: DaemonClient, caches: RmdCaches) -> None:
         self._client, self._caches = client, caches
 
     def of(self, node: str) -> Daemon:

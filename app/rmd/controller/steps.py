@@ -47,7 +47,7 @@ class Pauses:
         self.url = url
         self._found: dict[Key, _Pause] = {}
 
-    def keep(self, plan: Plan) -> None:
+    def keep(self, plan: DaemonPlan) -> None:
         """Forget those that the plan has not, or with other words."""
         owners = {owner.key: owner for owner in (*(owner for owner, _ in plan.release), *plan.reserve)}
         for key in [key for key, one in self._found.items() if key not in owners or one.asked != _asked(owners[key])]:
@@ -60,7 +60,7 @@ class Pauses:
     def waiting(self, key: Key) -> bool:
         return key in self._found and asyncio.get_running_loop().time() < self._found[key].until
 
-    def in_turn(self, plan: Plan) -> list[tuple[Owner, Reservation | None]]:
+    def in_turn(self, plan: DaemonPlan) -> list[tuple[Owner, Reservation | None]]:
         """All steps: releases, then what is reserved; after these, those without an answer, the latest one first."""
         steps: list[tuple[Owner, Reservation | None]] = [*plan.release, *((owner, None) for owner in plan.reserve)]
         return sorted(steps, key=lambda step: self._times(step[0]))
@@ -96,7 +96,7 @@ def _until(times: int, longest: float) -> float:
     return asyncio.get_running_loop().time() + min(longest, _FIRST_PAUSE * 2.0 ** min(times - 1, 16))
 
 
-async def carry_out(daemon: Daemon, plan: Plan, pauses: Pauses, cores: frozenset[int] | None) -> dict[Key, str]:
+async def carry_out(daemon: Daemon, plan: DaemonPlan, pauses: Pauses, cores: frozenset[int] | None) -> dict[Key, str]:
     """Why the daemon does not do what is asked, by RmdWorkload. `cores` are those of its machine, None: not known.
 
     Raises Unanswered where the daemon answers nothing any more; `pauses` then know the last request.
@@ -151,7 +151,7 @@ def _listed(cores: Iterable[int]) -> str:
     return ",".join(ranges_of(cores))
 
 
-def faults_of(plan: Plan, faults: dict[Key, str]) -> dict[Key, str]:
+def faults_of(plan: DaemonPlan, faults: dict[Key, str]) -> dict[Key, str]:
     """Why a daemon does not hold what it should, after all steps, by RmdWorkload."""
     found = {owner.key: faults.get(owner.key, "the daemon has not released it") for owner, _ in plan.release}
     for owner in plan.reserve:
@@ -207,7 +207,7 @@ Owner = Wanted | Leaving
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DaemonPlan:
     """Steps, in this order: release, then reserve the oldest first. `held` needs none, `foreign` may not be touched.
 
     `blocked` are wanted ones whose uuid is held by a reservation that this API cannot release.
@@ -220,7 +220,7 @@ class Plan:
     foreign: tuple[Reservation, ...]
 
 
-def plan_node(wanted: Sequence[Wanted], leaving: Sequence[Leaving], found: Sequence[Reservation]) -> Plan:
+def plan_node(wanted: Sequence[Wanted], leaving: Sequence[Leaving], found: Sequence[Reservation]) -> DaemonPlan:
     """Reservations of no RmdWorkload are left alone. The class of service of each has to be its own."""
     shared = _shared_classes(found)
     release: list[tuple[Owner, Reservation]] = []
@@ -246,7 +246,7 @@ def plan_node(wanted: Sequence[Wanted], leaving: Sequence[Leaving], found: Seque
         release.extend((owner, found[index]) for index in mine if found[index] is not kept)
     reserve.sort(key=lambda one: (one.created, one.key))
     foreign = tuple(reservation for index, reservation in enumerate(found) if index not in ours)
-    return Plan(tuple(release), tuple(reserve), tuple(held), tuple(blocked), foreign)
+    return DaemonPlan(tuple(release), tuple(reserve), tuple(held), tuple(blocked), foreign)
 
 
 def _is_of(reservation: Reservation, one: Owner) -> bool:

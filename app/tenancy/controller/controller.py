@@ -68,7 +68,7 @@ def build(context: ControllerContext) -> Kit:
 def keep_tenants(kit: Kit, *, options: TenantsOptions | None = None, now: Callable[[], datetime] = utc_now) -> None:
     """Keep namespaces, node labels, pinned certificates and status true to the Tenant objects."""
     options = options or TenantsOptions()
-    caches = Caches(kit, options.placement, options.admin_names)
+    caches = TenantCaches(kit, options.placement, options.admin_names)
     keeper = NamespaceKeeper(kit.client, grants=options.grants, quota=options.quota)
     kit.reconcile(
         "tenants",
@@ -222,7 +222,7 @@ class NamespaceKeeper:
             raise foreign
 
 
-class Caches:
+class TenantCaches:
     """`claims` is what follows from them all together. `admin_names` are those of the cloud admin's certificates."""
 
     def __init__(self, kit: Kit, placement: PlacementOptions, admin_names: Iterable[str]) -> None:

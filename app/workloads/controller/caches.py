@@ -69,7 +69,7 @@ def own_writes(
     return by_version(cached, lifetime=LAG, group=lambda companion: companion.workload, clock=clock)
 
 
-class Caches:
+class WorkloadCaches:
     """Everything that a reconcile reads, as caches of the kit. `listeners` has to be set before they are filled.
 
     One change tells several reconcilers, and is put into the index of matches once: so the kit does not wake them.

@@ -27,7 +27,7 @@ from app.settings.source import settings_as
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, injected_mark, policy_of, size_of
 from app.workloads.companions.plan import Planned, Planner
-from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.caches import Listeners, WorkloadCaches
 from app.workloads.controller.statuses import DENIED_PAUSE, REPLACING, RefusedError, Restarts, Run
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import INJECTED, RULE_NAME, TENANT_NAMESPACE_PREFIX, ObjectKey, Problem, Waiting, Workload
@@ -44,7 +44,7 @@ _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CompanionOptions:
     """Times are in seconds. `status_workers` statuses of workloads are written at a time, and a third as many of rules.
 
     A rule's status is written at most once in `status_interval`, and once in ten of them while only the number of
@@ -61,7 +61,7 @@ class Options:
 
 def build(context: ControllerContext) -> Kit:
     kit = context.kit()
-    options = Options(
+    options = CompanionOptions(
         placement=settings_as(context.settings, PlacementSettings).placement,
         quota=settings_as(context.settings, QuotaSettings).quota,
     )
@@ -69,9 +69,9 @@ def build(context: ControllerContext) -> Kit:
     return kit
 
 
-def accompany(kit: Kit, options: Options) -> None:
+def accompany(kit: Kit, options: CompanionOptions) -> None:
     """Make the controller of this kit, whose workers are for companions."""
-    caches = Caches(kit, options.quota)
+    caches = WorkloadCaches(kit, options.quota)
     companions = Companions(kit, caches, options.placement, restart_pause=options.restart_pause)
     quiet = QuietTime(companions.waiting)
     workloads = WorkloadStatuses(kit, caches, quiet, workers=options.status_workers)
@@ -92,7 +92,7 @@ def accompany(kit: Kit, options: Options) -> None:
 class Companions:
     """As many requests are under way at a time as the kit has workers; tenants take turns."""
 
-    def __init__(self, kit: Kit, caches: Caches, placement: PlacementOptions, *, restart_pause: float) -> None:
+    def __init__(self, kit: Kit, caches: WorkloadCaches, placement: PlacementOptions, *, restart_pause: float) -> None:
         self._client, self._caches, self._planner = kit.client, caches, Planner(placement)
         for rules in (caches.tenant_rules, caches.admin_rules):
             rules.subscribe(lambda _, key, _old, new: None if new and new.rule else self._planner.forget(key))

@@ -24,7 +24,7 @@ from app.kube.resources import Resource
 from app.metrics import HANDLING_FAULTS
 from app.text import stamp
 from app.wire import JSON
-from app.workloads.controller.caches import LAG, Caches
+from app.workloads.controller.caches import LAG, WorkloadCaches
 from app.workloads.controller.statuses import REPLACING, Finding, rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
@@ -71,7 +71,7 @@ class QuietTime:
 class _Statuses(ABC, Generic[T]):
     """What both writers share. A watch that lags causes no second write."""
 
-    def __init__(self, name: str, kit: Kit, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
+    def __init__(self, name: str, kit: Kit, caches: WorkloadCaches, quiet: QuietTime, *, workers: int) -> None:
         self._client, self._caches, self._quiet = kit.client, caches, quiet
         self._sent = OwnWrites(self._seen, lifetime=LAG)
         self._caches.on_renewed(self._sent.clear)
@@ -114,7 +114,7 @@ class _Statuses(ABC, Generic[T]):
 
 
 class WorkloadStatuses(_Statuses[bytes]):
-    def __init__(self, kit: Kit, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
+    def __init__(self, kit: Kit, caches: WorkloadCaches, quiet: QuietTime, *, workers: int) -> None:
         super().__init__("workload-status", kit, caches, quiet, workers=workers)
         self._replacing: dict[ObjectKey, float] = {}
         self._unconfirmed: set[ObjectKey] = set()
@@ -189,7 +189,9 @@ class RuleStatuses(_Statuses[JSON]):
     Each is written at most once in `interval` seconds, however many workloads the rule matches.
     """
 
-    def __init__(self, kit: Kit, caches: Caches, quiet: QuietTime, *, workers: int = 2, interval: float) -> None:
+    def __init__(
+        self, kit: Kit, caches: WorkloadCaches, quiet: QuietTime, *, workers: int = 2, interval: float
+    ) -> None:
         super().__init__("rule-status", kit, caches, quiet, workers=workers)
         self._pace = Pace(interval)
         self._events = ReadyEvents(kit.events)

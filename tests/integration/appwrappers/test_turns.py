@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from app.appwrappers.controller.caches import Caches
+from app.appwrappers.controller.caches import AppWrapperCaches
 from app.appwrappers.controller.controller import AppWrappers
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.sizes import MOST_COMPONENTS
@@ -29,7 +29,7 @@ class Beside:
         self.seen: dict[str, int] = {}
         """By namespace: how many requests were answered when the cache showed its first AppWrapper."""
 
-    def controller(self, client: Any) -> tuple[Kit, Caches]:
+    def controller(self, client: Any) -> tuple[Kit, AppWrapperCaches]:
         for name in _WRITES:
             setattr(client, name, self._noting(getattr(client, name)))
         kit = Kit(client, workers=WORKERS, resync=None)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.server import make_server, review_app
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.build import review as claims
@@ -76,7 +76,7 @@ async def serving(cluster: ClaimCluster, folder: Path) -> AsyncIterator[None]:
     bundle = write_webhook_certificate(folder)
     given = {"kubeconfig": str(cluster.kubeconfig), "insecure": True, "claims": True, "namespace": SYSTEM}
     settings: Any = settings_of("webhook").load(given, environment=False)
-    caches = Caches()
+    caches = ReviewCaches()
     context = Context(settings, SYSTEM, caches)
     parts = [networks(context), claims(context)]
     tls, _ = settings.server_context()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.caches import Caches
+from app.claims.services.caches import ServiceCaches
 from app.claims.services.controller import network_services
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -344,7 +344,7 @@ async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkC
     await cluster.pod("p1", "192.168.1.1")
     async with cluster.client() as client:
         kit = Kit(client, resync=None)
-        caches, create, answered = Caches(kit), KubeClient.create, list[str]()
+        caches, create, answered = ServiceCaches(kit), KubeClient.create, list[str]()
         network_services(kit, caches)
         slices = caches.slices
 

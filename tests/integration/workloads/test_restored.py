@@ -11,7 +11,7 @@ from app.kube.credentials import load_credentials
 from app.kube.kit import Kit
 from app.kube.resources import PODS, Resource
 from app.kube.transport import Session
-from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.caches import Listeners, WorkloadCaches
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from app.workloads.settings import DEFAULT_QUOTA
@@ -97,7 +97,7 @@ async def test_no_status_is_written_while_a_cache_is_in_doubt(infra: Infra) -> N
 class Doubtful(QuietTime):
     """A cache comes into doubt while a status waits for its turn."""
 
-    def __init__(self, caches: Caches, *, turn: int = 1) -> None:
+    def __init__(self, caches: WorkloadCaches, *, turn: int = 1) -> None:
         super().__init__(lambda _: 0)
         self.caches, self.turn, self.turns = caches, turn, 0
 
@@ -113,7 +113,7 @@ async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_fo
     for kind in ("rule", "workload"):
         client = await infra.client()
         kit = Kit(client)
-        caches = Caches(kit, DEFAULT_QUOTA)
+        caches = WorkloadCaches(kit, DEFAULT_QUOTA)
         quiet = Doubtful(caches)
         rules = RuleStatuses(kit, caches, quiet, interval=0.0)
         workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
@@ -124,7 +124,7 @@ async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_fo
             store.mark_synced()
         written: list[bool] = []
 
-        async def before(verb: str, _name: str, caches: Caches = caches, written: list[bool] = written) -> None:
+        async def before(verb: str, _name: str, caches: WorkloadCaches = caches, written: list[bool] = written) -> None:
             written.append(caches.in_doubt)
 
         client.before = before
@@ -146,7 +146,7 @@ async def test_a_look_that_a_doubt_has_put_off_is_not_dropped_when_the_watch_sho
     await infra.workload("u")
     key, client = (T1, "workload-u"), await infra.client()
     kit = Kit(client)
-    caches = Caches(kit, DEFAULT_QUOTA)
+    caches = WorkloadCaches(kit, DEFAULT_QUOTA)
     quiet = Doubtful(caches, turn=2)
     workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
     caches.listeners = Listeners(workload_status=workloads.controller.enqueue, workload_status_shown=workloads.shown)
@@ -175,7 +175,7 @@ def pod(*, spec_hash: str, version: int) -> JSON:
 
 def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
     """The same version may be another state there; and what was written may be gone."""
-    caches = Caches(offline_kit(), DEFAULT_QUOTA)
+    caches = WorkloadCaches(offline_kit(), DEFAULT_QUOTA)
     for store in caches.stores:
         store.mark_synced()
     ours = pod(spec_hash="a", version=7)
@@ -196,7 +196,7 @@ async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) ->
     """A status that was restored may be the one that was seen before ours was written: it must be written again."""
     client = await infra.client()
     kit = Kit(client)
-    caches, quiet = Caches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
+    caches, quiet = WorkloadCaches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
     rules = RuleStatuses(kit, caches, quiet, interval=0.0)
     workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
     caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)

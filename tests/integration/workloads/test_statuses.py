@@ -11,7 +11,7 @@ from app.kube.kit import Kit
 from app.kube.own_writes import OwnWrites
 from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
-from app.workloads.controller.caches import Caches
+from app.workloads.controller.caches import WorkloadCaches
 from app.workloads.controller.statuses import Finding, Findings, rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, Problem, Waiting
@@ -289,7 +289,7 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     await infra.rule("r", policy="SameNode")
     client = await infra.client()
     kit = Kit(client)
-    caches, quiet = Caches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
+    caches, quiet = WorkloadCaches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
     workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
     rules = RuleStatuses(kit, caches, quiet, interval=0.0)
 
@@ -336,7 +336,7 @@ async def test_a_status_that_another_client_changes_meanwhile_is_not_believed(in
     await infra.rule("r")
     client = await infra.client()
     kit = Kit(client)
-    caches = Caches(kit, DEFAULT_QUOTA)
+    caches = WorkloadCaches(kit, DEFAULT_QUOTA)
     rules = RuleStatuses(kit, caches, QuietTime(lambda _: 0), interval=0.0)
     caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
 

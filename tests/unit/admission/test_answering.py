@@ -18,7 +18,7 @@ from prometheus_client import REGISTRY
 from uvicorn.server import ServerState
 
 from app import logs
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, MutationPlan
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import in_flight
 from app.admission.review import Request
@@ -42,17 +42,17 @@ class Acting:
     name = "acting"
     asked = 0
 
-    def inject(self, request: Request, plan: Plan) -> Any:
+    def inject(self, request: Request, plan: MutationPlan) -> Any:
         self.asked += 1
         if request.name.startswith("wait") or request.name == "late":
             return self._later(request, plan)
         return self._act(request.name, plan)
 
-    async def _later(self, request: Request, plan: Plan) -> None:
+    async def _later(self, request: Request, plan: MutationPlan) -> None:
         await asyncio.sleep(100 if request.name == "late" else 0.5)
         self._act(request.name, plan)
 
-    def _act(self, name: str, plan: Plan) -> None:
+    def _act(self, name: str, plan: MutationPlan) -> None:
         match name:
             case "deny" | "wait and deny":
                 raise Denied("no", reason="No")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.admission.chain import Plan, refuse, shown
+from app.admission.chain import MutationPlan, refuse, shown
 from app.appwrappers.admission import names, templates
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.model import ANNOTATIONS
@@ -205,6 +205,6 @@ def test_what_is_found_is_bounded_in_number_and_length() -> None:
     with pytest.raises(Denied) as denied:
         refuse(["x" * 10_000] * 50_000, reason="No")
     assert len(str(denied.value)) < 64 * 1024
-    plan = Plan()
+    plan = MutationPlan()
     plan.warnings += ["x" * 10_000] * 50_000
     assert [len(plan.decision().warnings), plan.decision().warnings[-1]] == [51, "and 49950 more warnings"]

@@ -8,7 +8,7 @@ import jsonpatch
 import msgspec
 import pytest
 
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, MutationPlan
 from app.admission.review import VERSIONS, Request, WholeRequest, encode
 from app.errors import Denied, Transient
 
@@ -17,7 +17,7 @@ class Volume:
     def __init__(self, name: str, trace: list[str]) -> None:
         self.name, self._trace = name, trace
 
-    async def inject(self, _request: Request, plan: Plan) -> None:
+    async def inject(self, _request: Request, plan: MutationPlan) -> None:
         self._trace.append(self.name)
         plan.patch.ensure("/spec/volumes", [], present=False, reason=self.name)
         plan.patch.add("/spec/volumes/-", {"name": self.name}, reason=self.name)
@@ -30,7 +30,7 @@ class Refusal:
     def __init__(self, name: str, trace: list[str]) -> None:
         self.name, self._trace = name, trace
 
-    async def check(self, _request: Request, _plan: Plan) -> None:
+    async def check(self, _request: Request, _plan: MutationPlan) -> None:
         self._trace.append(self.name)
         raise Denied(f"{self.name} says no", reason="Refused", code=403)
 
@@ -40,7 +40,7 @@ class Refusal:
 class Unsure:
     name = "unsure"
 
-    async def inject(self, _request: Request, _plan: Plan) -> None:
+    async def inject(self, _request: Request, _plan: MutationPlan) -> None:
         raise Transient("not loaded")
 
 
@@ -96,7 +96,7 @@ async def test_what_cannot_be_decided_is_raised() -> None:
 
 
 async def test_the_first_reason_to_skip_stands() -> None:
-    plan = Plan()
+    plan = MutationPlan()
     plan.skip("OptedOut", "by label")
     plan.skip("NoNetworks", "none")
     assert (plan.reason, plan.message) == ("OptedOut", "by label")
@@ -107,20 +107,20 @@ class Said:
 
     name = "said"
 
-    def inject(self, _request: Request, plan: Plan) -> None:
+    def inject(self, _request: Request, plan: MutationPlan) -> None:
         plan.reason = "Said"
         plan.message = "so"
 
 
 @pytest.mark.parametrize("before", [None, ("NoNetworks", "none")])
 async def test_what_is_said_of_a_shared_plan_is_in_the_decision_and_in_no_other(before: tuple[str, str] | None) -> None:
-    plan = Plan()
+    plan = MutationPlan()
     if before is not None:
         plan.skip(*before)
     Said().inject(REQUEST, plan)
     assert (plan.decision().reason, plan.decision().message) == ("Said", "so")
     assert plan.decision().audit_annotations == {"decision": "Said"}
-    other = Plan()
+    other = MutationPlan()
     if before is not None:
         other.skip(*before)
     assert (other.reason, other.message) == (before or ("", ""))
@@ -131,12 +131,12 @@ async def test_what_is_said_of_a_shared_plan_is_in_the_decision_and_in_no_other(
 
 async def test_a_finished_plan_is_that_of_each_plan_that_takes_it() -> None:
     """What is added to one of them, or to the one that was finished, is in no other."""
-    first = Plan()
+    first = MutationPlan()
     await Volume("a", []).inject(REQUEST, first)
     finished = first.finish()
     first.patch.add("/spec/later", 1, reason="later")
     first.warnings.append("later")
-    second, third = Plan(), Plan()
+    second, third = MutationPlan(), MutationPlan()
     second.finished = third.finished = finished
     second.patch.ensure("/spec/volumes", [], present=False, reason="there already")
     second.patch.add("/spec/volumes/-", {"name": "b"}, reason="b")

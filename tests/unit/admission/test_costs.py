@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.admission.chain import Chain, Reviewed
-from app.admission.parts import Cached, Caches, Context, chains
+from app.admission.parts import Cached, Context, ReviewCaches, chains
 from app.admission.review import decode, encode
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import RESOURCE_NAME
@@ -30,7 +30,7 @@ RESOURCES = {"foo-network": "example.com/foo", "bar-network": "example.com/bar"}
 
 async def chain_of(**options: Any) -> Chain:
     """The chain of a webhook with these settings, and the attachments of the reviews in its caches."""
-    caches = Caches()
+    caches = ReviewCaches()
     parts = parts_of(Context(settings_of("webhook")(insecure=True, **options), "berth", caches))
 
     async def read(cached: Cached) -> AsyncIterator[JSON]:

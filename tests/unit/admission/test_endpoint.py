@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.admission.endpoint import in_flight
 from app.admission.review import Request
 from app.errors import ApiError, BadReview, Denied, Transient
@@ -22,17 +22,17 @@ class Acting:
 
     name = "acting"
 
-    def __init__(self, act: Callable[[Request, Plan], Any]) -> None:
+    def __init__(self, act: Callable[[Request, MutationPlan], Any]) -> None:
         self._act = act
 
-    async def inject(self, request: Request, plan: Plan) -> None:
+    async def inject(self, request: Request, plan: MutationPlan) -> None:
         result = self._act(request, plan)
         if asyncio.iscoroutine(result):
             await result
 
 
 def raising(error: Exception) -> Acting:
-    def act(_request: Request, _plan: Plan) -> None:
+    def act(_request: Request, _plan: MutationPlan) -> None:
         raise error
 
     return Acting(act)
@@ -183,7 +183,7 @@ async def test_while_draining_every_answer_asks_to_close(calling, review) -> Non
 async def test_dry_run_reaches_the_injectors_and_is_answered_alike(calling, review) -> None:
     seen: list[bool | None] = []
 
-    def act(request: Request, plan: Plan) -> None:
+    def act(request: Request, plan: MutationPlan) -> None:
         seen.append(request.dry_run)
         plan.patch.add("/metadata/labels", {}, reason="")
 

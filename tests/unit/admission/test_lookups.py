@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.admission.chain import MOST_LOOKUPS, Chain, Plan, Reviewed
+from app.admission.chain import MOST_LOOKUPS, Chain, MutationPlan, Reviewed
 from app.admission.review import Request
 from app.kube.asking import asking_once, once
 from app.kube.client import KubeClient
@@ -24,7 +24,7 @@ class Asking:
         self._names = names
         self.asked: list[int] = []
 
-    def check(self, request: Request, plan: Plan) -> Awaitable[None]:
+    def check(self, request: Request, plan: MutationPlan) -> Awaitable[None]:
         return self._ask()
 
     async def _ask(self) -> None:
@@ -65,7 +65,7 @@ async def test_a_review_with_too_many_questions_is_denied_with_the_field_and_the
 
 async def test_questions_outside_of_a_review_are_asked_each_time() -> None:
     asking = Asking(2)
-    await asking.check(request_for({}), Plan())
+    await asking.check(request_for({}), MutationPlan())
     assert asking.asked == [0, 1, 0, 1]
 
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from app.admission import memo as memos
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, MutationPlan
 from app.admission.endpoint import Answer, ReviewEndpoint
 from app.admission.memo import Memo
 from app.admission.metrics import create_series
@@ -67,7 +67,7 @@ def test_a_replica_is_answered_without_a_decision_and_without_its_pod() -> None:
     class Counting:
         name = "counting"
 
-        def inject(self, request: Request, plan: Plan) -> None:
+        def inject(self, request: Request, plan: MutationPlan) -> None:
             decided.append(request.pod.metadata.name)
             plan.warnings.append("a warning")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.admission.parts import Caches, Namespaces
+from app.admission.parts import Namespaces, ReviewCaches
 from app.errors import ApiError, Denied, Transient
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
@@ -146,7 +146,7 @@ async def test_without_a_connection_nothing_is_guessed() -> None:
 
 async def test_all_who_ask_alike_share_a_cache_and_a_request() -> None:
     """Two wings look for the same namespaces: the API server is watched once, and asked once."""
-    caches = Caches()
+    caches = ReviewCaches()
     client = Recording(namespace("ns", {TENANT_LABEL: "t1"}))
     client.gate = asyncio.Event()
     caches.client = cast("KubeClient", client)

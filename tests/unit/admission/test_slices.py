@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.admission.endpoint import ReviewEndpoint
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import Context, ReviewCaches, chains
 from app.pace import Pace, at_pace, pacing, step
 from app.registry import parts_of, settings_of
 from app.serving.memory import SMALL
@@ -91,7 +91,7 @@ KINDS: dict[str, Callable[[], JSON]] = {
 async def webhook() -> Caller:
     """With all that a webhook can review, and no cluster."""
     options = {"claims": True, "rmd_backend": "daemon", "appwrappers": True, "insecure": True}
-    context = Context(settings_of("webhook").load(options, environment=False), "berth", Caches())
+    context = Context(settings_of("webhook").load(options, environment=False), "berth", ReviewCaches())
     chain = chains(parts_of(context), namespace="berth")["validate"]
     await filled(context.caches)
     recorder = Recorder()

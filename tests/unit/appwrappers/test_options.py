@@ -8,10 +8,10 @@ import pytest
 
 from app.appwrappers.options import (
     KNOWN,
+    AppWrapperOptions,
     Autopilot,
     FaultTolerance,
     OperatorConfig,
-    Options,
     Taint,
     parse_config,
     read_options,
@@ -19,7 +19,7 @@ from app.appwrappers.options import (
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
 HOUR = 3600.0
-DEFAULTS = Options(
+DEFAULTS = AppWrapperOptions(
     admission_grace=60.0,
     warmup_grace=300.0,
     failure_grace=60.0,
@@ -37,7 +37,7 @@ def parsed(text: str) -> OperatorConfig:
     return parse_config({"data": {"config.yaml": text}})
 
 
-def read(**annotations: str) -> Options:
+def read(**annotations: str) -> AppWrapperOptions:
     return read_options({PREFIX + name: value for name, value in annotations.items()}, FaultTolerance())
 
 
@@ -142,7 +142,7 @@ def test_annotations_change_it() -> None:
         retryableExitCodes="42",
     )
     codes = {"terminal_exit_codes": frozenset({3, 10}), "retryable_exit_codes": frozenset({42})}
-    assert found == Options(1.0, 2.0, 3.0, 4.0, 5, 6.0, 7.0, 8.0, 9, 10.0, **codes)
+    assert found == AppWrapperOptions(1.0, 2.0, 3.0, 4.0, 5, 6.0, 7.0, 8.0, 9, 10.0, **codes)
     assert len(KNOWN) == 12
 
 

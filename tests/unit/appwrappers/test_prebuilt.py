@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.kueue.steps import Seen, next_step
+from app.appwrappers.kueue.steps import WorkloadState, next_step
 from app.appwrappers.kueue.stored import stored_job, stored_workload
 
 JSON = dict[str, Any]
@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-pod"}
 
 
-def seen(owners: list[JSON]) -> Seen:
+def seen(owners: list[JSON]) -> WorkloadState:
     labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/prebuilt-workload-name": "w"}
     template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
     pod_sets = [{"replicas": 1, "path": "template"}]
@@ -33,7 +33,7 @@ def seen(owners: list[JSON]) -> Seen:
     }
     job = stored_job(wrapper)
     assert job is not None
-    return Seen(job, (), stored_workload(workload), {}, NOW)
+    return WorkloadState(job, (), stored_workload(workload), {}, NOW)
 
 
 def test_a_prebuilt_workload_without_owners_is_taken() -> None:

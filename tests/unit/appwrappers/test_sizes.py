@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
-from app.appwrappers.controller.observing import Creation, Deletion, Seen, Step
+from app.appwrappers.controller.observing import Creation, Deletion, Observation, Step
 from app.appwrappers.controller.outcomes import Outcome, remember_end
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
@@ -47,7 +47,7 @@ def stored(*templates: JSON, deleting: bool = False, **said: Any) -> AppWrapper:
 def step(wrapper: AppWrapper, status: JSON, **seen: Any) -> Step:
     options = read_options({}, FaultTolerance())
     now = AppWrapper(**{name: getattr(wrapper, name) for name in AppWrapper.__slots__} | {"status": status})
-    return next_step(Seen(now, options, NOW, **seen))
+    return next_step(Observation(now, options, NOW, **seen))
 
 
 def test_as_many_components_as_may_be() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.publishing.caches import Caches
+from app.claims.publishing.caches import PublishingCaches
 from app.claims.publishing.model import Inputs, NetworkData, Planned, stored_attachment
 from app.claims.publishing.planning import plan_pod
 from app.claims.slices import stored_slice
@@ -65,7 +65,7 @@ def test_golden(path: Path) -> None:
 def test_the_caches_have_all_that_counts(path: Path) -> None:
     """They look up a part of what there is; a plan is the same as with all of it. Each object wakes the Pod."""
     case, woken, kit = load_yaml(path.read_text()), set[Key](), offline_kit()
-    caches = Caches(
+    caches = PublishingCaches(
         kit,
         keys=(RESOURCE_NAME,),
         home="kube-system",

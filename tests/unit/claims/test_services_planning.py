@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.claims.services.addresses import Network
 from app.claims.services.caches import stored_service
 from app.claims.services.model import MOST_ENDPOINTS, Pod, Service, stored_pod
-from app.claims.services.planning import Inputs, Plan, pack, plan_service
+from app.claims.services.planning import Inputs, ServicePlan, pack, plan_service
 from app.claims.services.slices import Endpoint, EndpointSlice, Wanted, read_endpoint, stored_endpoint_slice
 
 JSON = dict[str, Any]
@@ -43,11 +43,13 @@ def pod(name: str, *ips: str, ready: bool = True, deleting: bool = False, phase:
     return found
 
 
-def plan(*pods: Pod, of: Service | None = None, slices: tuple[EndpointSlice, ...] = (), **more: Any) -> Plan:
+def plan(*pods: Pod, of: Service | None = None, slices: tuple[EndpointSlice, ...] = (), **more: Any) -> ServicePlan:
     return plan_service(Inputs(of or service(), NETWORK, pods, slices, **{"zones": ZONES, **more}))
 
 
-def written(made: Plan, slices: tuple[EndpointSlice, ...] = (), of: Service | None = None) -> tuple[EndpointSlice, ...]:
+def written(
+    made: ServicePlan, slices: tuple[EndpointSlice, ...] = (), of: Service | None = None
+) -> tuple[EndpointSlice, ...]:
     """The slices after the plan, as an API server returns them."""
     found = {one.key: one for one in slices}
     for one in made.delete:
@@ -67,7 +69,7 @@ def stored(name: str, wanted: Wanted, of: Service, *, version: int = 1) -> Endpo
     return found
 
 
-def endpoints(made: Plan) -> list[Endpoint]:
+def endpoints(made: ServicePlan) -> list[Endpoint]:
     return [one for wanted in made.create.values() for one in wanted.endpoints]
 
 
@@ -89,7 +91,7 @@ def test_conditions(made: Pod, conditions: tuple[bool, bool, bool], *, published
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_is_over_is_no_endpoint(phase: str) -> None:
-    assert plan(pod("p", "10.0.0.1", phase=phase)) == Plan()
+    assert plan(pod("p", "10.0.0.1", phase=phase)) == ServicePlan()
 
 
 @pytest.mark.parametrize(

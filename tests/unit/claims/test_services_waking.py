@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.caches import Caches
+from app.claims.services.caches import ServiceCaches
 from app.claims.services.controller import Waking
 from app.claims.services.slices import stored_endpoint_slice
 from app.kube.resources import SERVICES
@@ -64,7 +64,7 @@ class Woken:
     def __init__(self) -> None:
         self._woken: list[Key] = []
         kit = offline_kit()
-        self.caches = Caches(kit)
+        self.caches = ServiceCaches(kit)
         waking(kit, Waking(self.caches).wakes(), self._woken.append)
 
     def by(self, change: Callable[[], object]) -> list[str]:
@@ -151,7 +151,7 @@ async def test_attachments(woken: Woken) -> None:
 
 async def test_attachments_by_another_annotation_for_their_resource() -> None:
     """The settings of the role say which annotations name it."""
-    caches = Caches(offline_kit(), keys=("one", "two"))
+    caches = ServiceCaches(offline_kit(), keys=("one", "two"))
     caches.attachments.upsert(attachment("vlan", "x/foo"))
     caches.attachments.upsert({"metadata": {"namespace": "ns", "name": "other", "annotations": {"two": "x/bar"}}})
     assert [one.key for one in caches.attachments.by_index("resource", "x/bar")] == ["ns/other"]
@@ -159,7 +159,7 @@ async def test_attachments_by_another_annotation_for_their_resource() -> None:
 
 
 async def test_default_networks_are_where_the_settings_say() -> None:
-    caches, made = Caches(offline_kit(), home="cni"), pod("p", claim="c")
+    caches, made = ServiceCaches(offline_kit(), home="cni"), pod("p", claim="c")
     made["metadata"]["annotations"]["v1.multus-cni.io/default-network"] = "fabric"
     caches.pods.upsert(made)
     assert [one.selected for one in caches.pods.values()] == [{"cni/fabric"}]

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from app.kube.client import KubeClient
-from app.rmd.controller.caches import Caches
+from app.rmd.controller.caches import RmdCaches
 from app.rmd.controller.controller import ConfigSync
 from app.rmd.controller.nodes import Showing, rows_of
 from app.rmd.controller.states import CREATED, PENDING, failed, fitting, state_of
@@ -113,7 +113,7 @@ async def test_an_rmd_config_for_very_many_nodes() -> None:
     sent = Sent()
     config = stored_config({"metadata": {**METADATA, "name": "rmdconfig"}})
     assert config is not None
-    await ConfigSync(sent.client, cast("Caches", None), lambda: NOW, namespace="default")._say(
+    await ConfigSync(sent.client, cast("RmdCaches", None), lambda: NOW, namespace="default")._say(
         config, [f"n-{n}" for n in range(100_000)], ""
     )
     assert size(sent.status) < ROOM

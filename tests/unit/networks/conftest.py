@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, MutationPlan
 from app.admission.review import Decision, Request
 from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
@@ -46,7 +46,7 @@ def attachment(name: str, resource: str | None = None, *, namespace: str = "defa
     }
 
 
-async def inject(injector: NetworksInjector, request: Request, plan: Plan) -> None:
+async def inject(injector: NetworksInjector, request: Request, plan: MutationPlan) -> None:
     """One injection to its end, whether it has to wait or not."""
     waiting = injector.inject(request, plan)
     if waiting is not None:
@@ -58,7 +58,7 @@ class Run:
     """One review through the chain: the decision, the plan, and the Pod with the patch applied."""
 
     decision: Decision
-    plan: Plan
+    plan: MutationPlan
     pod: Any
 
 

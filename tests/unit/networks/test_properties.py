@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.admission.review import encode
 from app.errors import Denied
 from app.kube import quantity
@@ -124,9 +124,9 @@ ATTACHMENTS = [
 ]
 
 
-def outcome_of(obj: Any, injector: NetworksInjector, plan: Plan | None = None) -> Plan | str:
+def outcome_of(obj: Any, injector: NetworksInjector, plan: MutationPlan | None = None) -> MutationPlan | str:
     """The plan, or the message of a denial; everything else escapes. With a full cache nothing is waited for."""
-    plan = Plan() if plan is None else plan
+    plan = MutationPlan() if plan is None else plan
     try:
         waiting = injector.inject(request_for(obj), plan)
         if waiting is not None:
@@ -139,10 +139,10 @@ def outcome_of(obj: Any, injector: NetworksInjector, plan: Plan | None = None) -
     return plan
 
 
-def plan_of(obj: Any, injector: NetworksInjector) -> Plan | None:
+def plan_of(obj: Any, injector: NetworksInjector) -> MutationPlan | None:
     """The plan, or None for a denial, whose message can be shown anywhere."""
     outcome = outcome_of(obj, injector)
-    if isinstance(outcome, Plan):
+    if isinstance(outcome, MutationPlan):
         return outcome
     assert outcome.isprintable()
     return None
@@ -272,12 +272,12 @@ def test_pods_that_differ_in_one_thing_get_plans_of_their_own(switches: Switches
     for pod in (base, *others, base):
         # Twice: what the first finishes is what the second may get.
         alone = [everything_of(pod, injector, touched()) for _ in range(2)]
-        assert [everything_of(pod, injector, Plan()) for _ in range(2)] == alone
+        assert [everything_of(pod, injector, MutationPlan()) for _ in range(2)] == alone
 
 
-def touched() -> Plan:
+def touched() -> MutationPlan:
     """A plan that shares nothing, since an injector before has looked at it."""
-    plan = Plan()
+    plan = MutationPlan()
     plan.warnings.clear()
     return plan
 
@@ -291,10 +291,10 @@ def test_a_plan_that_pods_share_is_that_of_each_alone(pods: Any, mode: Any, huge
     options = NetworksOptions(existing_resources=mode)
     injector = NetworksInjector(lookup_for(ATTACHMENTS), switches=lambda: switches, options=options)
     for pod in pods:
-        assert everything_of(pod, injector, Plan()) == everything_of(pod, injector, touched())
+        assert everything_of(pod, injector, MutationPlan()) == everything_of(pod, injector, touched())
 
 
-def everything_of(obj: Any, injector: NetworksInjector, plan: Plan) -> Any:
+def everything_of(obj: Any, injector: NetworksInjector, plan: MutationPlan) -> Any:
     """All that a plan holds, and the answer to the review."""
     found = outcome_of(obj, injector, plan)
     if isinstance(found, str):
@@ -361,7 +361,7 @@ def test_arbitrary_attachment_annotations(resource: str, selector: str) -> None:
     lookup = lookup_for([attachment("foo", **values)])
     pod = {"metadata": {"annotations": {NETWORKS: "foo"}}, "spec": {"containers": [{"name": "a"}]}}
     outcome = outcome_of(pod, NetworksInjector(lookup, switches=Switches))
-    if isinstance(outcome, Plan):
+    if isinstance(outcome, MutationPlan):
         patched(pod, outcome.patch)
     else:
         assert "'default/foo'" in outcome

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, MutationPlan
 from app.admission.patch import Patch
 from app.admission.review import decode
 from app.errors import Denied
@@ -30,8 +30,8 @@ ATTACHMENTS = [attachment("foo-network", "example.com/foo"), attachment("bar-net
 BARE = {"metadata": {"annotations": {NETWORKS: "foo-network"}}, "spec": {"containers": [{"name": "a"}]}}
 
 
-async def planned(injector: NetworksInjector, request: Any) -> Plan:
-    plan = Plan()
+async def planned(injector: NetworksInjector, request: Any) -> MutationPlan:
+    plan = MutationPlan()
     await inject(injector, request, plan)
     return plan
 
@@ -101,7 +101,7 @@ async def test_a_warning_of_switches_is_in_no_plan_after_them() -> None:
 
 async def test_a_container_that_another_injector_made_is_not_made_again() -> None:
     """An `add` of an empty container would wipe out what stands in it."""
-    plan = Plan()
+    plan = MutationPlan()
     plan.patch.ensure("/spec/volumes", [], present=False, reason="another injector")
     plan.patch.add("/spec/volumes/-", {"name": "other"}, reason="another injector")
     injector = NetworksInjector(lookup_for(ATTACHMENTS), switches=Switches)
@@ -147,7 +147,7 @@ async def test_after_a_wait_the_rest_of_the_chain_is_asked_once_and_in_order() -
         async def _late(self) -> None:
             trace.append(self.name)
 
-        def inject(self, _request: Any, _plan: Plan) -> Any:
+        def inject(self, _request: Any, _plan: MutationPlan) -> Any:
             return self._late() if self._waits else trace.append(self.name)
 
         check = inject

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.admission.review import GroupVersionKind, decode
 from app.errors import Denied, Transient
 from app.networks.model import NETWORKS
@@ -28,9 +28,9 @@ POD = {"metadata": {"annotations": {NETWORKS: "foo"}}, "spec": {"containers": [{
 @pytest.mark.parametrize("fields", OTHERS)
 async def test_other_requests_leave_the_plan_untouched(injection: Any, fields: dict[str, Any]) -> None:
     """Only the creation of a Pod is looked at."""
-    plan = Plan()
+    plan = MutationPlan()
     await inject(injection.injector(), request_for(POD, **fields), plan)
-    untouched = Plan()
+    untouched = MutationPlan()
     assert plan.patch.operations == []
     assert (plan.reason, plan.message, plan.warnings, plan.audit) == (untouched.reason, "", [], {})
 
@@ -62,8 +62,8 @@ async def test_switches_that_are_not_loaded_are_no_decision() -> None:
 
     injector = NetworksInjector(lookup_for([]), switches=switches)
     with pytest.raises(Transient):
-        await inject(injector, request_for(POD), Plan())
-    plan = Plan()
+        await inject(injector, request_for(POD), MutationPlan())
+    plan = MutationPlan()
     await inject(injector, request_for({"metadata": {}, "spec": {"containers": [{"name": "a"}]}}), plan)
     assert plan.reason == "NoNetworks"
 
@@ -84,7 +84,7 @@ async def test_switches_that_are_not_loaded_are_no_decision() -> None:
 async def test_an_object_that_is_no_pod_is_denied(injection: Any, obj: Any) -> None:
     """The message says where the object cannot be read."""
     with pytest.raises(Denied, match="not a Pod that can be read") as caught:
-        await inject(injection.injector(), request_for(obj), Plan())
+        await inject(injection.injector(), request_for(obj), MutationPlan())
     assert caught.value.code == 400
 
 
@@ -92,7 +92,7 @@ async def test_deep_json_is_denied(injection: Any) -> None:
     """Nesting is bounded by the decoder, not by the stack."""
     deep = b'{"metadata":' + b'{"x":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
     with pytest.raises(Denied, match="not a Pod"):
-        await inject(injection.injector(), request_for({}, object=msgspec.Raw(deep)), Plan())
+        await inject(injection.injector(), request_for({}, object=msgspec.Raw(deep)), MutationPlan())
 
 
 async def test_a_pod_without_containers_is_denied(injection: Any) -> None:
@@ -167,11 +167,11 @@ async def test_reviews_of_a_real_api_server(name: str, paths: list[str]) -> None
     request = decode((REVIEWS / f"Pod-{name}-CREATE.json").read_bytes()).request
     lookup = lookup_for([attachment("foo-network", "example.com/foo"), attachment("bar-network", "example.com/bar")])
     injector = NetworksInjector(lookup, switches=lambda: Switches(hugepage_down_api=True))
-    plan = Plan()
+    plan = MutationPlan()
     await inject(injector, request, plan)
     assert [operation.path for operation in plan.patch.operations] == paths
     pod = patched(json.loads(bytes(request.object)), plan.patch)
-    again = Plan()
+    again = MutationPlan()
     await inject(injector, request_for(pod), again)
     assert again.patch.operations == []
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.admission.chain import Chain, Injector, Plan
+from app.admission.chain import Chain, Injector, MutationPlan
 from app.admission.pods import INJECT, MIRROR
 from app.admission.review import Decision, GroupVersionKind, UserInfo, decode
 from app.errors import Denied, Transient
@@ -75,7 +75,7 @@ def on_host(spec: Any = None, **more: Any) -> dict[str, Any]:
 @dataclass
 class Run:
     decision: Decision
-    plan: Plan
+    plan: MutationPlan
     pod: Any
 
 
@@ -133,7 +133,7 @@ async def test_the_node_labels_are_options() -> None:
 
 @pytest.mark.parametrize("obj", [pod(), {}, {"metadata": None, "spec": None}, {"metadata": {"annotations": None}}])
 async def test_a_pod_that_needs_nothing_leaves_the_plan_untouched(obj: dict[str, Any]) -> None:
-    plan = Plan()
+    plan = MutationPlan()
     assert PlacementInjector(Tenants()).inject(request_for(obj), plan) is None
     assert PlacementInjector(None).inject(request_for(obj), plan) is None
     assert (plan.patch.operations, plan.reason, plan.message, plan.warnings, plan.audit) == ([], "", "", [], {})
@@ -141,7 +141,7 @@ async def test_a_pod_that_needs_nothing_leaves_the_plan_untouched(obj: dict[str,
 
 @pytest.mark.parametrize("fields", OTHERS)
 async def test_other_requests_leave_the_plan_untouched(fields: dict[str, Any]) -> None:
-    plan = Plan()
+    plan = MutationPlan()
     request = request_for(on_host({"nodeName": "n"}), namespace="tenant-t1", **fields)
     assert PlacementInjector(Tenants()).inject(request, plan) is None
     assert (plan.patch.operations, plan.reason) == ([], "")
@@ -270,7 +270,9 @@ async def test_a_host_that_no_label_can_name_is_denied(value: str | None) -> Non
 )
 async def test_what_is_no_pod_is_denied(text: bytes) -> None:
     with pytest.raises(Denied) as caught:
-        PlacementInjector(Tenants()).inject(request_for(None, namespace="tenant-t1", object=msgspec.Raw(text)), Plan())
+        PlacementInjector(Tenants()).inject(
+            request_for(None, namespace="tenant-t1", object=msgspec.Raw(text)), MutationPlan()
+        )
     assert (caught.value.reason, caught.value.code) == ("UnreadablePod", 400)
 
 
@@ -291,10 +293,10 @@ async def test_it_has_the_last_word_over_an_injector_that_found_nothing_to_do() 
 def test_reviews_of_a_real_api_server(path: Path) -> None:
     """Each Pod is left alone in a namespace of nobody's, and confined in a tenant's."""
     request = decode(path.read_bytes()).request
-    plan = Plan()
+    plan = MutationPlan()
     assert PlacementInjector(Tenants({})).inject(msgspec.structs.replace(request, namespace="default"), plan) is None
     assert plan.patch.operations == []
-    plan = Plan()
+    plan = MutationPlan()
     PlacementInjector(Tenants({})).inject(msgspec.structs.replace(request, namespace="tenant-t1"), plan)
     obj = json.loads(bytes(request.object))
     assert patched(obj, plan.patch)["spec"] == placed(obj["spec"], (TENANT,))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.rmd.controller.steps import Leaving, Plan, Wanted, plan_node
+from app.rmd.controller.steps import DaemonPlan, Leaving, Wanted, plan_node
 from app.rmd.daemon.wire import Malformed, Reservation, body_of, read_reservation, read_reservations
 from app.rmd.requests import Settings
 
@@ -25,7 +25,7 @@ def held(one: Wanted, number: int, *, cos: str = "", **changes: Any) -> Reservat
     return replace(read_reservation(said), **changes)
 
 
-def steps(plan: Plan) -> tuple[list[str], list[str], list[str]]:
+def steps(plan: DaemonPlan) -> tuple[list[str], list[str], list[str]]:
     return (
         [reservation.id for _, reservation in plan.release],
         [one.key[1] for one in plan.reserve],

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.admission.parts import Caches, Context, Parts
+from app.admission.parts import Context, Parts, ReviewCaches
 from app.admission.review import Decision, GroupVersionKind, UserInfo
 from app.permissions import permissions_of
 from app.rmd.build import review
@@ -412,7 +412,7 @@ async def test_without_daemons_their_objects_are_left_alone(backend: str) -> Non
     ],
 )
 def test_what_is_read_of_the_cluster(backend: str, kinds: set[str]) -> None:
-    context = Context(AdmissionSettings.load({"rmd_backend": backend}, environment=False), SYSTEM, Caches())
+    context = Context(AdmissionSettings.load({"rmd_backend": backend}, environment=False), SYSTEM, ReviewCaches())
     found = review(context)
     assert {one.resource.kind for one in context.caches.all} == kinds
     assert (found == Parts()) == (backend == "off")

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
 from app.admission import endpoint, metrics
-from app.admission.chain import Chain, Plan
+from app.admission.chain import Chain, MutationPlan
 from app.admission.endpoint import Outcome, ReviewEndpoint
 from app.admission.review import Decision, Request, WholeRequest
 from app.kube import metrics as kube_metrics
@@ -88,7 +88,7 @@ async def test_what_is_in_flight_is_the_sum_of_all_webhooks_in_the_process() -> 
     class Waits:
         name = "waits"
 
-        async def inject(self, _request: Request, _plan: Plan) -> None:
+        async def inject(self, _request: Request, _plan: MutationPlan) -> None:
             await gate.wait()
 
     def shown() -> float | None:
@@ -123,7 +123,7 @@ async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) ->
     class Waits:
         name = "waits"
 
-        async def inject(self, _request: Request, _plan: Plan) -> None:
+        async def inject(self, _request: Request, _plan: MutationPlan) -> None:
             await asyncio.Event().wait()
 
     async def send(message: Any) -> None:

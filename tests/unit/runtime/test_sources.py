@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from app.admission.parts import Caches
+from app.admission.parts import ReviewCaches
 from app.errors import Transient
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.settings import CONFIG_MAP_NAME, ControlSwitches, Switches, text_of
@@ -37,7 +37,7 @@ async def test_a_role_that_may_only_get_config_maps_is_enough(tmp_path: Path, mo
     server.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": text}))
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
     settings = WebhookSettings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"})
-    caches = Caches()
+    caches = ReviewCaches()
     store = caches.cache(CONFIG_MAPS, text_of, only=("kube-system", CONFIG_MAP_NAME))
     caches.cache(NETWORK_ATTACHMENTS, lambda obj: obj)
     switches = ControlSwitches(store, namespace="kube-system", initial=Switches())

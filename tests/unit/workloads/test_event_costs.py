@@ -14,7 +14,7 @@ import pytest
 from app.placement.model import PlacementOptions
 from app.wire import JSON
 from app.workloads.companions.plan import Planner
-from app.workloads.controller.caches import Caches
+from app.workloads.controller.caches import WorkloadCaches
 from app.workloads.controller.statuses import workload_rules
 from bench import companions_objects as objects
 from bench.companions_memory import stored
@@ -28,7 +28,7 @@ _OTHERS = 1000
 
 
 class Cluster(NamedTuple):
-    caches: Caches
+    caches: WorkloadCaches
     workloads: list[JSON]
     rules: list[JSON]
     pods: list[JSON]
@@ -52,7 +52,7 @@ def cluster(rules: int) -> Cluster:
     half = rules // objects.MATCHES
     some = [obj for number, obj in enumerate(workloads) if number < _OTHERS or number % half < _FEW // 2]
     pods = [stored(obj) for obj in objects.companions(some, made)]
-    caches = Caches(offline_kit(), {})
+    caches = WorkloadCaches(offline_kit(), {})
     for store, found in ((caches.tenant_rules, made), (caches.workloads, workloads), (caches.companions, pods)):
         store.replace_all(found)
         store.mark_synced()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.workloads.companions.marks import companion_of, standing_of
-from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.caches import Listeners, WorkloadCaches
 from app.workloads.controller.statuses import matched_condition, rule_status, running_condition, timed
 from app.workloads.model import Expression, ObjectKey, Term, Waiting
 from tests.support.kits import offline_kit
@@ -145,7 +145,7 @@ def test_a_status_says_what_is_missing_and_keeps_each_time() -> None:
 
 def test_the_caches_count_what_runs_and_tell_it_once() -> None:
     """A Pod that only proceeds costs no reconcile, and companions that have to go do not count."""
-    caches, told = Caches(offline_kit(), {}), list[tuple[str, ObjectKey]]()
+    caches, told = WorkloadCaches(offline_kit(), {}), list[tuple[str, ObjectKey]]()
     caches.listeners = Listeners(
         workload=lambda key: told.append(("workload", key)),
         rule_status=lambda key: told.append(("status", key)),

@@ -8,7 +8,7 @@ from app.echo.metrics import ECHOES as ANSWERED
 from app.echo.needs import ECHOES
 from app.echo.settings import EchoerSettings, EchoSettings, EchoWebhookSettings
 
-from app.admission.chain import Plan
+from app.admission.chain import MutationPlan
 from app.admission.parts import Context, Parts
 from app.admission.review import Request, written_object
 from app.errors import Denied
@@ -27,7 +27,7 @@ class EchoInjector:
     def __init__(self, annotation: str) -> None:
         self._annotation = annotation
 
-    def inject(self, request: Request, plan: Plan) -> None:
+    def inject(self, request: Request, plan: MutationPlan) -> None:
         if not request.creates_pod:
             return
         metadata = request.pod.metadata
@@ -43,7 +43,7 @@ class EchoInjector:
 class EchoCheck:
     name = "echoes"
 
-    def check(self, request: Request, _plan: Plan) -> None:
+    def check(self, request: Request, _plan: MutationPlan) -> None:
         if request.kind.kind != ECHOES.kind:
             return
         obj = written_object(request, reason="UnreadableEcho")

@@ -10,7 +10,7 @@ import pytest
 
 from app.kube.controller import Result
 from app.placement.model import PlacementOptions
-from app.tenancy.controller.controller import Caches
+from app.tenancy.controller.controller import TenantCaches
 from app.tenancy.controller.state import TenantState, project_state
 from app.tenancy.controller.status import judge
 from app.tenancy.model import (
@@ -111,7 +111,7 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
 def test_a_cluster_that_changes_hands_concerns_those_it_is_noted_on_and_those_refused_for_it() -> None:
     """They are found by an index: at a start each of thousands of Tenants would otherwise be compared with all."""
     kit, links = offline_kit(), set[Hashable]()
-    caches = Caches(kit, PlacementOptions(), ())
+    caches = TenantCaches(kit, PlacementOptions(), ())
     controller = kit.reconcile("links", never, keys=tuple, wakes=caches.links_woken())
     controller.enqueue = links.add  # type: ignore[method-assign]
     caches.claims.tenants.values = None
