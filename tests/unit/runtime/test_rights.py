@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from app.admission.parts import Caches, Context
+from app.admission.parts import Context, ReviewCaches
 from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
 from app.kube.client import KubeClient
@@ -119,7 +119,7 @@ def test_a_role_may_list_and_watch_what_it_caches_and_nothing_else(name: str, fo
     settings = settings_of(name)(**SETTINGS[name])
     events = EventRecorder(lambda: None, role=name, instance="i")
     if name == "webhook":
-        caches = Caches()
+        caches = ReviewCaches()
         parts_of(Context(settings, settings.namespace, caches, logs=True))
         Sources(settings, caches).follow(CLIENT)
     else:
