@@ -44,6 +44,7 @@ WINGS: tuple[Wing, ...] = tuple(
         "appwrappers",
         "rmd",
         "claims",
+        "services",
     )
 )
 

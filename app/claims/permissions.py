@@ -13,7 +13,6 @@ from app.claims.model import CHANGES_NETWORK_DATA
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
-    ENDPOINT_SLICES,
     JOBS,
     NETWORK_ATTACHMENTS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -160,11 +159,5 @@ PERMISSIONS: Permissions = {
     "claims-node": (
         *_publishing("associated-node:patch"),
         Permission("cluster", "", ("events",), ("create", "patch")),
-    ),
-    "network-services": (
-        Permission("cluster", "", ("services", "pods", "nodes"), _WATCH),
-        Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), _WATCH),
-        Permission("cluster", _GROUP, (_CLAIMS, RESOURCE_SLICES.plural), _WATCH),
-        Permission("cluster", ENDPOINT_SLICES.group, (ENDPOINT_SLICES.plural,), (*READ, "create", "patch", "delete")),
     ),
 }

@@ -75,12 +75,6 @@ WING = Wing(
             needs="webhook",
             usual=False,
         ),
-        Controller(
-            "network-services",
-            build="app.claims.services.controller:build",
-            needs="webhook",
-            usual=False,
-        ),
     ),
     permissions="app.claims.permissions:PERMISSIONS",
     checks=("app.claims.checks.claims:CHECK",),
@@ -91,7 +85,6 @@ WING = Wing(
     },
     metrics={
         "app.claims.metrics": ("controller", "claims-node"),
-        "app.claims.services.metrics": ("controller",),
         "app.claims.templates.metrics": ("controller",),
     },
     arguments={

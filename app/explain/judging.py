@@ -17,16 +17,6 @@ from app.claims.definitions import class_template, parse_definitions, requests_o
 from app.claims.injection.claims import extended_resources
 from app.claims.publishing.model import stored_attachment
 from app.claims.roads import Offer, allocatable_of, claim_road, road_of
-from app.claims.services.model import (
-    ASKING,
-    SELECTOR,
-    Problem,
-    Wish,
-    not_attached,
-    not_found,
-    read_wish,
-    subnets_unknown,
-)
 from app.claims.settings import TemplateSettings
 from app.errors import ApiError, Denied
 from app.explain.manifests import Manifests
@@ -53,6 +43,16 @@ from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, p
 from app.rmd.classes import parse_classes
 from app.rmd.model import CONFIG_NAME, DAEMON_NAMESPACE, RMD_CONFIGS
 from app.rmd.settings import AdmissionSettings
+from app.services.model import (
+    ASKING,
+    SELECTOR,
+    Problem,
+    Wish,
+    not_attached,
+    not_found,
+    read_wish,
+    subnets_unknown,
+)
 from app.settings.source import settings_as
 from app.text import cut
 from app.wire import JSON

@@ -12,7 +12,6 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.options import KNOWN as OPTIONS
 from app.appwrappers.podsets.inference import inferred
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
-from app.claims.services.model import ASKING, NETWORK, SELECTOR
 from app.explain.fields import objects_in
 from app.explain.manifests import CHECKED, TEMPLATES, Manifests, is_foreign
 from app.explain.model import Finding, Manifest
@@ -31,6 +30,7 @@ from app.networks.places import BARE, EITHER, INJECT_TEMPLATE, PLACES, Place, mi
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.rmd.model import L3_CACHE_WAYS, TEMPLATE_HASH
 from app.rmd.pods import SETTINGS
+from app.services.model import ASKING, NETWORK, SELECTOR
 from app.text import closest, cut, quoted
 from app.wire import JSON, mapping
 from app.workloads.model import RESOURCE_OWNER, RULE_OWNER

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
-from app.claims.services.model import ASKING, SELECTOR
 from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.reading import Source
 from app.explain.templates import CLUSTER_SCOPED, attachments_of, components_of, makes_attachments, pod_templates
@@ -26,6 +25,7 @@ from app.kube.resources import (
 from app.kube.versions import as_read
 from app.networks.model import RESOURCE_NAME
 from app.registry import kinds_of, reviews_of
+from app.services.model import ASKING, SELECTOR
 from app.text import closest
 from app.wire import JSON, mapping
 from app.wiring import ReviewKind

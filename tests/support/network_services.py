@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.claims.services.caches import ServiceCaches
-from app.claims.services.controller import network_services
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -41,6 +39,8 @@ from app.kube.resources import (
 )
 from app.kube.retry import every_item
 from app.kube.transport import Session, connect
+from app.services.caches import ServiceCaches
+from app.services.controller import network_services
 from tests.support.paths import ROOT
 from tests.support.running import at_work
 from tests.support.sandbox import Real

@@ -14,8 +14,6 @@ from app.claims.checks.roads import roads, served_by_claims
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.reporting import missing_rule
-from app.claims.services.caches import stored_service
-from app.claims.services.model import NETWORK
 from app.claims.settings import AdmissionSettings, PublishingSettings, TemplateSettings
 from app.claims.slices import Pools, stored_slice
 from app.claims.stored import Claim, ClaimPod, claim_pod, stored_claim
@@ -35,6 +33,8 @@ from app.kube.resources import (
     RESOURCE_SLICES,
     SERVICES,
 )
+from app.services.caches import stored_service
+from app.services.model import NETWORK
 from app.text import moment
 from app.wire import JSON
 

@@ -8,7 +8,6 @@ import yaml
 
 from app.claims.model import NETWORK_STATUS
 from app.claims.network_status import attached_to
-from app.claims.services.model import SERVICE_NAME
 from app.devtools.demo.stage import Stage, get_or_nothing
 from app.kube.client import KubeClient
 from app.kube.resources import (
@@ -20,6 +19,7 @@ from app.kube.resources import (
     RESOURCE_SLICES,
     SERVICES,
 )
+from app.services.model import SERVICE_NAME
 from app.wire import JSON
 
 NAME = "database"

@@ -10,7 +10,6 @@ from tests.support.chart import Server, chart, render, server  # noqa: F401  # f
 from tests.support.claim_cluster import cluster as claim_cluster  # noqa: F401  # a fixture
 from tests.support.claims import ClaimsCluster
 from tests.support.control_plane import control_plane  # noqa: F401  # a fixture
-from tests.support.network_services import cluster as network_cluster  # noqa: F401  # a fixture
 from tests.support.sandbox import namespace, real_server, sandboxed, served  # noqa: F401  # fixtures
 from tests.support.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest_asyncio
 
-from app.claims.services.model import NETWORK, SELECTOR, SERVICE_NAME
 from app.kube.conditions import condition
 from app.kube.resources import ENDPOINT_SLICES, SERVICES
+from app.services.model import NETWORK, SELECTOR, SERVICE_NAME
 from tests.support.control_plane import NAMESPACE, ControlPlane
 from tests.support.network_stage import NetworkStage, network_stage
 from tests.support.networked_pods import (

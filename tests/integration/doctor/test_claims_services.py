@@ -7,9 +7,9 @@ import pytest
 from app.claims.checks.claims import CHECK
 from app.claims.definitions import CLASS_DEFINITION
 from app.claims.model import CLAIM_TEMPLATE_MARK, DEFINITIONS_NAME
-from app.claims.services.model import NETWORK, SELECTOR
 from app.doctor.model import Finding, Severity
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
+from app.services.model import NETWORK, SELECTOR
 from tests.integration.doctor.patient import HOME, Patient
 from tests.integration.doctor.rmd_patient import deploy
 

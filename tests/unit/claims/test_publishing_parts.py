@@ -14,9 +14,9 @@ import pytest
 from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.publishing.model import MOST_RANGES, Attachment, Inputs, NetworkData, may_publish, stored_attachment
 from app.claims.publishing.planning import addressed, hardware_address, plan_pod
-from app.claims.services.addresses import Network
 from app.claims.slices import Pools, stored_slice
 from app.claims.stored import ClaimPod, claim_pod, stored_claim, stored_pod
+from app.services.addresses import Network
 
 
 def any_address(_address: Any) -> bool:

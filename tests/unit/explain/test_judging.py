@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.model import INTERFACE, NETWORK, REQUEST, SELECTOR, Problem, read_wish
 from app.explain.answer import Answer
 from app.explain.explaining import explain
 from app.explain.rehearsal import Rehearsal
 from app.registry import settings_of
+from app.services.model import INTERFACE, NETWORK, REQUEST, SELECTOR, Problem, read_wish
 from tests.support.explaining import given
 
 SYSTEM = "berth-system"

@@ -14,9 +14,9 @@ from typing import Literal
 
 from app.claims.model import FIELD_MANAGER, MOST_IPS, DeviceKey
 from app.claims.publishing.model import Attachment, may_publish
-from app.claims.services.model import NamedDevice, Pod
 from app.claims.stored import Claim, Result
 from app.kube.store import Key
+from app.services.model import NamedDevice, Pod
 from app.wire import JSON
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -11,10 +11,10 @@ import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.publishing.model import Attachment, stored_attachment
-from app.claims.services.addresses import Claimed, Network, addresses_of
-from app.claims.services.model import NamedDevice, Pod, stored_pod
 from app.claims.slices import Attributes, Pools, Slice
 from app.claims.stored import stored_claim
+from app.services.addresses import Claimed, Network, addresses_of
+from app.services.model import NamedDevice, Pod, stored_pod
 
 JSON = dict[str, Any]
 VLAN = Attachment("ns/vlan", "", (ip_network("10.0.0.0/8"), ip_network("fd00::/8")))

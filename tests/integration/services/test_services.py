@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.caches import ServiceCaches
-from app.claims.services.controller import network_services
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.kit import Kit
 from app.kube.resources import ENDPOINT_SLICES, EVENTS, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
 from app.permissions import permissions_of
+from app.services.caches import ServiceCaches
+from app.services.controller import network_services
 from tests.support.counting import Counted
 from tests.support.network_services import SLICE_LABEL, NetworkCluster
 from tests.support.rbac import allow

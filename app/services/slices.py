@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.claims.services.addresses import Address
-from app.claims.services.model import MANAGED_BY, OURS, Pod, Service, ServicePort
 from app.kube.owners import controller_of
 from app.kube.resources import ENDPOINT_SLICES, SERVICES
 from app.kube.store import Key, key_of
+from app.services.addresses import Address
+from app.services.model import MANAGED_BY, OURS, Pod, Service, ServicePort
 from app.wire import JSON
 
 Labels = tuple[tuple[str, str], ...]

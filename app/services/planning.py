@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from app.claims.services.addresses import Claimed, Network, Reason, addresses_of
-from app.claims.services.model import MOST_ENDPOINTS, Pod, Service
-from app.claims.services.slices import Endpoint, EndpointSlice, Port, Wanted, endpoints_of, ports_of
+from app.services.addresses import Claimed, Network, Reason, addresses_of
+from app.services.model import MOST_ENDPOINTS, Pod, Service
+from app.services.slices import Endpoint, EndpointSlice, Port, Wanted, endpoints_of, ports_of
 
 Group = tuple[str, tuple[Port, ...]]
 """Slices of one family with the same ports share their endpoints out."""

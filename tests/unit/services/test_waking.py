@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.caches import ServiceCaches
-from app.claims.services.controller import Waking
-from app.claims.services.slices import stored_endpoint_slice
 from app.kube.resources import SERVICES
 from app.kube.selectors import LabelSelector
 from app.kube.store import Key
+from app.services.caches import ServiceCaches
+from app.services.controller import Waking
+from app.services.slices import stored_endpoint_slice
 from tests.support.kits import offline_kit, waking
 
 JSON = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.claims.services.caches import stored_service
-from app.claims.services.model import Problem, ServicePort
+from app.services.caches import stored_service
+from app.services.model import Problem, ServicePort
 
 JSON = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from app.claims.services import metrics
+from app.services import metrics
 from tests.support.counting import Counted
 
 

@@ -14,12 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from app.claims.publishing.model import Attachment
-from app.claims.services import metrics
-from app.claims.services.addresses import Reason
-from app.claims.services.caches import ServiceCaches
-from app.claims.services.model import NETWORK, Pod, Problem, Service, Wish, not_attached, not_found, subnets_unknown
-from app.claims.services.planning import ServicePlan, plan_service
-from app.claims.services.slices import EndpointSlice, Wanted, stored_endpoint_slice
 from app.claims.settings import ControllerSettings
 from app.claims.slices import Slice
 from app.errors import ApiError, Terminal, Transient
@@ -31,6 +25,12 @@ from app.kube.resources import ENDPOINT_SLICES, SERVICES
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key, Store
 from app.kube.walls import Apart
+from app.services import metrics
+from app.services.addresses import Reason
+from app.services.caches import ServiceCaches
+from app.services.model import NETWORK, Pod, Problem, Service, Wish, not_attached, not_found, subnets_unknown
+from app.services.planning import ServicePlan, plan_service
+from app.services.slices import EndpointSlice, Wanted, stored_endpoint_slice
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.text import enumerated

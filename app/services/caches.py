@@ -7,8 +7,14 @@ from collections.abc import Container, Iterable, Sequence
 from functools import partial
 
 from app.claims.publishing.model import stored_attachment
-from app.claims.services.addresses import Claimed, Network, Range
-from app.claims.services.model import (
+from app.claims.slices import Pools, stored_slice
+from app.claims.stored import Claim, stored_claim
+from app.kube import resources
+from app.kube.kit import Kit
+from app.kube.store import Key, key_of
+from app.networks.model import RESOURCE_NAME
+from app.services.addresses import Claimed, Network, Range
+from app.services.model import (
     ASKING,
     HEADLESS,
     MANAGED_BY,
@@ -22,14 +28,8 @@ from app.claims.services.model import (
     read_wish,
     stored_pod,
 )
-from app.claims.services.planning import Inputs
-from app.claims.services.slices import EndpointSlice, stored_endpoint_slice
-from app.claims.slices import Pools, stored_slice
-from app.claims.stored import Claim, stored_claim
-from app.kube import resources
-from app.kube.kit import Kit
-from app.kube.store import Key, key_of
-from app.networks.model import RESOURCE_NAME
+from app.services.planning import Inputs
+from app.services.slices import EndpointSlice, stored_endpoint_slice
 from app.wire import JSON
 
 _RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})

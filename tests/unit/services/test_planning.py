@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.claims.services.addresses import Network
-from app.claims.services.caches import stored_service
-from app.claims.services.model import MOST_ENDPOINTS, Pod, Service, stored_pod
-from app.claims.services.planning import Inputs, ServicePlan, pack, plan_service
-from app.claims.services.slices import Endpoint, EndpointSlice, Wanted, read_endpoint, stored_endpoint_slice
+from app.services.addresses import Network
+from app.services.caches import stored_service
+from app.services.model import MOST_ENDPOINTS, Pod, Service, stored_pod
+from app.services.planning import Inputs, ServicePlan, pack, plan_service
+from app.services.slices import Endpoint, EndpointSlice, Wanted, read_endpoint, stored_endpoint_slice
 
 JSON = dict[str, Any]
 NETWORK = Network("ns/vlan", unconfined=True)

@@ -7,8 +7,8 @@ from typing import get_args
 
 from prometheus_client import Counter, Gauge
 
-from app.claims.services.addresses import Reason
 from app.kube.store import Key
+from app.services.addresses import Reason
 
 SERVICES = Gauge(
     "claims_services",

@@ -1,0 +1,19 @@
+"""The descriptor of the wing."""
+
+from __future__ import annotations
+
+from app.wiring import Controller, Wing
+
+WING = Wing(
+    "services",
+    controllers=(
+        Controller(
+            "network-services",
+            build="app.services.controller:build",
+            needs="webhook",
+            usual=False,
+        ),
+    ),
+    permissions="app.services.permissions:PERMISSIONS",
+    metrics={"app.services.metrics": ("controller",)},
+)
