@@ -141,19 +141,19 @@ def against_baselines(around: Surroundings, loads: Loads, plan: Plan, progress: 
         for what in loads.values():
             progress(f"{what.name}: {plan.rounds} rounds of floor, berth; {plan.side_rounds} with one connection")
             hits = berth.memo_hits()
-            base, ours = _rounds((floor, berth), around, what, rounds=plan.rounds, seconds=plan.seconds)
+            base, ours = take_turns((floor, berth), around, what, rounds=plan.rounds, seconds=plan.seconds)
             # What was under way at the end of a round is a hit as well, but no answer of the generator's.
             hits = min(1.0, (berth.memo_hits() - hits) / sum(result.report.answers for result in ours))
             if what.kind == "distinct" and hits > _CHANCE:
                 raise MeasureError(f"{what.name}: the memo answered {hits:.0%} of reviews that are all different")
             against_floor.append(Duel(what, ours, base, hits))
-            base, ours = _rounds(
+            base, ours = take_turns(
                 (floor, berth), around, what, rounds=plan.side_rounds, seconds=plan.seconds, connections=1
             )
             single.append(Duel(what, ours, base))
         for what in (one for one in loads.values() if one.kind == "distinct"):
             progress(f"{what.name}: {plan.side_rounds} rounds of kopf, fastapi, berth")
-            theirs, route, ours = _rounds(
+            theirs, route, ours = take_turns(
                 (kopf, fastapi, berth), around, what, rounds=plan.side_rounds, seconds=plan.seconds
             )
             against_kopf.append(Duel(what, ours, theirs))
@@ -208,7 +208,7 @@ def with_workers(around: Surroundings, loads: Loads, plan: Plan, progress: Progr
             keep(start_floor(around, answers, name=f"floor-{count}", workers=count, pinned=False)) for count in (1, 2)
         ]
         progress(f"workers: {plan.rounds} rounds of berth and floor with 1 and 2")
-        one, two, bare, bare_two = _rounds(
+        one, two, bare, bare_two = take_turns(
             (*berths, *floors),
             around,
             what,
@@ -232,12 +232,12 @@ def with_many_attachments(around: Surroundings, loads: Loads, plan: Plan, progre
             source = ["--kubeconfig", str(around.kubeconfig(api.port))]
             servers.append(keep(start_berth(around, name=f"berth-{count}-attachments", source=source)))
         progress(f"attachments: {plan.rounds} rounds of {FEW}, {MANY}")
-        few, many = _rounds(servers, around, what, rounds=plan.rounds, seconds=plan.seconds)
+        few, many = take_turns(servers, around, what, rounds=plan.rounds, seconds=plan.seconds)
         few_mib, many_mib = (server.resident_mib() for server in servers)
     return Attachments(Duel(what, many, few), few_mib, many_mib)
 
 
-def _rounds(
+def take_turns(
     servers: Sequence[Server],
     around: Surroundings,
     what: Load,

@@ -22,6 +22,7 @@ from bench.reviews import Load
 from bench.surroundings import Surroundings, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
+_BERTH = str(Path(sys.executable).with_name("berth"))
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _LOOK_SECONDS = 0.02
@@ -134,10 +135,15 @@ def start_berth(
     workers: int = 1,
     pinned: bool = True,
     environment: Mapping[str, str] = MappingProxyType({}),
+    without: str = "",
 ) -> Server:
-    """The console script, as an operator starts it; ready when /readyz says so. `source` names the attachments."""
+    """The console script, as an operator starts it; ready when /readyz says so. `source` names the attachments.
+
+    Or the same `without` a shortcut of `bench.shortcuts`.
+    """
     port, health = free_port(), free_port()
-    command = [str(Path(sys.executable).with_name("berth")), "webhook", "--insecure", "--bind-address", "127.0.0.1"]
+    command = [sys.executable, "-m", "bench.shortcuts", without] if without else [_BERTH]
+    command += ["webhook", "--insecure", "--bind-address", "127.0.0.1"]
     command += ["--port", str(port), "--health-check-port", str(health), "--drain-seconds", "0"]
     command += ["--tls-cert-file", str(around.certificate), "--tls-private-key-file", str(around.key)]
     command += ["--workers", str(workers), *source]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import report, rounds, startup
+from bench import report, rounds, shortcuts, startup
 from bench.figures import Figure, show
 from bench.load import SAMPLE
 from bench.rounds import Duel, Plan, Progress
 from bench.surroundings import Surroundings
 
-PARTS = ("reviews", "workers", "attachments", "startup")
+PARTS = ("reviews", "shortcuts", "workers", "attachments", "startup")
 
 
 def measure(
@@ -31,6 +31,8 @@ def measure(
         found += report.of_baselines(baselines)
         duels += baselines.floor
         report.show_speeds(baselines, console)
+    if "shortcuts" in parts:
+        found += shortcuts.measure(around, loads, plan, progress)
     if "workers" in parts:
         found += report.of_workers(rounds.with_workers(around, loads, plan, progress))
     if "attachments" in parts:
