@@ -27,14 +27,14 @@ def definition_name(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}"
 
 
-def read_definitions(wanted: Sequence[Resource]) -> list[JSON]:
+def read_definitions(resources: Sequence[Resource]) -> list[JSON]:
     """The definitions of these kinds, in their order; each caller's own."""
-    return [deepcopy(_content(resource.plural)) for resource in wanted]
+    return [deepcopy(_content(resource.plural)) for resource in resources]
 
 
-def read_texts(wanted: Sequence[Resource]) -> list[str]:
+def read_texts(resources: Sequence[Resource]) -> list[str]:
     """The same as YAML, with the comments that stand in the files."""
-    return [_text(resource.plural) for resource in wanted]
+    return [_text(resource.plural) for resource in resources]
 
 
 @cache

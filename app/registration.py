@@ -142,19 +142,19 @@ def further_webhooks(
     same descriptors; `berth certs install` does not make them, for an installation in the place of Network Resources
     Injector has neither tenants nor AppWrappers.
     """
-    said = sources or {}
+    texts = sources or {}
     entries = []
     for webhook in webhooks_of(kind):
         entry = called | {
             "name": f"{webhook.name}.berth.dev",
             "rules": [rule | {"scope": webhook.scope} for rule in rules_of(kind)],
             "namespaceSelector": {
-                "matchExpressions": [_expression(requirement, exempt, said) for requirement in webhook.namespaces]
+                "matchExpressions": [_expression(requirement, exempt, texts) for requirement in webhook.namespaces]
             },
         }
         if webhook.conditions:
             entry["matchConditions"] = [
-                {"name": condition.name, "expression": " || ".join(_cel(term, said) for term in condition.terms)}
+                {"name": condition.name, "expression": " || ".join(_cel(term, texts) for term in condition.terms)}
                 for condition in webhook.conditions
             ]
         entries.append(entry)
@@ -166,9 +166,9 @@ def _cel(term: Term, sources: Mapping[str, Sequence[str]]) -> str:
     return term.expression.replace("{values}", f"[{values}]")
 
 
-def _expression(one: Requirement, exempt: tuple[str, ...], sources: Mapping[str, Sequence[str]]) -> JSON:
-    values = sources.get(one.source, exempt) if one.source else one.values
-    return {"key": one.key, "operator": one.operator} | ({"values": list(values)} if values else {})
+def _expression(requirement: Requirement, exempt: tuple[str, ...], sources: Mapping[str, Sequence[str]]) -> JSON:
+    values = sources.get(requirement.source, exempt) if requirement.source else requirement.values
+    return {"key": requirement.key, "operator": requirement.operator} | ({"values": list(values)} if values else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,12 +69,12 @@ def _escaped(character: str) -> str:
     return _UNIT.sub(r"\\u\g<0>", character.encode("utf-16-be", "surrogatepass").hex())
 
 
-def closest(word: str, known: Iterable[str]) -> str:
+def closest(word: str, words: Iterable[str]) -> str:
     """The known word that is probably meant by one that is not known; "" where none is near.
 
     Upper and lower case make no difference.
     """
-    by_form = {candidate.lower(): candidate for candidate in known}
+    by_form = {candidate.lower(): candidate for candidate in words}
     near = difflib.get_close_matches(cut(word.lower()), by_form, n=1, cutoff=_NEAR)
     return by_form[near[0]] if near else ""
 

@@ -185,8 +185,8 @@ class Chain:
 
     What injectors decide about a Pod depends on nothing but: operation, kind, resource, subresource and namespace of
     the request; whether a kubelet asks (`Request.is_static_pod`); labels, annotations and spec of the Pod, and its own
-    namespace where the request has none; the settings; the contents of `ReviewCaches.all`, and what a lookup reads where
-    a cache lacks it. Names, uids, owners and dry runs change nothing. About other kinds, two read more:
+    namespace where the request has none; the settings; the contents of `ReviewCaches.all`, and what a lookup reads
+    where a cache lacks it. Names, uids, owners and dry runs change nothing. About other kinds, two read more:
     `appwrapper-defaults` who asks, `pod-templates` the whole object. Checks may read all of a request.
 
     Requests for `exempt_namespaces` (kube-system, our own) are allowed untouched, whatever the selectors of the

@@ -126,12 +126,12 @@ class ReviewEndpoint:
             try:
                 limit = _deadline_of(scope["query_string"], self.deadline) - (now - since)
                 with self._deadlines.limit(limit):
-                    found = waiting or await self._decide_unread(scope, receive, body)
-                    if isinstance(found, Waiting):
-                        answer = answer._replace(request=found.request)
-                        _hold_decoded(found, body)
-                        found = await found.answer
-                    answer = found
+                    decided = waiting or await self._decide_unread(scope, receive, body)
+                    if isinstance(decided, Waiting):
+                        answer = answer._replace(request=decided.request)
+                        _hold_decoded(decided, body)
+                        decided = await decided.answer
+                    answer = decided
             except Exception as error:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
                 answer = _failure(error, b"".join(body.chunks), answer.request)
             await self._respond(send, answer, close=not body.complete)
@@ -170,15 +170,15 @@ class ReviewEndpoint:
                 kept = memo.find(question)
                 if kept is not None:
                     return _answer(review, kept)
-            found = self.chain.review(request, pace)
+            reviewed = self.chain.review(request, pace)
             # Most reviews are decided from the caches, without waiting for anything.
-            if isinstance(found, tuple):
+            if isinstance(reviewed, tuple):
                 if memo is not None and question is not None:
-                    memo.offer(question, found)
-                return _answer(review, found.decision)
+                    memo.offer(question, reviewed)
+                return _answer(review, reviewed.decision)
         except Exception as error:  # noqa: BLE001  as above
             return _failure(error, content, request)
-        return Waiting(content, request, _answer_later(review, found))
+        return Waiting(content, request, _answer_later(review, reviewed))
 
     def lose(self, content: bytes, error: Exception, *, since: float, headers: Headers) -> None:
         """Report a review of which no more than this will come."""
@@ -219,8 +219,8 @@ def _answer(review: Review, decision: Decision) -> Answer:
     return Answer(200, payload, decision, review.request)
 
 
-async def _answer_later(review: Review, found: Awaitable[Reviewed]) -> Answer:
-    return _answer(review, (await found).decision)
+async def _answer_later(review: Review, reviewed: Awaitable[Reviewed]) -> Answer:
+    return _answer(review, (await reviewed).decision)
 
 
 def _failure(error: Exception, content: bytes, request: Request | None) -> Answer:

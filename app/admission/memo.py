@@ -83,8 +83,8 @@ def _asked(request: PartedRequest) -> PodInputs | None:
 def _volume_in(spec: bytes) -> bytes:
     """The first text in it that is the name of such a volume, quoted; "" where there is none."""
     start = spec.find(_QUOTED)
-    found = spec[start : start + _END + 1] if start >= 0 else b""
-    return found if found[_END:] == b'"' and found[_NAME:_END].isalnum() else b""
+    name = spec[start : start + _END + 1] if start >= 0 else b""
+    return name if name[_END:] == b'"' and name[_NAME:_END].isalnum() else b""
 
 
 class Kept(msgspec.Struct):
@@ -118,8 +118,8 @@ class Memo:
             return None
         return _asked(request)
 
-    def find(self, asked: PodInputs) -> Decision | None:
-        kept = self._answers.get(asked.key)
+    def find(self, inputs: PodInputs) -> Decision | None:
+        kept = self._answers.get(inputs.key)
         if kept is None:
             self._lookups["miss"] += 1
             self._misses += 1
@@ -129,22 +129,22 @@ class Memo:
         kept.used = True
         return kept.decision
 
-    def offer(self, asked: PodInputs, found: Reviewed) -> None:
+    def offer(self, inputs: PodInputs, reviewed: Reviewed) -> None:
         """Keep what was found for this review, where it holds for Pods alike."""
-        decision, plan = found
-        if not (decision.allowed and plan.keep and self._is_second(asked.key)):
+        decision, plan = reviewed
+        if not (decision.allowed and plan.keep and self._is_second(inputs.key)):
             return
-        if asked.request.was_read_whole or not _is_free_of(asked, decision):
+        if inputs.request.was_read_whole or not _is_free_of(inputs, decision):
             return
         decision = encoded(decision)
-        *_, labels, annotations, spec = asked.key
+        *_, labels, annotations, spec = inputs.key
         size = sum(map(len, (labels, annotations, *spec, decision.encoded)))
         if size <= LARGEST:
             # What is encoded is there a second time, as operations, warnings and notes.
             size += _OVERHEAD + len(decision.encoded) + _OPERATION * len(decision.operations)
             size += _TEXT * (len(spec) + len(decision.warnings))
             self.bytes += size
-            self._answers[asked.key] = Kept(decision, size)
+            self._answers[inputs.key] = Kept(decision, size)
             self._bound()
 
     def take_lookups(self) -> dict[str, int]:
@@ -188,23 +188,23 @@ memos: weakref.WeakSet[Memo] = weakref.WeakSet()
 """Those of this process; the metrics read them."""
 
 
-def _is_free_of(asked: PodInputs, decision: Decision) -> bool:
+def _is_free_of(inputs: PodInputs, decision: Decision) -> bool:
     """Whether the answer is the same with every other name of the volume.
 
     The name must be one of volumes alone, and of mounts of them, for other names are compared with what annotations and
     clusters say. No other text may hold the beginning of such a name, and the answer may not quote it.
     """
-    if not asked.volume:
+    if not inputs.volume:
         return True
-    pieces = asked.key[-1]
+    pieces = inputs.key[-1]
     try:
-        spec = decode_json(asked.volume.join(pieces))
+        spec = decode_json(inputs.volume.join(pieces))
         named = [*spec["volumes"]]
         for kind in ("initContainers", "containers"):
             named += [mount for container in spec.get(kind) or () for mount in container.get("volumeMounts") or ()]
-        name = asked.volume[1:-1].decode()
-        found = [mount.pop("name") for mount in named if mount.get("name") == name]
+        name = inputs.volume[1:-1].decode()
+        names = [mount.pop("name") for mount in named if mount.get("name") == name]
     except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError, AttributeError):
         return False
     parts = (decision.operations, decision.warnings, decision.audit_annotations, decision.message)
-    return len(found) == len(pieces) - 1 and _VOLUME not in encode_json((spec, parts))
+    return len(names) == len(pieces) - 1 and _VOLUME not in encode_json((spec, parts))

@@ -174,9 +174,9 @@ class Namespaces(Generic[T]):
         The GET is not answered from a cache of the API server, and the server looks the namespace up before it asks a
         webhook. So a namespace that is not found is gone, as for the server's own plugin NamespaceLifecycle.
         """
-        found = await self._lookup.find("", namespace)
-        if found is not None:
-            return found
+        kept = await self._lookup.find("", namespace)
+        if kept is not None:
+            return kept
         if not self._lookup.connected:
             raise Transient(f"could not read namespace {namespace}: there is no connection to the cluster yet")
         raise Denied(

@@ -60,9 +60,9 @@ class Patch:
     def extend(self, steps: Steps, *, reason: str) -> None:
         operations: Sequence[Operation] = steps.operations
         if steps.ensures:
-            known = steps.ensures & self._ensured
-            if known:
-                operations = [operation for operation in operations if operation.path not in known]
+            ensured = steps.ensures & self._ensured
+            if ensured:
+                operations = [operation for operation in operations if operation.path not in ensured]
             self._ensured |= steps.ensures
         self.operations += operations
         self.reasons += [reason] * len(operations)

@@ -60,8 +60,8 @@ class _Once(Generic[T]):
         self.__doc__ = compute.__doc__
 
     def __get__(self, request: Request, _owner: type[Request] | None = None) -> T:
-        found = request.__dict__[self._name] = self._compute(request)
-        return found
+        computed = request.__dict__[self._name] = self._compute(request)
+        return computed
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
@@ -168,10 +168,10 @@ class PartedRequest(Request, frozen=True, rename="camel", dict=True):
 
     @property
     def object(self) -> msgspec.Raw:
-        found: msgspec.Raw | None = self.__dict__.get("whole")
-        if found is None:
-            found = self.__dict__["whole"] = _decode_whole(self.__dict__["body"]).request.object
-        return found
+        whole: msgspec.Raw | None = self.__dict__.get("whole")
+        if whole is None:
+            whole = self.__dict__["whole"] = _decode_whole(self.__dict__["body"]).request.object
+        return whole
 
     @property
     def has_object(self) -> bool:
@@ -194,8 +194,8 @@ class PartedRequest(Request, frozen=True, rename="camel", dict=True):
     @_Once
     def pod(self) -> Pod:
         parts = self.parts
-        found = pod_of_parts(parts) if parts is not None else None
-        return found if found is not None else decode_pod(self.object)
+        pod = pod_of_parts(parts) if parts is not None else None
+        return pod if pod is not None else decode_pod(self.object)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -369,8 +369,8 @@ def identify(body: bytes) -> tuple[str, str]:
     try:
         loose = _decode_loose(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = _HEAD.match(body[:_HEAD_BYTES])
-        return (found["version"].decode(), found["uid"].decode()) if found else (VERSIONS[0], "")
+        head = _HEAD.match(body[:_HEAD_BYTES])
+        return (head["version"].decode(), head["uid"].decode()) if head else (VERSIONS[0], "")
     version = _text(loose.api_version)
     try:
         uid = _text(_decode_loose_request(loose.request).uid)

@@ -125,8 +125,8 @@ def health_app(
 
     @api.get("/metrics")
     async def exposition() -> Response:
-        found = metrics()
-        body, content_type = found if isinstance(found, tuple) else await found
+        text = metrics()
+        body, content_type = text if isinstance(text, tuple) else await text
         return Response(body, media_type=content_type)
 
     return api
@@ -205,12 +205,12 @@ class AnsweringProtocol(BoundedProtocol):
         elif not self._is_free():
             super().data_received(data)
             return
-        found = find_head(data, self._last)
-        endpoint = self._endpoints.get(found[0].path) if found is not None else None
-        if found is None or endpoint is None or endpoint.draining():
+        heads = find_head(data, self._last)
+        endpoint = self._endpoints.get(heads[0].path) if heads is not None else None
+        if heads is None or endpoint is None or endpoint.draining():
             self._pass_on(data)
             return
-        head, begin, end = found
+        head, begin, end = heads
         self._last = head
         if len(data) > end or end - begin > min(HIGH_WATER_LIMIT, endpoint.body_limit):
             self._pass_on(data)

@@ -76,7 +76,7 @@ async def managed_ancestor(
 
     `managed` is asked about objects of the kinds that Kueue manages. Raises what `read` raises.
     """
-    found: Ancestor | None = None
+    outermost: Ancestor | None = None
     for _ in range(MOST):
         resource, name = resource_of(owner), owner.get("name")
         if resource is None or not _is_name(name):
@@ -85,9 +85,9 @@ async def managed_ancestor(
         if ancestor is None or ancestor.uid != owner.get("uid"):
             break
         if ancestor.managed and managed(ancestor):
-            found = ancestor
+            outermost = ancestor
         owner = ancestor.owner
-    return found
+    return outermost
 
 
 def followed() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -87,10 +87,10 @@ def _publish() -> None:
         _count(store.values())
 
 
-def _count(found: list[AppWrapper]) -> None:
+def _count(wrappers: list[AppWrapper]) -> None:
     counts: dict[str, int] = dict.fromkeys(PHASES, 0)
     longest, now = dict.fromkeys(_DELETING, 0.0), datetime.now(UTC)
-    for wrapper in found:
+    for wrapper in wrappers:
         if wrapper.phase in counts:
             counts[wrapper.phase] += 1
         if wrapper.phase in longest and is_true(wrapper.status, DELETING_RESOURCES):

@@ -120,17 +120,17 @@ class _Said:
 
     def duration(self, name: str, default: float) -> float:
         default = self._cut(default)
-        found = self._seconds(name, default)
-        cut = self._cut(found)
-        if cut != found:
+        seconds = self._seconds(name, default)
+        cut = self._cut(seconds)
+        if cut != seconds:
             self._problem(name, f"want between 0s and {self._ceiling:g}s", f"{cut:g}s")
         return cut
 
     def ttl(self, default: float) -> float:
         """The default is also the bound. What is beyond it is not cut to it, but not used."""
-        found = self._seconds(SUCCESS_TTL, default)
-        if 0 < found <= default:
-            return found
+        seconds = self._seconds(SUCCESS_TTL, default)
+        if 0 < seconds <= default:
+            return seconds
         self._problem(SUCCESS_TTL, f"want more than 0s and less than {default:g}s", f"{default:g}s")
         return default
 
@@ -149,12 +149,12 @@ class _Said:
 
     def codes(self, name: str) -> frozenset[int]:
         items = [item for item in self._annotations.get(name, "").split(",") if item]
-        found = frozenset(int(item) for item in items if _INTEGER.fullmatch(item))
+        codes = frozenset(int(item) for item in items if _INTEGER.fullmatch(item))
         if any(not _INTEGER.fullmatch(item) for item in items):
             self._problem(
-                name, "want integers with commas and no spaces", cut(",".join(map(str, sorted(found)))) or "none"
+                name, "want integers with commas and no spaces", cut(",".join(map(str, sorted(codes)))) or "none"
             )
-        return found
+        return codes
 
     def in_both(self, codes: frozenset[int]) -> None:
         if codes:
@@ -172,9 +172,9 @@ class _Said:
             self._problem(name, "want a duration such as 90s or 1h30m", f"{default:g}s")
             return default
 
-    def _problem(self, name: str, wanted: str, used: str) -> None:
+    def _problem(self, name: str, expected: str, used: str) -> None:
         got = quoted(self._annotations[name])
-        self.problems.append(f"metadata.annotations[{name}]: {wanted}, got {got}; {used} is used")
+        self.problems.append(f"metadata.annotations[{name}]: {expected}, got {got}; {used} is used")
 
 
 def seconds_of(text: str) -> float:

@@ -27,8 +27,14 @@ REMARK = 256
 
 def _condition(kind: str, reason: str) -> JSON:
     """At its largest, but for the message."""
-    found: JSON = {"type": kind, "status": "Unknown", "reason": reason, "message": "", "observedGeneration": 2**63 - 1}
-    return found | {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    longest: JSON = {
+        "type": kind,
+        "status": "Unknown",
+        "reason": reason,
+        "message": "",
+        "observedGeneration": 2**63 - 1,
+    }
+    return longest | {"lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
 _DEPLOYED, _ENDED = (

@@ -94,8 +94,8 @@ def function_of(node: Node) -> Function | None:
     return {"method": METHODS, "function": FUNCTIONS}.get(node.kind, OPERATORS).get(node.value)
 
 
-def _accepts(wanted: Type, kind: str) -> bool:
-    return wanted.name in (kind, "A", "dyn")
+def _accepts(declared: Type, kind: str) -> bool:
+    return declared.name in (kind, "A", "dyn")
 
 
 def _applied(name: str, kinds: list[str]) -> str:
@@ -150,10 +150,10 @@ def _matches(text: str, pattern: str) -> bool:
         raise NoValue(str(error)) from error
 
 
-def _find(target: Any, wanted: Any, *, last: bool = False) -> int:
+def _find(target: Any, item: Any, *, last: bool = False) -> int:
     if isinstance(target, str):
-        return target.rfind(wanted) if last else target.find(wanted)
-    places = [index for index, element in enumerate(target) if equal(element, wanted)]
+        return target.rfind(item) if last else target.find(item)
+    places = [index for index, element in enumerate(target) if equal(element, item)]
     return places[-1 if last else 0] if places else -1
 
 

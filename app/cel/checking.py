@@ -48,8 +48,8 @@ class _Checker:
                 entries = [(part, self.visit(part, scope)) for part in node.parts]
                 return map_of(self._common(entries[::2]), self._common(entries[1::2]))
             case "member" | "has":
-                found = self._field(node, self.visit(node.parts[0], scope))
-                return BOOL if node.kind == "has" else found
+                result = self._field(node, self.visit(node.parts[0], scope))
+                return BOOL if node.kind == "has" else result
             case "macro":
                 return self._macro(node, scope)
         kinds = [self.visit(part, scope) for part in node.parts]
@@ -92,10 +92,10 @@ class _Checker:
             return self._fault(f"type '{target}' does not support field selection", node.at)
         if node.value not in target.fields:
             return self._fault(f"undefined field '{node.value}'", node.at)
-        found = target.fields[node.value]
-        if found.name == "opaque":
-            return self._fault(f"the sandbox does not speak {found.parts[0]}", node.at)
-        return found
+        kind = target.fields[node.value]
+        if kind.name == "opaque":
+            return self._fault(f"the sandbox does not speak {kind.parts[0]}", node.at)
+        return kind
 
     def _macro(self, node: Node, scope: Mapping[str, Type]) -> Type:
         name, variable = node.value
@@ -146,8 +146,8 @@ class _Checker:
 
 
 def _result(overload: Overload, kinds: list[Type]) -> Type | None:
-    wanted, result = overload
+    parameters, result = overload
     bound: dict[str, Type] = {}
-    if len(wanted) != len(kinds) or not all(fits(*pair, bound) for pair in zip(kinds, wanted, strict=True)):
+    if len(parameters) != len(kinds) or not all(fits(*pair, bound) for pair in zip(kinds, parameters, strict=True)):
         return None
     return filled(result, bound)

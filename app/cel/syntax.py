@@ -107,18 +107,18 @@ def tokens_of(source: str) -> list[Token]:
     tokens: list[Token] = []
     at = 0
     while at < len(source):
-        found = _RAW.match(source, at)
-        kind = "string" if found else ""
-        if found is None:
-            found = _TOKEN.match(source, at)
-            if found is None:
+        match = _RAW.match(source, at)
+        kind = "string" if match else ""
+        if match is None:
+            match = _TOKEN.match(source, at)
+            if match is None:
                 raise Fault(f"Syntax error: token recognition error at: '{source[at : at + 1]}'", at)
-            if found["unsigned"]:
+            if match["unsigned"]:
                 raise Fault("the sandbox does not speak unsigned numbers", at)
-            kind = found.lastgroup or ""
+            kind = match.lastgroup or ""
         if kind != "space":
-            tokens.append(Token(kind, found[0], at))
-        at = found.end()
+            tokens.append(Token(kind, match[0], at))
+        at = match.end()
     return [*tokens, Token("end", "<EOF>", len(source))]
 
 

@@ -69,14 +69,14 @@ class CertificateSet:
     @property
     def files(self) -> dict[str, bytes]:
         """The contents by name; what was parsed and has not changed is what it was."""
-        found = dict(self.others)
+        files = dict(self.others)
         for stem, pair in self.pairs.items():
-            found |= {f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
+            files |= {f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
         if AUTHORITY in self.pairs:
             bridges = self.authority.chain
-            found[f"{AUTHORITY}.crt"] = self.authority.source[0] or encode_certificate(self.authority.certificate)
-            found |= {BRIDGE: encode_bundle(bridges)} if bridges else {}
-        return found | ({BUNDLE: self.bundle} if self.trusted else {})
+            files[f"{AUTHORITY}.crt"] = self.authority.source[0] or encode_certificate(self.authority.certificate)
+            files |= {BRIDGE: encode_bundle(bridges)} if bridges else {}
+        return files | ({BUNDLE: self.bundle} if self.trusted else {})
 
     @property
     def bundle(self) -> bytes:

@@ -178,7 +178,7 @@ class WebhookCertificates:
             if secret.version and not secret.ours:
                 apart.end()
                 return _foreign(present)
-            after, asked = self._following(present, now=now)
+            after, request = self._following(present, now=now)
             if _signer(after) != _signer(present):
                 apart.end()  # a CA has no successor before each configuration trusts it; a certificate may have one
             if secret.version and after.secret == secret:
@@ -190,7 +190,7 @@ class WebhookCertificates:
             served = present.held.pairs.get(SERVING)
             if not secret.version or served is None or served.certificate != after.held.serving.certificate:
                 written.append(self._settings.webhook_secret)
-            _log.info("secret written", secret=secret.place, renew=asked or "as due", revoked=after.mark)
+            _log.info("secret written", secret=secret.place, renew=request or "as due", revoked=after.mark)
         raise Transient(
             f"Secret {self._settings.namespace}/{self._settings.webhook_secret}: another client keeps changing it"
         )
@@ -201,15 +201,15 @@ class WebhookCertificates:
         A CA that no caller trusts any more was revoked meanwhile, and is forgotten.
         """
         secret = await read_secret(self._client, self._settings.webhook_secret, namespace=self._settings.namespace)
-        present, known = _State(secret, CertificateSet.parse(secret.files, leaves=[SERVING])), self._known
-        if known is None or present.held.can_sign:
+        present, before = _State(secret, CertificateSet.parse(secret.files, leaves=[SERVING])), self._known
+        if before is None or present.held.can_sign:
             return present
         callers = await patching.trusting(self._client, self._settings.configuration, service=self._service)
-        if callers and known.held.authority.certificate not in callers:
+        if callers and before.held.authority.certificate not in callers:
             self._known = None
         elif not secret.version:
             wishes = {
-                name: value for name, value in known.secret.annotations.items() if name in (RENEW, rotation.REVOKED)
+                name: value for name, value in before.secret.annotations.items() if name in (RENEW, rotation.REVOKED)
             }
             return _State(replace(secret, annotations=wishes), present.held)
         return present
@@ -217,19 +217,19 @@ class WebhookCertificates:
     def _following(self, present: _State, *, now: datetime) -> tuple[_State, rotation.Renewal]:
         """What the Secret is to be, and the renewal that was asked for and is done with it."""
         base = present.held if present.held.can_sign or self._known is None else self._known.held
-        asked, mark = present.asked, present.mark
+        request, mark = present.asked, present.mark
         # A new CA needs the one before it known to every caller, and a revocation its end. The wish stays until then.
-        if asked in ("ca", "revoke") and base.can_sign and (mark == rotation.PENDING or now < rotation.settled(base)):
-            asked = ""
-        held = rotation.careful(present.held, rotation.successor(base, self._wanted, now=now, force=asked), now=now)
+        if request in ("ca", "revoke") and base.can_sign and (mark == rotation.PENDING or now < rotation.settled(base)):
+            request = ""
+        held = rotation.careful(present.held, rotation.successor(base, self._wanted, now=now, force=request), now=now)
         held = rotation.without_outlived(held, days=self._settings.days, now=now)
-        mark = rotation.next_mark(mark, held, revoke=asked == "revoke", now=now)
+        mark = rotation.next_mark(mark, held, revoke=request == "revoke", now=now)
         if rotation.is_alone(mark, held):
             held = rotation.alone(held)
-        gone = (rotation.REVOKED, RENEW) if asked else (rotation.REVOKED,)
+        gone = (rotation.REVOKED, RENEW) if request else (rotation.REVOKED,)
         annotations = {name: value for name, value in present.secret.annotations.items() if name not in gone}
         annotations |= {rotation.REVOKED: mark} if mark else {}
-        return _State(replace(present.secret, files=held.files, annotations=annotations), held), asked
+        return _State(replace(present.secret, files=held.files, annotations=annotations), held), request
 
     def _kept(self, present: _State, written: list[str]) -> Kept:
         held, pending = present.held, present.mark == rotation.PENDING

@@ -73,17 +73,17 @@ def make(
     certificates stay while their CA does.
     """
     held = CertificateSet.parse(present)
-    asked = {SERVING: serving_leaf(names, days=days, algorithm=algorithm)}
+    requested = {SERVING: serving_leaf(names, days=days, algorithm=algorithm)}
     for common_name, organizations in clients:
-        asked[client_stem(common_name)] = client_leaf(
+        requested[client_stem(common_name)] = client_leaf(
             common_name, days=days, organizations=organizations, algorithm=algorithm
         )
     leaves = {stem: Leaf(lambda *_: True, _again(pair)) for stem, pair in held.leaves.items()}
-    leaves |= {stem: replace(leaf, stays=lambda *_: False) for stem, leaf in asked.items()}
+    leaves |= {stem: replace(leaf, stays=lambda *_: False) for stem, leaf in requested.items()}
     wanted = Wanted(leaves, authority_days, algorithm=algorithm)
     after = following(held, wanted, now=now, force="ca" if new_authority else "")
     others = [stem for stem in held.problems if stem.startswith("client-")]
-    _check(held, but=[*asked, BRIDGE] if _is_new(after, held) else [*asked, *others, BUNDLE])
+    _check(held, but=[*requested, BRIDGE] if _is_new(after, held) else [*requested, *others, BUNDLE])
     return after.files
 
 

@@ -190,8 +190,8 @@ def extension_of(certificate: x509.Certificate, kind: type[_Extension]) -> _Exte
 
 def names_of(certificate: x509.Certificate) -> list[str]:
     """Its SANs that are DNS names or IP addresses, as text, in order."""
-    found = extension_of(certificate, x509.SubjectAlternativeName) or ()
-    return [str(name.value) for name in found if isinstance(name, x509.DNSName | x509.IPAddress)]
+    names = extension_of(certificate, x509.SubjectAlternativeName) or ()
+    return [str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress)]
 
 
 def answers_to(certificate: x509.Certificate, names: Names) -> bool:

@@ -65,8 +65,8 @@ async def patch_bundle(
     if not results:
         raise Terminal(f"there is no MutatingWebhookConfiguration or ValidatingWebhookConfiguration named {name!r}")
     if not any(result.webhooks for result in results):
-        wanted = f" that calls Service {service.namespace}/{service.name}" if service else ""
-        raise Terminal(f"webhook configuration {name!r} has no webhook{wanted}")
+        condition = f" that calls Service {service.namespace}/{service.name}" if service else ""
+        raise Terminal(f"webhook configuration {name!r} has no webhook{condition}")
     return results
 
 

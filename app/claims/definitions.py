@@ -88,19 +88,19 @@ def class_template(name: str) -> str:
 
 def parse_definitions(config_map: JSON) -> Definitions:
     """The definitions in a ConfigMap. Raises ValueError with the path of all that is wrong."""
-    found, problems = {}, []
+    definitions, problems = {}, []
     data = config_map.get("data") or {}
     if len(data) > MOST_DEFINITIONS:
         raise ValueError(f"data: want at most {MOST_DEFINITIONS} definitions, got {len(data)}")
     for key, text in sorted(data.items()):
         try:
             check_definition_name(key)
-            found[key] = _definition(key, yaml_in(text, key))
+            definitions[key] = _definition(key, yaml_in(text, key))
         except ValueError as error:
             problems.append(str(error) if str(error).startswith("data[") else f"data[{key}]: {error}")
     if problems:
         raise ValueError("; ".join(problems))
-    return found
+    return definitions
 
 
 def check_definition_name(name: str) -> str:
@@ -113,23 +113,23 @@ def check_definition_name(name: str) -> str:
     return name
 
 
-def of_class(one: DeviceClass, name: str) -> Definition:
+def of_class(device_class: DeviceClass, name: str) -> Definition:
     """The definition of this name that asks for one device of a class."""
-    spec = _devices_of({"device": one.name})
-    return Definition(name, spec, requests_of(spec), one)
+    spec = _devices_of({"device": device_class.name})
+    return Definition(name, spec, requests_of(spec), device_class)
 
 
 def all_definitions(configured: Definitions, classes: Iterable[DeviceClass]) -> Definitions:
     """Those of the ConfigMap, and those of classes; of two with one name the first, classes in the order of names."""
-    found = dict(configured)
+    definitions = dict(configured)
     for device_class in sorted(classes, key=lambda device_class: device_class.name):
         if device_class.definition:
-            found.setdefault(device_class.definition, of_class(device_class, device_class.definition))
-    return found
+            definitions.setdefault(device_class.definition, of_class(device_class, device_class.definition))
+    return definitions
 
 
-def _definition(name: str, said: object) -> Definition:
-    spec = _check_devices(said)
+def _definition(name: str, entry: object) -> Definition:
+    spec = _check_devices(entry)
     return Definition(name, spec, requests_of(spec))
 
 
@@ -142,28 +142,28 @@ def _devices_of(classes: dict[str, str], align: str = "") -> JSON:
     return {"devices": devices}
 
 
-def _check_devices(said: Any) -> JSON:
+def _check_devices(entry: Any) -> JSON:
     """The spec of the ResourceClaims. Raises DefinitionError with the path of all that is wrong.
 
     `{spec: {devices: …}}` is a ResourceClaimSpec. The short form `{requests: {gpu: gpu.example.com}, align: KEY}` asks
     for one device of each DeviceClass, all of them with the same value of the attribute KEY.
     """
-    _check_size(said)
-    if not isinstance(said, dict):
-        raise DefinitionError(f"{_FORM}; got {_kind(said)}")
-    unknown = sorted(map(str, said.keys() - {"spec", "requests", "align"}))
+    _check_size(entry)
+    if not isinstance(entry, dict):
+        raise DefinitionError(f"{_FORM}; got {_kind(entry)}")
+    unknown = sorted(map(str, entry.keys() - {"spec", "requests", "align"}))
     if unknown:
         raise DefinitionError(f"{unknown[0]}: unknown key: {_FORM}")
-    if "spec" in said:
-        if len(said) > 1:
+    if "spec" in entry:
+        if len(entry) > 1:
             raise DefinitionError(f"spec: excludes requests and align: {_FORM}")
-        return _checked(said["spec"], "spec.devices")
-    return _checked(_long_form(said), "")
+        return _checked(entry["spec"], "spec.devices")
+    return _checked(_long_form(entry), "")
 
 
-def _check_size(said: Any) -> None:
+def _check_size(entry: Any) -> None:
     """Aliases can make a short text stand for any number of values."""
-    left, values = _MOST_VALUES, [said]
+    left, values = _MOST_VALUES, [entry]
     while values:
         value = values.pop()
         left -= 1
@@ -172,8 +172,8 @@ def _check_size(said: Any) -> None:
         values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _long_form(said: JSON) -> JSON:
-    requests, align = said.get("requests"), said.get("align", "")
+def _long_form(entry: JSON) -> JSON:
+    requests, align = entry.get("requests"), entry.get("align", "")
     if not isinstance(requests, dict) or not requests:
         raise DefinitionError("requests: required: the DeviceClass of each request, by the name of the request")
     for name, device_class in requests.items():
@@ -194,11 +194,11 @@ def _checked(spec: Any, where: str) -> JSON:
     except ShapeError as error:
         raise DefinitionError(f"{error.field.removeprefix('spec.')}: {error.fault}") from error
     problems = [f"{field.removeprefix('spec.')}: unknown field" for field in unknown]
-    found: JSON = decoded["spec"].get("spec") or {}
-    problems += [f"{field}: {fault}" for field, fault in _problems(found.get("devices") or {}, where)]
+    decoded_spec: JSON = decoded["spec"].get("spec") or {}
+    problems += [f"{field}: {fault}" for field, fault in _problems(decoded_spec.get("devices") or {}, where)]
     if problems:
         raise DefinitionError("; ".join(problems))
-    return found
+    return decoded_spec
 
 
 def _problems(devices: JSON, where: str) -> Iterator[tuple[str, str]]:
@@ -229,8 +229,8 @@ def _named(path: str, name: str, names: Collection[str], *, short: bool) -> Iter
         yield field, f"{quoted(name)} is there already: want each name once"
 
 
-def _request(path: str, one: JSON, *, short: bool) -> Iterator[tuple[str, str]]:
-    exactly, alternatives = one.get("exactly"), one.get("firstAvailable")
+def _request(path: str, device_request: JSON, *, short: bool) -> Iterator[tuple[str, str]]:
+    exactly, alternatives = device_request.get("exactly"), device_request.get("firstAvailable")
     if (exactly is None) == (alternatives is None):
         yield path, "want one of exactly and firstAvailable"
         return
@@ -251,11 +251,11 @@ def _request(path: str, one: JSON, *, short: bool) -> Iterator[tuple[str, str]]:
             yield f"{inner}.adminAccess", "is not for claims of all Pods: leave it out"
 
 
-def _constraint(path: str, one: JSON, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    for index, name in enumerate(one.get("requests") or ()):
+def _constraint(path: str, constraint: JSON, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    for index, name in enumerate(constraint.get("requests") or ()):
         if name.partition("/")[0] not in names:
             yield f"{path}.requests[{index}]", f"{quoted(name)} is no request: want one of {', '.join(sorted(names))}"
-    attributes = [one[key] for key in ("matchAttribute", "distinctAttribute") if one.get(key)]
+    attributes = [constraint[key] for key in ("matchAttribute", "distinctAttribute") if constraint.get(key)]
     if len(attributes) != 1:
         yield path, "want matchAttribute or distinctAttribute"
     elif "/" not in attributes[0]:
@@ -264,11 +264,11 @@ def _constraint(path: str, one: JSON, names: Collection[str]) -> Iterator[tuple[
         yield from _fault(path, check_qualified_name, attributes[0])
 
 
-def _config(path: str, one: JSON, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    for index, name in enumerate(one.get("requests") or ()):
+def _config(path: str, config: JSON, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    for index, name in enumerate(config.get("requests") or ()):
         if name.partition("/")[0] not in names:
             yield f"{path}.requests[{index}]", f"{quoted(name)} is no request: want one of {', '.join(sorted(names))}"
-    opaque = one.get("opaque") or {}
+    opaque = config.get("opaque") or {}
     yield from _fault(f"{path}.opaque.driver", check_dns_subdomain, opaque.get("driver") or "")
     if not isinstance(opaque.get("parameters"), dict):
         yield f"{path}.opaque.parameters", "want an object"
@@ -288,10 +288,10 @@ def _kind(value: object) -> str:
 
 def requests_of(spec: JSON) -> Requests:
     """The requests of the spec of a ResourceClaim. Each alternative counts; requests with admin access do not."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, count in _requests((spec.get("devices") or {}).get("requests") or ()):
-        found[name] = found.get(name, 0) + count
-    return found
+        counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def _requests(requests: Iterable[JSON]) -> Iterator[tuple[str, int]]:
@@ -305,11 +305,11 @@ def _requests(requests: Iterable[JSON]) -> Iterator[tuple[str, int]]:
 
 def added(parts: Iterable[Requests]) -> Requests:
     """All of them together."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for part in parts:
         for name, count in part.items():
-            found[name] = found.get(name, 0) + count
-    return found
+            counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def template_requests(template: JSON) -> Requests:

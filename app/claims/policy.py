@@ -80,8 +80,10 @@ def _bad_texts(rule: TextRule) -> str:
 def _bad_addresses(bad: str, want: str) -> str:
     """`bad` says it of the text `one`, which is in CIDR form."""
     index = f"{_DATA}.{IPS}[' + string(d.networkData.{IPS}.indexOf(one)) + ']"
-    found = f"d.networkData.{IPS}.filter(one, isCIDR(one) && {bad}).map(one, {index}{_got(want, 'one')}).join('; ')"
-    return f"variables.changed.filter(d, has(d.networkData.{IPS})).map(d, {found}).filter(text, text != '').join('; ')"
+    addresses = f"d.networkData.{IPS}.filter(one, isCIDR(one) && {bad}).map(one, {index}{_got(want, 'one')}).join('; ')"
+    return (
+        f"variables.changed.filter(d, has(d.networkData.{IPS})).map(d, {addresses}).filter(text, text != '').join('; ')"
+    )
 
 
 def _in_ranges(rule: AddressRule) -> str:

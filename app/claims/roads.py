@@ -48,9 +48,9 @@ def road_of(resource: str, offer: Offer) -> Road:
     """The road of an extended resource."""
     plugin = sorted(name for name, amounts in offer.nodes.items() if _is_some(amounts.get(resource)))
     mapped = [device_class for device_class in offer.classes if serves(device_class, resource)]
-    found: list[tuple[Way, str]] = []
+    ways: list[tuple[Way, str]] = []
     if plugin:
-        found.append(("device plugin", f"device plugin, on {_listed(plugin)}"))
+        ways.append(("device plugin", f"device plugin, on {_listed(plugin)}"))
     hints = []
     if "/" not in resource:  # no container can ask for it
         own = [
@@ -60,22 +60,22 @@ def road_of(resource: str, offer: Offer) -> Road:
             if multus_finds(device, resource)
         ]
         if own:
-            found.append(("DRA by claim", f"claims of the Pods, with {_counted(len(own))} of this {RESOURCE_NAME}"))
+            ways.append(("DRA by claim", f"claims of the Pods, with {_counted(len(own))} of this {RESOURCE_NAME}"))
     for device_class in mapped:
         name, devices = device_class["metadata"]["name"], devices_of(device_class, offer.slices)
         if not devices:
             hints.append(f"DeviceClass {name} maps it, and no ResourceSlice has a device of that class")
             continue
         where = f"DRA by extended resource, DeviceClass {name} with {_counted(len(devices))}"
-        found.append(("DRA by extended resource", where))
+        ways.append(("DRA by extended resource", where))
         if not any(multus_finds(device, resource) for device in devices):
             hints.append(
                 f"Multus finds none of these devices: they lack the attributes {DEVICE_ID} and {RESOURCE_NAME} "
                 f"({resource})"
             )
-    if not found:
-        found = [("nothing", "nothing offers it")]
-    return Road(tuple(dict.fromkeys(way for way, _ in found)), "; ".join([*(text for _, text in found), *hints]))
+    if not ways:
+        ways = [("nothing", "nothing offers it")]
+    return Road(tuple(dict.fromkeys(way for way, _ in ways)), "; ".join([*(text for _, text in ways), *hints]))
 
 
 def claim_road(device_class: str, offer: Offer) -> Road:
@@ -105,13 +105,13 @@ def devices_of(device_class: JSON, slices: Iterable[JSON]) -> list[JSON]:
         for selector in (device_class.get("spec") or {}).get("selectors") or ()
         if selector.get("cel")
     ]
-    found = []
+    matching = []
     for resource_slice in listed:
         driver, pool = resource_slice["spec"]["driver"], resource_slice["spec"]["pool"]
         if pool.get("generation", 0) == newest[driver, pool["name"]]:
             devices = ({**device, "driver": driver} for device in resource_slice["spec"].get("devices") or ())
-            found += [device for device in devices if all(_selects(text, device) for text in selectors)]
-    return found
+            matching += [device for device in devices if all(_selects(text, device) for text in selectors)]
+    return matching
 
 
 def serves(device_class: JSON, resource: str) -> bool:

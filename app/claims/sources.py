@@ -64,13 +64,13 @@ class KnownDefinitions:
 
     def find(self, name: str) -> Definition | None:
         """What the template of this name is made from; also for those with one device of a DeviceClass."""
-        found = self.current.get(name)
-        if found is None and name.startswith(CLASS_PREFIX):
+        definition = self.current.get(name)
+        if definition is None and name.startswith(CLASS_PREFIX):
             classes = self._classes.values()
             return next(
                 (of_class(device_class, name) for device_class in classes if device_class.template == name), None
             )
-        return found
+        return definition
 
     def _renew(self) -> None:
         self._current = None
@@ -86,14 +86,14 @@ class Reference(NamedTuple):
 
 def claims_by_reference(pod: Pod) -> dict[Reference, list[str]]:
     """The names of the claims of a Pod by what they are or are made from. Raises Denied for too many."""
-    found: dict[Reference, list[str]] = {}
+    names: dict[Reference, list[str]] = {}
     for claim in pod.spec.resource_claims:
         reference = Reference(claim.resource_claim_name, claim.resource_claim_template_name)
-        found.setdefault(reference, []).append(claim.name)
-    if len(found) > MOST_REFERENCES:
-        bound = f"want at most {MOST_REFERENCES} different claims and templates, got {len(found)}"
+        names.setdefault(reference, []).append(claim.name)
+    if len(names) > MOST_REFERENCES:
+        bound = f"want at most {MOST_REFERENCES} different claims and templates, got {len(names)}"
         raise Denied(f"spec.resourceClaims: {bound}", reason="TooManyClaims")
-    return found
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,15 @@ class Sources:
     templates: Lookup[Requests]
     claims: Lookup[Requests | None]
 
-    def requests(self, namespace: str, one: Reference) -> Ask:
+    def requests(self, namespace: str, reference: Reference) -> Ask:
         """What a claim asks for. Of a template that is made from a definition, the definition says it."""
-        definition = self.definitions.find(one.template)
+        definition = self.definitions.find(reference.template)
         if definition is not None:
             return definition.requests
-        name = one.template or one.claim
+        name = reference.template or reference.claim
         try:
             check_dns_subdomain(name)
         except ValueError:
             return None  # the API server refuses such a Pod
-        found: Requests | None = yield (self.templates if one.template else self.claims), namespace, name
-        return found
+        requests: Requests | None = yield (self.templates if reference.template else self.claims), namespace, name
+        return requests

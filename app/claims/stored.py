@@ -149,8 +149,8 @@ class ClaimPod:
     @property
     def claim_names(self) -> tuple[str, ...]:
         """The names of its ResourceClaims, as far as they are known."""
-        found = (*(claim.claim for claim in self.claims), self.extended_claim)
-        return tuple(dict.fromkeys(name for name in found if name))
+        names = (*(claim.claim for claim in self.claims), self.extended_claim)
+        return tuple(dict.fromkeys(name for name in names if name))
 
 
 def stored_pod(obj: JSON) -> ClaimPod | None:
@@ -217,14 +217,14 @@ def _read(opaque: JSON, names: Mapping[str, str]) -> JSON:
 
     The others may be large, and nest as deeply as their author likes.
     """
-    found: JSON = {}
+    parameters: JSON = {}
     for name, inner in names.items():
         value = opaque.get(name)
         if inner and isinstance(value, dict) and inner in value:
-            found[name] = {inner: value[inner]}
+            parameters[name] = {inner: value[inner]}
         elif not inner and isinstance(value, str):
-            found[name] = value
-    return found
+            parameters[name] = value
+    return parameters
 
 
 class _Owners(NamedTuple):
@@ -241,11 +241,11 @@ _NO_OWNERS = _Owners(set(), set(), set())
 def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
     entries = status.get("devices") or ()
     owners = _owners_in(metadata) if entries else {}
-    found = {}
+    by_key = {}
     for entry in entries:
         key, data = device_key(entry), entry.get("data")
         owned = owners.get(key, _NO_OWNERS)
-        found[key] = Entry(
+        by_key[key] = Entry(
             entry.get("networkData"),
             tuple(entry.get("conditions") or ()),
             _read(data, _DATA) if isinstance(data, dict) else {},
@@ -253,12 +253,12 @@ def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
             frozenset(owned.tellers),
             frozenset(owned.ours),
         )
-    return found
+    return by_key
 
 
 def _owners_in(metadata: JSON) -> dict[DeviceKey, _Owners]:
     """Who owns network data, and our condition, by device."""
-    found: dict[DeviceKey, _Owners] = {}
+    by_key: dict[DeviceKey, _Owners] = {}
     for entry in metadata.get("managedFields") or ():
         fields: Any = entry.get("fieldsV1") or {}
         for name in ("f:status", "f:devices"):
@@ -267,9 +267,9 @@ def _owners_in(metadata: JSON) -> dict[DeviceKey, _Owners]:
         for key, below in fields.items():
             if key.startswith("k:"):
                 device = device_key(decode_json(key[2:]))
-                owners = found.setdefault(device, _Owners(set(), set(), set()))
+                owners = by_key.setdefault(device, _Owners(set(), set(), set()))
                 _add(owners, manager, below)
-    return found
+    return by_key
 
 
 def _add(owners: _Owners, manager: str, fields: JSON) -> None:

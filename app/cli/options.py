@@ -206,12 +206,12 @@ def epilog(*examples: str, text: str = "") -> str:
 def devtool(reference: str) -> Callable[..., Any]:
     """A function of `app.devtools`, which a container image does not have. Raises UsageError there."""
     try:
-        found: Callable[..., Any] = resolve(reference)
+        function: Callable[..., Any] = resolve(reference)
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("app.devtools"):
             raise
         raise UsageError("the container image has no development tools: use a clone or the wheel") from error
-    return found
+    return function
 
 
 def switches_of(command: Any, words: Sequence[str]) -> list[str]:

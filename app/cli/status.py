@@ -57,9 +57,9 @@ def status(
             if watch:
                 await _watch(fresh, output, interval)
                 return 0
-            found = await _once(fresh)
-        show(render(found, output))
-        return STATUSES.get(found.severity, 0)
+            status = await _once(fresh)
+        show(render(status, output))
+        return STATUSES.get(status.severity, 0)
 
     return answered(run())
 
@@ -71,10 +71,10 @@ async def _once(fresh: Callable[[], Cluster]) -> Status:
     # The reads of both are done once.
     cluster = fresh()
     try:
-        found, diagnosis = await asyncio.gather(gather(cluster), diagnose(cluster))
+        status, diagnosis = await asyncio.gather(gather(cluster), diagnose(cluster))
     finally:
         await cluster.close()
-    return replace(found, diagnosis=diagnosis)
+    return replace(status, diagnosis=diagnosis)
 
 
 async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) -> None:

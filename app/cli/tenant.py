@@ -112,8 +112,8 @@ def authority(
 
     async def work(client: KubeClient) -> list[str]:
         home = namespace or await locate_authority(client)
-        wanted = AuthorityOptions(namespace=home, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
-        return await enrolling.certify(client, options=wanted, directory=out, now=datetime.now(UTC))
+        authority = AuthorityOptions(namespace=home, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
+        return await enrolling.certify(client, options=authority, directory=out, now=datetime.now(UTC))
 
     print_lines(in_infra(work, kubeconfig, context))
 
@@ -220,8 +220,8 @@ def show(
     async def work(client: KubeClient) -> enrolling.Summary:
         return await enrolling.summarize(client, name, placement=await placement(client), now=datetime.now(UTC))
 
-    found = in_infra(work, kubeconfig, context)
-    print(tenant_running.render_summary(found, output))
+    summary = in_infra(work, kubeconfig, context)
+    print(tenant_running.render_summary(summary, output))
 
 
 @tenant_app.command(

@@ -116,7 +116,7 @@ def _elsewhere(pod: JSON, rehearsal: Rehearsal) -> Iterator[str]:
 async def _given(cached: Cached, *, manifests: Manifests, rehearsal: Rehearsal, alone: bool) -> AsyncIterator[JSON]:
     """What a cache holds: objects of the manifests; what these lack of one comes from the cluster if not `alone`."""
     resource, only = cached.resource, cached.only
-    found = False
+    given = False
     if resource == NAMESPACES:
         # One that is not among the manifests is known by its name alone.
         homes = (
@@ -130,9 +130,9 @@ async def _given(cached: Cached, *, manifests: Manifests, rehearsal: Rehearsal, 
         home = metadata.get("namespace") or (rehearsal.namespace if resource.namespaced else "")
         if only is not None and metadata.get("name") != only[1]:
             continue
-        found = found or (home, metadata.get("name")) == only
+        given = given or (home, metadata.get("name")) == only
         yield {**obj, "metadata": {**metadata, "namespace": home}} if resource.namespaced else obj
-    if only is not None and not found and not alone:
+    if only is not None and not given and not alone:
         configured = await live(rehearsal, resource, only, manifests.notes)
         if configured is not None:
             yield configured
@@ -161,10 +161,10 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
     """Adds to the answer: what would be refused and what is warned of, the rules, what UVS objects ask for."""
     placement = settings_as(rehearsal.settings, PlacementSettings).placement
     comparisons: list[Comparison] = []
-    known: defaultdict[str, list[str]] = defaultdict(list)
+    subjects: defaultdict[str, list[str]] = defaultdict(list)
     for finding in answer.findings:
         if finding.manifest is not None:
-            known[finding.manifest.place].append(f"{finding.field}: ")
+            subjects[finding.manifest.place].append(f"{finding.field}: ")
     for manifest in manifests.others:
         for reader in readers_of(manifest, rehearsal):
             answer.judged += 1
@@ -173,7 +173,7 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
             continue
         decision, _ = await review(rehearsal.chains["validate"], manifest.obj, namespace=manifest.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += _findings(known[manifest.place], manifest, decision)
+        answer.findings += _findings(subjects[manifest.place], manifest, decision)
         if manifest.kind in _RULES:
             made = refused or _comparison(manifest, placement)
             if isinstance(made, Comparison):
@@ -189,13 +189,13 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
     await _compare(comparisons, manifests, rehearsal, answer)
 
 
-def _findings(known: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
-    """What the webhook says of an object, but for `known` fields, of which more has been said."""
+def _findings(subjects: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
+    """What the webhook says of an object, but for `subjects` fields, of which more has been said."""
     if not decision.allowed:
         yield Finding("error", decision.reason, f"would be refused: {decision.message}", manifest)
     before = f"{manifest.within}." if manifest.within else ""
     for text in decision.warnings:
-        if not f"{before}{text}".startswith(tuple(known)):
+        if not f"{before}{text}".startswith(tuple(subjects)):
             yield Finding("warning", "Warned", text, manifest)
 
 

@@ -193,13 +193,13 @@ def _pruned(schema: JSON, value: Any, path: str) -> Iterator[tuple[str, Collecti
         for index, item in enumerate(value):
             yield from _pruned(schema.get("items") or {}, item, f"{path}[{index}]")
     elif isinstance(value, dict) and (fields := schema.get("properties")):
-        known = fields if path else {**fields, "apiVersion": {}, "kind": {}, "metadata": {}}
+        members = fields if path else {**fields, "apiVersion": {}, "kind": {}, "metadata": {}}
         for name, item in value.items():
             here = f"{path}.{name}" if path else name
-            if name in known:
-                yield from _pruned(known[name], item, here)
+            if name in members:
+                yield from _pruned(members[name], item, here)
             elif not schema.get("x-kubernetes-preserve-unknown-fields"):
-                yield here, known.keys()
+                yield here, members.keys()
 
 
 def _unknown(given: Manifest, field: str, names: Collection[str]) -> Finding:

@@ -203,11 +203,11 @@ def _asks_for_network(given: Manifest) -> bool:
 
 def _versioned(obj: JSON) -> JSON:
     """An object of a kind of ours that says no version is one of ours."""
-    version, known = obj.get("apiVersion"), CHECKED.get(obj["kind"])
+    version, resource = obj.get("apiVersion"), CHECKED.get(obj["kind"])
     if isinstance(version, str) and version:
         return obj
     rest = {field: value for field, value in obj.items() if field != "apiVersion"}
-    return {"apiVersion": known.api_version, **rest} if known else rest
+    return {"apiVersion": resource.api_version, **rest} if resource else rest
 
 
 def _add_owner(manifests: Manifests, given: Manifest) -> None:

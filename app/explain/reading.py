@@ -108,8 +108,8 @@ def _read_directory(source: Source, directory: Path, *, recursive: bool) -> None
         except DocumentError as error:
             faults.append(error)
         source.faults += map(str, faults)
-    if said := _left_out(directory, entries, others):
-        source.skipped.append(f"{printable(str(directory))}: {said}")
+    if note := _left_out(directory, entries, others):
+        source.skipped.append(f"{printable(str(directory))}: {note}")
 
 
 def _left_out(directory: Path, entries: list[os.DirEntry[str]], others: list[str]) -> str:
@@ -117,10 +117,10 @@ def _left_out(directory: Path, entries: list[os.DirEntry[str]], others: list[str
     folders = sum(map(_is_directory, entries))
     parts = [_named(directory, others)] if others else []
     parts += [f"{folders} director{'y' if folders == 1 else 'ies'} (-R reads them)"] if folders else []
-    said = [f"skipped {' and '.join(parts)}"] if parts else []
+    notes = [f"skipped {' and '.join(parts)}"] if parts else []
     if places := sorted(str(Path(entry.path).parent) for entry in entries if entry.name in _KUSTOMIZATIONS):
-        said.append(f"-k {printable(places[0])} builds what the kustomization says")
-    return "; ".join(said)
+        notes.append(f"-k {printable(places[0])} builds what the kustomization says")
+    return "; ".join(notes)
 
 
 def _entries(source: Source, directory: Path, *, recursive: bool) -> list[os.DirEntry[str]]:

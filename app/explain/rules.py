@@ -147,11 +147,11 @@ def _stored(manifest: Manifest) -> Rule:
 def _why(expression: Expression, facts: Facts, seen: ComparedWorkload) -> str:
     """What the workload has under the key, and where no workload can have what is wanted, why."""
     value = facts.find(expression.key)
-    said = "has no value" if value is None else "is a map or a list" if value is False else f"is {quoted(str(value))}"
+    reason = "has no value" if value is None else "is a map or a list" if value is False else f"is {quoted(str(value))}"
     if not seen.runs and expression.key in _RUNNING:
-        said = f"{said} before it runs"
+        reason = f"{reason} before it runs"
     never = fixed(expression)
-    return said if never is None or never.holds else f"{said}; {never.why}"
+    return reason if never is None or never.holds else f"{reason}; {never.why}"
 
 
 def text_of(rule: RuleExplained) -> Iterator[Line]:

@@ -133,8 +133,8 @@ def _selected(_: str, spec: JSON, namespaces: Namespaces) -> Iterator[str]:
         return
     by_labels = any(requirement.key != NAMESPACE_NAME for requirement in selector.requirements)
     for namespace, labels in namespaces.items():
-        known = {**(labels or {}), NAMESPACE_NAME: namespace}
-        if selector.matches(known) or (labels is None and by_labels):
+        marks = {**(labels or {}), NAMESPACE_NAME: namespace}
+        if selector.matches(marks) or (labels is None and by_labels):
             yield namespace
 
 

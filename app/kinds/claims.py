@@ -93,13 +93,13 @@ def claim_names(spec: JSON) -> dict[str, None]:
     return dict.fromkeys(sorted({claim["name"] for claim in spec.get("resourceClaims") or [] if claim.get("name")}))
 
 
-def check_container_claims(resources: Field, known: dict[str, None]) -> None:
-    """The claims that one container uses: those `known` of its Pod, and no claim or request twice.
+def check_container_claims(resources: Field, names: dict[str, None]) -> None:
+    """The claims that one container uses: those `names` of its Pod, and no claim or request twice.
 
     A whole claim has all of its requests in it.
     """
     text = "must be one of the names in pod.spec.resourceClaims" + (
-        f": {', '.join(islice(known, _NAMED))}{', …' if len(known) > _NAMED else ''}" if known else " which is empty"
+        f": {', '.join(islice(names, _NAMED))}{', …' if len(names) > _NAMED else ''}" if names else " which is empty"
     )
     whole: set[str] = set()
     parts: dict[str, set[str]] = {}
@@ -118,7 +118,7 @@ def check_container_claims(resources: Field, known: dict[str, None]) -> None:
             parts.setdefault(name, set()).add(request)
         else:
             whole.add(name)
-        if name not in known:
+        if name not in names:
             resources.fault(here, "NotFound", text, name)
 
 

@@ -128,9 +128,9 @@ class Field:
 
     def named(self, name: str, faults: Callable[[str], list[str]], detail: str = "") -> bool:
         """As `syntax`, for a text that has to be there, for the reason `detail`. Returns whether it is there."""
-        there = self.required(name, detail)
+        present = self.required(name, detail)
         self.syntax(name, faults, optional=True)
-        return there
+        return present
 
     def texts(self, name: str, faults: Callable[[str], list[str]], *, at: str = "") -> None:
         """As `syntax`, for each text in a list. Faults are reported at its entries, or at another field."""

@@ -61,8 +61,12 @@ def pod_level(spec: JSON) -> PodLevel | None:
     for name, amount in of_containers.items():
         if name.startswith(_HUGE) and name not in requests:
             limits.setdefault(name, amount)
-    asked = together(spec, _container_requests)
-    requests = {name: asked[name] for name in _COMPUTE & asked.keys()} | _supported(limits, but=asked) | requests
+    container_requests = together(spec, _container_requests)
+    requests = (
+        {name: container_requests[name] for name in _COMPUTE & container_requests.keys()}
+        | _supported(limits, but=container_requests)
+        | requests
+    )
     containers = [container_limits(container) for container in _containers(spec)]
     for name in _supported(requests).keys() - limits.keys():
         if all(name in container for container in containers):

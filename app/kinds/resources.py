@@ -210,13 +210,13 @@ def _check_metric(metric: Field) -> None:
         metric.fault("type", "Required", "must specify a metric source type")
     metric.one_of("type", _METRICS)
     present = [field for field in _ORDER if field in metric.value]
-    wanted = _METRICS.get(kind, "")
+    source_field = _METRICS.get(kind, "")
     for field in present[:1]:
         _check_source(metric.below(field), field)
-    if wanted and wanted not in present:
-        metric.fault(wanted, "Required", "must populate information for the given metric source")
+    if source_field and source_field not in present:
+        metric.fault(source_field, "Required", "must populate information for the given metric source")
     for field in present if len(present) != 1 else ():
-        if field != wanted:
+        if field != source_field:
             metric.fault(field, "Forbidden", "must populate the given metric source only")
 
 

@@ -228,12 +228,12 @@ class _Decoder:
 
     def _wrong_type(self, value: Any, shape: Shape, path: str, holder: str) -> ShapeError:
         """The wording of the server's decoder: the type that has the field, and the path without indices."""
-        found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-        shown = f"number {value}" if found == "number" and shape in ("i", "l") else found
+        name = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+        shown = f"number {value}" if name == "number" and shape in ("i", "l") else name
         place = re.sub(r"\[\d+\]", "", f"{holder}.{path}").removeprefix(".")
         message = f"{self._prefix}json: cannot unmarshal {shown} into Go struct field {place} of type {_go_type(shape)}"
-        wanted = "a list" if isinstance(shape, list) else "an object" if _has_fields(shape) else _SCALARS[shape][1]
-        return ShapeError(message, field=path, fault=f"want {wanted}, got {_FOUND[found]}")
+        kind = "a list" if isinstance(shape, list) else "an object" if _has_fields(shape) else _SCALARS[shape][1]
+        return ShapeError(message, field=path, fault=f"want {kind}, got {_FOUND[name]}")
 
 
 def _has_fields(shape: Shape) -> bool:

@@ -66,7 +66,7 @@ def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
 
     Names that no container can ask for are left out. Raises Denied for a broken resource name.
     """
-    found: dict[str, dict[tuple[str, str], int]] = {}
+    needs: dict[str, dict[tuple[str, str], int]] = {}
     for annotation, attachment in networks:
         for text in attachment.resources:
             if unrequestable(text):
@@ -78,10 +78,10 @@ def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
                     f"network attachment definition '{attachment.key}' has a broken resource name: {error}",
                     reason="BadResourceName",
                 ) from error
-            sources = found.setdefault(name, {})
+            sources = needs.setdefault(name, {})
             source = (annotation, attachment.key)
             sources[source] = sources.get(source, 0) + 1
-    return {name: _need(name, found[name]) for name in sorted(found)}
+    return {name: _need(name, needs[name]) for name in sorted(needs)}
 
 
 def _need(resource: str, sources: Mapping[tuple[str, str], int]) -> Need:

@@ -113,10 +113,10 @@ def networks_of(
 
 def looked_up(search: Search, lookup: L) -> Generator[tuple[L, str, str], Attachment | None, Networks | None]:
     """The result of a search, as steps for `app.kube.lookup.follow`."""
-    found = None
+    attachment = None
     try:
         while True:
-            found = yield lookup, *search.send(found)
+            attachment = yield lookup, *search.send(attachment)
     except StopIteration as end:
         networks: Networks | None = end.value
         return networks

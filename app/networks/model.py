@@ -87,12 +87,12 @@ def project(obj: JSON, keys: Sequence[str]) -> Attachment:
     """Reduce a NetworkAttachmentDefinition to what injection needs; never fails on odd annotations."""
     metadata = mapping(obj.get("metadata"))
     annotations = mapping(metadata.get("annotations"))
-    found = (annotations.get(key) for key in keys)
+    values = (annotations.get(key) for key in keys)
     selector = annotations.get(NODE_SELECTOR)
     return Attachment(
         namespace=str(metadata.get("namespace") or ""),
         name=str(metadata.get("name") or ""),
-        resources=tuple(value.strip() for value in found if isinstance(value, str)),
+        resources=tuple(value.strip() for value in values if isinstance(value, str)),
         node_selector=selector if isinstance(selector, str) else "",
     )
 
@@ -100,8 +100,10 @@ def project(obj: JSON, keys: Sequence[str]) -> Attachment:
 def project_with_claims(obj: JSON, keys: Sequence[str]) -> Attachment:
     """As `project`, where claims can give attachments their devices, and attachments can opt out."""
     annotations = mapping(mapping(obj.get("metadata")).get("annotations"))
-    source, found = claim_source(annotations), project(obj, keys)
-    return found if source is None and not opted_out(annotations) else replace(found, resources=(), claim=source)
+    source, attachment = claim_source(annotations), project(obj, keys)
+    return (
+        attachment if source is None and not opted_out(annotations) else replace(attachment, resources=(), claim=source)
+    )
 
 
 @cache
@@ -269,8 +271,8 @@ def _network_problems(network: dict[str, Any]) -> Iterator[str]:
 def _type_problems(plugin: dict[str, Any], where: str) -> Iterator[str]:
     kind = plugin.get("type")
     if not isinstance(kind, str) or not kind:
-        wanted = "a plugin's name, or a list of plugins" if where == "spec.config" else "a plugin's name"
-        yield f"{where}.type: want {wanted}"
+        expected = "a plugin's name, or a list of plugins" if where == "spec.config" else "a plugin's name"
+        yield f"{where}.type: want {expected}"
 
 
 class ClaimSource(msgspec.Struct, frozen=True):

@@ -94,60 +94,60 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: MutationPlan)
         plan_demand(inputs, demand_of(networks), plan)
 
 
-def plan_alike(pod: Pod, wanted: Demand, plan: MutationPlan, *, hugepages: bool) -> bool:
+def plan_alike(pod: Pod, demand: Demand, plan: MutationPlan, *, hugepages: bool) -> bool:
     """Whether a plan for this demand was finished for a Pod of the same shape; it is `plan` then, too.
 
     It holds for every mode but `add`, and where neither the control switches nor claims change what is wanted.
     """
-    known = _plans.get(_shape(pod, wanted, hugepages=hugepages)) if plan.finished is UNTOUCHED else None
-    if known is None:
+    operations = _plans.get(_shape(pod, demand, hugepages=hugepages)) if plan.finished is UNTOUCHED else None
+    if operations is None:
         return False
-    plan.finished = known
+    plan.finished = operations
     return True
 
 
-def _shape(pod: Pod, wanted: Demand, *, hugepages: bool) -> Hashable | None:
+def _shape(pod: Pod, demand: Demand, *, hugepages: bool) -> Hashable | None:
     """All that a plan depends on, where that is few bits; None where it is more, such as amounts or names."""
     selector = pod.spec.node_selector
-    if not wanted.kept or not selector.keys().isdisjoint(wanted.labels):
+    if not demand.kept or not selector.keys().isdisjoint(demand.labels):
         return None
-    resources = resources_shape(pod, wanted.needs.keys())
+    resources = resources_shape(pod, demand.needs.keys())
     if resources is None:
         return None
     mounts = podnetinfo.mounts_shape(pod, hugepages=hugepages)
-    return None if mounts is None else (wanted, resources, mounts, bool(selector))
+    return None if mounts is None else (demand, resources, mounts, bool(selector))
 
 
-def plan_demand(inputs: Inputs, wanted: Demand, plan: MutationPlan) -> None:
+def plan_demand(inputs: Inputs, demand: Demand, plan: MutationPlan) -> None:
     """As `plan_networks`, for what its networks ask. Finishes the plan for Pods that are alike, where there can be."""
     merged = inputs.annotations
     shape = None
     served = inputs.claimed or inputs.named
     if plan.finished is UNTOUCHED and inputs.mode != "add" and not served and not merged.sources:
-        shape = _shape(inputs.pod, wanted, hugepages=inputs.hugepages)
-    _plan(inputs, wanted, plan)
+        shape = _shape(inputs.pod, demand, hugepages=inputs.hugepages)
+    _plan(inputs, demand, plan)
     if shape is not None and not merged.warnings:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
         _plans[shape] = plan.finish()
 
 
-def _plan(inputs: Inputs, wanted: Demand, plan: MutationPlan) -> None:
+def _plan(inputs: Inputs, demand: Demand, plan: MutationPlan) -> None:
     pod, merged = inputs.pod, inputs.annotations
     before = len(plan.patch.operations)
     if not pod.spec.resource_claims:
-        plan.warnings += wanted.unasked
-    wanted = _unclaimed(wanted, inputs.claimed, plan)
-    wanted = _unnamed(wanted, inputs, plan)
-    needs, labels = wanted.needs, wanted.labels
-    _check_containers(pod, wanted)
+        plan.warnings += demand.unasked
+    demand = _unclaimed(demand, inputs.claimed, plan)
+    demand = _unnamed(demand, inputs, plan)
+    needs, labels = demand.needs, demand.labels
+    _check_containers(pod, demand)
     _plan_annotations(pod, merged, plan)
     added: dict[str, int] = {}
     mounted = 0
     if needs:
         target = target_container(pod, merged.annotations)
         added = plan_resources(pod, needs, plan, target=target, mode=inputs.mode, annotations=merged.annotations)
-        mounted = podnetinfo.plan_podnetinfo(pod, plan, target=target, hugepages=inputs.hugepages, reason=wanted.first)
+        mounted = podnetinfo.plan_podnetinfo(pod, plan, target=target, hugepages=inputs.hugepages, reason=demand.first)
     selectors = _plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict)
     plan.warnings.extend(merged.warnings)
     if len(plan.patch.operations) == before:
@@ -156,11 +156,11 @@ def _plan(inputs: Inputs, wanted: Demand, plan: MutationPlan) -> None:
     plan.reason = plan.reason or "Injected"
     plan.audit["decision"] = plan.reason
     if added:
-        plan.audit["resources"] = wanted.audit if added == wanted.counts else audit_text(_added_lines(added, needs))
+        plan.audit["resources"] = demand.audit if added == demand.counts else audit_text(_added_lines(added, needs))
     elif "resource" in plan.injected:
         plan.audit["resources"] = audit_text([f"requests and limits made equal for {','.join(needs)}"])
     if mounted:
-        plan.audit["volume"] = wanted.volume
+        plan.audit["volume"] = demand.volume
     if selectors:
         plan.audit["node-selector"] = audit_text(selectors)
     if merged.sources:
@@ -168,11 +168,11 @@ def _plan(inputs: Inputs, wanted: Demand, plan: MutationPlan) -> None:
         plan.audit["annotations"] = audit_text(lines)
 
 
-def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: MutationPlan) -> Demand:
+def _unclaimed(demand: Demand, claimed: Mapping[str, int], plan: MutationPlan) -> Demand:
     """What is left to ask for: the author of a Pod with a claim for the same devices has seen to these networks."""
-    if not claimed or claimed.keys().isdisjoint(wanted.needs):
-        return wanted
-    served = {resource: need for resource, need in wanted.needs.items() if resource in claimed}
+    if not claimed or claimed.keys().isdisjoint(demand.needs):
+        return demand
+    served = {resource: need for resource, need in demand.needs.items() if resource in claimed}
     plan.audit["claimed"] = audit_text(f"{resource}: claims of the Pod ask for its devices" for resource in served)
     plan.warnings += [
         f"claims of the Pod ask for {claimed[resource]} of the devices that serve {resource}, and its networks need "
@@ -180,33 +180,33 @@ def _unclaimed(wanted: Demand, claimed: Mapping[str, int], plan: MutationPlan) -
         for resource, need in served.items()
         if claimed[resource] < need.count
     ]
-    left = {resource: need for resource, need in wanted.needs.items() if resource not in served}
-    return _demand_for(left, wanted.labels)
+    left = {resource: need for resource, need in demand.needs.items() if resource not in served}
+    return _demand_for(left, demand.labels)
 
 
-def _unnamed(wanted: Demand, inputs: Inputs, plan: MutationPlan) -> Demand:
+def _unnamed(demand: Demand, inputs: Inputs, plan: MutationPlan) -> Demand:
     """What is left to ask for beside what the Pod asks for by another name; in the mode `add` all of it."""
-    named = {resource: count for resource, count in inputs.named.items() if resource in wanted.needs}
+    named = {resource: count for resource, count in inputs.named.items() if resource in demand.needs}
     if not named or inputs.mode == "add":
-        return wanted
+        return demand
     lines = (f"{resource}={count} by another name of its DeviceClass" for resource, count in named.items())
     plan.audit["named"] = audit_text(lines)
     left: dict[str, Need] = {}
-    for resource, need in wanted.needs.items():
+    for resource, need in demand.needs.items():
         count = need.count - named.get(resource, 0)
         if resource not in named or (inputs.mode == "top-up" and count > 0):
             left[resource] = msgspec.structs.replace(need, count=count)
-    return _demand_for(left, wanted.labels)
+    return _demand_for(left, demand.labels)
 
 
-def _check_containers(pod: Pod, wanted: Demand) -> None:
+def _check_containers(pod: Pod, demand: Demand) -> None:
     count = len(pod.spec.containers)
-    if not count and (wanted.needs or wanted.labels):
+    if not count and (demand.needs or demand.labels):
         raise no_containers()
-    if wanted.needs:
+    if demand.needs:
         # Each gets a mount and a variable.
-        found = list(crowded(count, len(pod.spec.init_containers), what="has networks"))
-        refuse(found, reason="TooManyContainers")
+        problems = list(crowded(count, len(pod.spec.init_containers), what="has networks"))
+        refuse(problems, reason="TooManyContainers")
 
 
 def _plan_annotations(pod: Pod, merged: userdefined.Merged, plan: MutationPlan) -> None:
@@ -288,12 +288,12 @@ def _wanted_labels(attachments: Iterable[Attachment]) -> _Labels:
     return wanted
 
 
-def _plan_node_selector(pod: Pod, wanted: _Labels, plan: MutationPlan, *, conflict: str) -> list[str]:
+def _plan_node_selector(pod: Pod, labels: _Labels, plan: MutationPlan, *, conflict: str) -> list[str]:
     """Plan the labels that the Pod's selector lacks; returns a line for each. Raises Denied for conflict "deny"."""
-    if not wanted:
+    if not labels:
         return []
     own = pod.spec.node_selector
-    changes = [(key, value, source) for key, (value, source) in sorted(wanted.items()) if own.get(key) != value]
+    changes = [(key, value, source) for key, (value, source) in sorted(labels.items()) if own.get(key) != value]
     for key, value, source in changes:
         if key in own:
             text = f"nodeSelector {key}={quoted(own[key])[1:-1]} of the Pod"

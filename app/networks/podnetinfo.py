@@ -34,8 +34,8 @@ def plan_podnetinfo(pod: Pod, plan: MutationPlan, *, target: Target, hugepages: 
     App containers have it, and the `target` of the resources where it is a sidecar.
     Returns the number of volumes and mounts touched.
     """
-    found = next(((index, volume) for index, volume in enumerate(pod.spec.volumes) if volume.name == VOLUME), None)
-    if found is not None and found[1].downward_api is None:
+    existing = next(((index, volume) for index, volume in enumerate(pod.spec.volumes) if volume.name == VOLUME), None)
+    if existing is not None and existing[1].downward_api is None:
         plan.warnings.append(
             f"volume {VOLUME} is not a downward API volume: it is left as it is, and network information is not "
             "mounted; rename it to get that"
@@ -47,7 +47,7 @@ def plan_podnetinfo(pod: Pod, plan: MutationPlan, *, target: Target, hugepages: 
         touched += _plan_mount(pod, Target("containers", index), plan, reason)
     if target.kind != "containers":
         touched += _plan_mount(pod, target, plan, reason)
-    touched += _plan_volume(pod, found, files, plan, reason)
+    touched += _plan_volume(pod, existing, files, plan, reason)
     if touched:
         plan.count("volume", touched)
     return touched

@@ -217,46 +217,46 @@ def _from_json(element: _Object, default_namespace: str, notes: list[str]) -> Se
     return Selection(namespace, name, interface, tuple(ips), device, mac, tuple(route))
 
 
-def _members(obj: _Object, wanted: dict[str, Any], path: str, notes: list[str]) -> dict[str, Any]:
-    """The members by their names in `wanted`, the last of several. Go matches names without regard to case."""
-    names = {name.lower(): name for name in wanted}
-    found: dict[str, Any] = {}
+def _members(obj: _Object, fields: dict[str, Any], path: str, notes: list[str]) -> dict[str, Any]:
+    """The members by their names in `fields`, the last of several. Go matches names without regard to case."""
+    names = {name.lower(): name for name in fields}
+    members: dict[str, Any] = {}
     for key, value in obj:
         name = names.get(key.translate(_FOLD).lower())
         if name is None:
             if key not in _READ_BY_OTHERS and len(notes) < _MOST_IGNORED:
-                meant = _MEANT.get(key.lower()) or closest(key, wanted)
+                meant = _MEANT.get(key.lower()) or closest(key, fields)
                 notes.append(f"Multus does not read {path}{cut(key)}" + (f"; did you mean {meant}?" if meant else ""))
             continue
         here = f"{path}{name}"
-        decoded = _decoded(value, wanted[name], here, notes)
-        if name in found:
+        decoded = _decoded(value, fields[name], here, notes)
+        if name in members:
             notes.append(f"{here} is there more than once: the last one counts")
         if decoded is None and name != "cni-args":  # which every Go program writes as null
             notes.append(f"{here} is null, as if it were not there")
-        found[name] = found.get(name) if decoded is None and isinstance(wanted[name], str) else decoded
-    return found
+        members[name] = members.get(name) if decoded is None and isinstance(fields[name], str) else decoded
+    return members
 
 
-def _decoded(value: Any, wanted: Any, path: str, notes: list[str]) -> Any:
+def _decoded(value: Any, shape: Any, path: str, notes: list[str]) -> Any:
     """A value as Go decodes it into a field of this type; null goes into each. Raises ValueError."""
-    if value is None or (wanted is _ARGUMENTS and isinstance(value, _Object)):
+    if value is None or (shape is _ARGUMENTS and isinstance(value, _Object)):
         return value
-    if isinstance(wanted, _ListOf):
+    if isinstance(shape, _ListOf):
         if not isinstance(value, list):
-            raise ValueError(f"{path} is {_brief(value)}; want a list of {wanted.called}")  # noqa: TRY004  one kind of error
-        if wanted.item == _TEXT:
+            raise ValueError(f"{path} is {_brief(value)}; want a list of {shape.called}")  # noqa: TRY004  one kind of error
+        if shape.item == _TEXT:
             wrong = next((item for item in value if not (item is None or _is_text(item))), None)
             if wrong is not None:
-                raise ValueError(f"{_brief(wrong)} in {path}; want a list of {wanted.called}, each a string")
+                raise ValueError(f"{_brief(wrong)} in {path}; want a list of {shape.called}, each a string")
             return value
-        return [_decoded(item, wanted.item, f"{path}[{index}]", notes) for index, item in enumerate(value)]
-    if isinstance(wanted, dict):
+        return [_decoded(item, shape.item, f"{path}[{index}]", notes) for index, item in enumerate(value)]
+    if isinstance(shape, dict):
         if not isinstance(value, _Object):
             raise ValueError(f"{path} is {_brief(value)}; want an object")  # noqa: TRY004
-        return _members(value, wanted, f"{path}.", notes)
-    if not (_is_text(value) if wanted == _TEXT else _is_whole(value)):
-        raise ValueError(f"{path} is {_brief(value)}; want {wanted}")
+        return _members(value, shape, f"{path}.", notes)
+    if not (_is_text(value) if shape == _TEXT else _is_whole(value)):
+        raise ValueError(f"{path} is {_brief(value)}; want {shape}")
     return value
 
 

@@ -160,24 +160,24 @@ class NetworksInjector:
 
     def _known_demand(self, key: _Key) -> Demand | None:
         """What networks ask for that were found before, where the cache still has each of them."""
-        known = self._known.get(key)
-        if known is None:
+        demand = self._known.get(key)
+        if demand is None:
             return None
-        for (namespace, name), attachment in known.found:
+        for (namespace, name), attachment in demand.found:
             if self._cached(namespace, name) is not attachment:
                 return None
-        return known.demand
+        return demand.demand
 
     def _search(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Awaitable[None] | None:
         search = self._networks(inputs, namespace, plan)
-        found, everything = None, dict[tuple[str, str], Attachment]()
+        waiting, everything = None, dict[tuple[str, str], Attachment]()
         try:
             while True:
-                wanted = search.send(found)
-                found = self._cached(*wanted)
-                if found is None:
-                    return self._find_and_plan(search, wanted, inputs, plan)
-                everything[wanted] = found
+                key = search.send(waiting)
+                waiting = self._cached(*key)
+                if waiting is None:
+                    return self._find_and_plan(search, key, inputs, plan)
+                everything[key] = waiting
         except StopIteration as end:
             networks: Networks | None = end.value
         if self._has_other_names(networks):
@@ -190,14 +190,14 @@ class NetworksInjector:
             self._keep((namespace, annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK)), everything, networks)
         return None
 
-    def _keep(self, key: _Key, found: dict[tuple[str, str], Attachment], networks: Networks) -> None:
+    def _keep(self, key: _Key, attachments: dict[tuple[str, str], Attachment], networks: Networks) -> None:
         if sum(len(text or "") for text in key) > _KNOWN_LENGTH:
             return
         demand = demand_of(networks)
         if demand.kept:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = _Known(tuple(found.items()), demand)
+            self._known[key] = _Known(tuple(attachments.items()), demand)
 
     def _networks(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Search:
         home = self._options.default_network_namespace
@@ -208,11 +208,11 @@ class NetworksInjector:
         """Whether one of the first attachments has this name."""
         return any(other == name for _, other in islice(self._lookup.keys(), _MOST_COMPARED))
 
-    async def _find_and_plan(self, search: Search, wanted: tuple[str, str], inputs: Inputs, plan: MutationPlan) -> None:
+    async def _find_and_plan(self, search: Search, key: tuple[str, str], inputs: Inputs, plan: MutationPlan) -> None:
         """The search from where the cache does not know."""
         try:
             while True:
-                wanted = search.send(await self._lookup.find(*wanted))
+                key = search.send(await self._lookup.find(*key))
         except StopIteration as end:
             networks: Networks | None = end.value
         if not self._has_other_names(networks):

@@ -39,12 +39,12 @@ def requirements(*, host: str | None, tenant: str | None, options: PlacementOpti
     None means no such requirement, and so does an empty tenant. An empty host is no exemption: like any name that no
     label can have, it is a contradiction.
     """
-    wanted: list[Requirement] = []
+    requirements_of_pod: list[Requirement] = []
     if host is not None:
-        wanted.append(Requirement(options.host_label, host))
+        requirements_of_pod.append(Requirement(options.host_label, host))
     if tenant and options.tenant_node_label:
-        wanted.append(Requirement(options.tenant_node_label, tenant))
-    return tuple(wanted)
+        requirements_of_pod.append(Requirement(options.tenant_node_label, tenant))
+    return tuple(requirements_of_pod)
 
 
 def view_of(spec: JSON) -> PodSpec:
@@ -55,7 +55,7 @@ def view_of(spec: JSON) -> PodSpec:
         raise ValueError(f"not the spec of a Pod: {error}") from error
 
 
-def contradictions(spec: JSON, wanted: Sequence[Requirement], path: str = "spec") -> list[str]:
+def contradictions(spec: JSON, requirements: Sequence[Requirement], path: str = "spec") -> list[str]:
     """Why a Pod with this spec can never run where it must, and what would be right: one line for each conflict.
 
     A line begins with the path of its field, or, for a name that no label can have, with the label. A spec that cannot
@@ -65,29 +65,31 @@ def contradictions(spec: JSON, wanted: Sequence[Requirement], path: str = "spec"
         view = view_of(spec)
     except ValueError as error:
         return [f"{path}: {error}"]
-    return list(_conflicts(view, wanted, path))
+    return list(_conflicts(view, requirements, path))
 
 
-def refuse_contradictions(spec: PodSpec | None, wanted: Mapping[Requirement, str]) -> None:
-    """Raise Denied where a Pod can never run where it must; `wanted` maps each requirement to its reason."""
-    lines = list(_conflicts(spec or PodSpec(), tuple(wanted), "spec"))
+def refuse_contradictions(spec: PodSpec | None, requirements: Mapping[Requirement, str]) -> None:
+    """Raise Denied where a Pod can never run where it must; `requirements` maps each requirement to its reason."""
+    lines = list(_conflicts(spec or PodSpec(), tuple(requirements), "spec"))
     if lines:
         more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
-        reasons, found = "; ".join(wanted.values()), "; ".join(lines[:_LINES] + more)
-        raise Denied(f"the Pod contradicts where it has to run ({reasons}): {found}", reason="PlacementContradiction")
+        reasons, contradictions = "; ".join(requirements.values()), "; ".join(lines[:_LINES] + more)
+        raise Denied(
+            f"the Pod contradicts where it has to run ({reasons}): {contradictions}", reason="PlacementContradiction"
+        )
 
 
-def _conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterator[str]:
-    for requirement in wanted:
+def _conflicts(spec: PodSpec, requirements: Sequence[Requirement], path: str) -> Iterator[str]:
+    for requirement in requirements:
         yield from _impossible(requirement)
-    if wanted and spec.node_name:
-        labels = " and ".join(f"{requirement.key}={quoted(requirement.value)[1:-1]}" for requirement in wanted)
+    if requirements and spec.node_name:
+        labels = " and ".join(f"{requirement.key}={quoted(requirement.value)[1:-1]}" for requirement in requirements)
         yield (
             f"{path}.nodeName: {quoted(spec.node_name)} bypasses the scheduler, which chooses a node with the label "
             f"{labels}: leave nodeName out"
         )
     selector = spec.node_selector or {}
-    for requirement in wanted:
+    for requirement in requirements:
         own = selector.get(requirement.key, requirement.value) or ""
         if own != requirement.value:
             yield (
@@ -96,7 +98,7 @@ def _conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Itera
             )
     for index, term in enumerate(spec.terms):
         for position, expression in enumerate(term.match_expressions or ()):
-            for requirement in wanted:
+            for requirement in requirements:
                 if expression.key == requirement.key and not _can_hold(expression, requirement.value):
                     at = f"{path}.{TERMS_FIELD}[{index}].{_EXPRESSIONS}[{position}]"
                     yield (
@@ -105,15 +107,15 @@ def _conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Itera
                     )
 
 
-def _impossible(one: Requirement) -> Iterator[str]:
+def _impossible(requirement: Requirement) -> Iterator[str]:
     """A value that no label can have."""
-    if not one.value:
-        yield f"label {one.key}: want a name, got an empty text"
+    if not requirement.value:
+        yield f"label {requirement.key}: want a name, got an empty text"
         return
     try:
-        check_label_value(one.value)
+        check_label_value(requirement.value)
     except ValueError as error:
-        yield f"label {one.key}: no node can have it with this name: {error}"
+        yield f"label {requirement.key}: no node can have it with this name: {error}"
 
 
 def _can_hold(expression: Expression, value: str) -> bool:
@@ -150,12 +152,12 @@ def _written(expression: Expression) -> str:
     return f"{expression.operator} {quoted(', '.join(values))}" if values else str(expression.operator)
 
 
-def placed(spec: JSON, wanted: Sequence[Requirement]) -> JSON:
+def placed(spec: JSON, requirements: Sequence[Requirement]) -> JSON:
     """A new Pod spec with the requirements in its required node affinity; the input is not changed, but shared.
 
     What is there already is not added again. Raises ValueError where the affinity cannot be read.
     """
-    additions = _missing(view_of(spec), wanted)
+    additions = _missing(view_of(spec), requirements)
     result = holder = dict(spec)
     if not additions:
         return result
@@ -172,15 +174,17 @@ def placed(spec: JSON, wanted: Sequence[Requirement]) -> JSON:
     return result
 
 
-def plan_affinity(spec: PodSpec | None, wanted: Mapping[Requirement, str], patch: Patch) -> tuple[Requirement, ...]:
-    """Plan what the Pod lacks of `wanted`, which maps each requirement to its reason; returns what was lacking.
+def plan_affinity(
+    spec: PodSpec | None, requirements: Mapping[Requirement, str], patch: Patch
+) -> tuple[Requirement, ...]:
+    """Plan what the Pod lacks of `requirements`, which maps each requirement to its reason; returns what was lacking.
 
     Goes by the object as it came in: no other injector may plan required node affinity into the same patch.
     """
     spec, has_spec = spec or PodSpec(), spec is not None
     lacking: dict[Requirement, None] = {}
-    for index, some in _missing(spec, wanted).items():
-        reason = "; ".join(wanted[requirement] for requirement in some)
+    for index, some in _missing(spec, requirements).items():
+        reason = "; ".join(requirements[requirement] for requirement in some)
         lacking.update(dict.fromkeys(some))
         if index == _NEW:
             _make_room(spec, patch, has_spec=has_spec, reason=reason)
@@ -189,7 +193,7 @@ def plan_affinity(spec: PodSpec | None, wanted: Mapping[Requirement, str], patch
         path = f"{_TERMS_PATH}/{index}/{_EXPRESSIONS}"
         patch.ensure(path, [], present=spec.terms[index].match_expressions is not None, reason=reason)
         for requirement in some:
-            patch.add(f"{path}/-", _expression(requirement), reason=wanted[requirement])
+            patch.add(f"{path}/-", _expression(requirement), reason=requirements[requirement])
     return tuple(lacking)
 
 
@@ -203,33 +207,33 @@ def _make_room(spec: PodSpec, patch: Patch, *, has_spec: bool, reason: str) -> N
     patch.ensure(_TERMS_PATH, [], present=has_terms, reason=reason)
 
 
-def _missing(spec: PodSpec, wanted: Iterable[Requirement]) -> dict[int, tuple[Requirement, ...]]:
+def _missing(spec: PodSpec, requirements: Iterable[Requirement]) -> dict[int, tuple[Requirement, ...]]:
     """By index of the term (`_NEW` where there is none yet), what it lacks."""
-    wanted = tuple(wanted)
+    requirements = tuple(requirements)
     terms = spec.terms
     if not terms:
-        return {_NEW: wanted} if wanted else {}
+        return {_NEW: requirements} if requirements else {}
     lacking = {
-        index: tuple(requirement for requirement in wanted if not _implies(term, requirement))
+        index: tuple(requirement for requirement in requirements if not _implies(term, requirement))
         for index, term in enumerate(terms)
         if not term.empty
     }
     return {index: some for index, some in lacking.items() if some}
 
 
-def _expression(one: Requirement) -> JSON:
-    return {"key": one.key, "operator": "In", "values": [one.value]}
+def _expression(requirement: Requirement) -> JSON:
+    return {"key": requirement.key, "operator": "In", "values": [requirement.value]}
 
 
 def _new_term(wanted: Iterable[Requirement]) -> JSON:
     return {_EXPRESSIONS: [_expression(requirement) for requirement in wanted]}
 
 
-def _implies(term: Term, one: Requirement) -> bool:
+def _implies(term: Term, requirement: Requirement) -> bool:
     """Whether the expressions of the term leave no other value for the key."""
     allowed: set[str] | None = None
     for own in term.match_expressions or ():
-        if own.key == one.key and own.operator == "In":
+        if own.key == requirement.key and own.operator == "In":
             values = {value or "" for value in own.values or ()}
             allowed = values if allowed is None else allowed & values
-    return allowed is not None and allowed <= {one.value}
+    return allowed is not None and allowed <= {requirement.value}

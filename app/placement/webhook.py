@@ -73,12 +73,12 @@ class PlacementInjector:
 
     def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: MutationPlan) -> None:
         """`home` is the namespace with its tenant, None where the namespace does not matter."""
-        wanted = self._wanted(_host(pod, plan), home)
-        if not wanted:
+        requirements_of_pod = self._wanted(_host(pod, plan), home)
+        if not requirements_of_pod:
             return
         spec = _spec_of(pod)
-        refuse_contradictions(spec, wanted)
-        added = plan_affinity(spec, wanted, plan.patch)
+        refuse_contradictions(spec, requirements_of_pod)
+        added = plan_affinity(spec, requirements_of_pod, plan.patch)
         if not added:
             plan.skip("NothingMissing", "the Pod has the node affinity that it needs")
             return
@@ -87,7 +87,7 @@ class PlacementInjector:
         plan.count("affinity", len(added))
         plan.audit["decision"] = plan.reason
         plan.audit["affinity"] = audit_text(
-            f"{requirement.key}={requirement.value} ({wanted[requirement]})" for requirement in added
+            f"{requirement.key}={requirement.value} ({requirements_of_pod[requirement]})" for requirement in added
         )
 
     def _wanted(self, host: str | None, home: tuple[str, str] | None) -> dict[Requirement, str]:

@@ -112,22 +112,22 @@ def choose(wish: Wish, classes: Sequence[RdtClass]) -> RdtClass | None:
     """
     if wish.policy:
         return next((rdt_class for rdt_class in classes if rdt_class.policy == wish.policy), None)
-    wanted = (wish.ways, wish.percentage, wish.mbps)
-    alike = [rdt_class for rdt_class in classes if any(rdt_class.values) and _same_kinds(rdt_class.values, wanted)]
-    enough = [rdt_class for rdt_class in alike if _has(rdt_class, wanted)]
+    values = (wish.ways, wish.percentage, wish.mbps)
+    alike = [rdt_class for rdt_class in classes if any(rdt_class.values) and _same_kinds(rdt_class.values, values)]
+    enough = [rdt_class for rdt_class in alike if _has(rdt_class, values)]
     if not enough and wish.least:
-        fewer = [rdt_class for rdt_class in alike if _has(rdt_class, (wish.least, *wanted[1:]))]
+        fewer = [rdt_class for rdt_class in alike if _has(rdt_class, (wish.least, *values[1:]))]
         most = max((rdt_class.cache_ways or 0 for rdt_class in fewer), default=0)
         enough = [rdt_class for rdt_class in fewer if rdt_class.cache_ways == most]
-    return min(enough, key=lambda one: tuple(value or 0 for value in one.values), default=None)
+    return min(enough, key=lambda rdt_class: tuple(value or 0 for value in rdt_class.values), default=None)
 
 
-def _same_kinds(values: Sequence[int | None], wanted: Sequence[int | None]) -> bool:
-    return [value is None for value in values] == [value is None for value in wanted]
+def _same_kinds(values: Sequence[int | None], wishes: Sequence[int | None]) -> bool:
+    return [value is None for value in values] == [value is None for value in wishes]
 
 
-def _has(one: RdtClass, wanted: Sequence[int | None]) -> bool:
-    return all((value or 0) >= (asked or 0) for value, asked in zip(one.values, wanted, strict=True))
+def _has(rdt_class: RdtClass, wishes: Sequence[int | None]) -> bool:
+    return all((value or 0) >= (least or 0) for value, least in zip(rdt_class.values, wishes, strict=True))
 
 
 def described(ways: int | None, percentage: int | None, mbps: int | None) -> str:
@@ -145,15 +145,15 @@ def parse_classes(config_map: JSON) -> Classes:
     text = (config_map.get("data") or {}).get(KEY)
     if text is None:
         raise ValueError(f"data[{KEY}]: required: the classes of the container runtime, as YAML")
-    said = yaml_in(text, KEY)
+    document = yaml_in(text, KEY)
     try:
-        found = Classes.model_validate({} if said is None else said)
+        classes = Classes.model_validate({} if document is None else document)
     except ValidationError as error:
         problems = [_problem(item) for item in error.errors(include_url=False)]
         raise ValueError("; ".join(f"data[{KEY}]: {problem}" for problem in problems)) from error
-    if unused := list(_never_chosen(found.classes)):
+    if unused := list(_never_chosen(classes.classes)):
         raise ValueError("; ".join(f"data[{KEY}]: {problem}" for problem in unused))
-    return found
+    return classes
 
 
 def _never_chosen(classes: Sequence[RdtClass]) -> Iterator[str]:

@@ -67,7 +67,7 @@ def read_pod(pod: JSON) -> PodAsks:
     spec: JSON = pod.get("spec") or {}
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     whole, problem = pod_level(spec), "" if quality_of_service(spec) == "Guaranteed" else _not_guaranteed(spec)
-    found: list[ContainerRequest] = []
+    requests: list[ContainerRequest] = []
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind) or ()):
             ways = ways_of(container)
@@ -76,11 +76,11 @@ def read_pod(pod: JSON) -> PodAsks:
                 ends = kind == "initContainers" and container.get("restartPolicy") != "Always"
                 shared = whole and container_quality(container) != "Guaranteed"
                 unequal = problem or (f"{field}.resources: {_UNEQUAL}" if shared else "")
-                found.append(_asked(container, ways, field, annotations, unequal=unequal, ends=ends))
-    warnings = astray(spec, annotations, {ask.container for ask in found})
-    if found and whole:
+                requests.append(_asked(container, ways, field, annotations, unequal=unequal, ends=ends))
+    warnings = astray(spec, annotations, {ask.container for ask in requests})
+    if requests and whole:
         warnings.append(_POOLED)
-    return PodAsks(tuple(found), tuple(warnings))
+    return PodAsks(tuple(requests), tuple(warnings))
 
 
 def _not_guaranteed(spec: JSON) -> str:
@@ -103,7 +103,7 @@ def workload_name(pod: str, container: str) -> str:
     return shorten(f"{pod}{INFIX}{container}", _LONGEST_NAME)
 
 
-def workload_of(pod: JSON, asked: ContainerRequest, cores: frozenset[int]) -> JSON:
+def workload_of(pod: JSON, request: ContainerRequest, cores: frozenset[int]) -> JSON:
     """The RmdWorkload of a container on the cores that it got. The Pod owns it, so that it goes with the Pod.
 
     Each core stands alone, as the operator has it: its users read them out of `spec.coreIds`.
@@ -111,11 +111,11 @@ def workload_of(pod: JSON, asked: ContainerRequest, cores: frozenset[int]) -> JS
     metadata = pod["metadata"]
     return RMD_WORKLOADS.body(
         {
-            "name": workload_name(metadata["name"], asked.container),
+            "name": workload_name(metadata["name"], request.container),
             "namespace": metadata["namespace"],
             "ownerReferences": [controller_reference(PODS, metadata["name"], metadata["uid"])],
         },
-        spec={**asked.spec, "coreIds": list(numbers_of(cores)), "nodes": [pod["spec"]["nodeName"]]},
+        spec={**request.spec, "coreIds": list(numbers_of(cores)), "nodes": [pod["spec"]["nodeName"]]},
     )
 
 
@@ -163,20 +163,20 @@ def _without_cores(container: JSON, field: str, *, unequal: str, ends: bool) -> 
 
 def settings_of(name: str, ways: int, annotations: Mapping[str, str], problems: list[str]) -> JSON:
     """What the annotations of a container say, as the spec of an RmdWorkload; numbers that are none are `problems`."""
-    said = {setting: annotations[key] for setting in SETTINGS if (key := f"{name}_{setting}") in annotations}
+    settings = {setting: annotations[key] for setting in SETTINGS if (key := f"{name}_{setting}") in annotations}
     numbers: dict[str, int] = {}
     for setting in _NUMBERS:
-        text = said.get(setting)
+        text = settings.get(setting)
         if text is not None and text.isascii() and text.isdigit():
             numbers[setting] = int(text.lstrip("0")[:_MOST_DIGITS] or 0)
         elif text is not None:
             problems.append(f"metadata.annotations[{name}_{setting}]: want a whole number, got {quoted(text)}")
     mba = {unit: numbers[f"mba_{unit}"] for unit in ("percentage", "mbps") if f"mba_{unit}" in numbers}
-    pstate = {part: said[f"pstate_{part}"] for part in ("ratio", "monitoring") if said.get(f"pstate_{part}")}
+    pstate = {part: settings[f"pstate_{part}"] for part in ("ratio", "monitoring") if settings.get(f"pstate_{part}")}
     rdt: JSON = {"cache": {"max": ways, "min": numbers.get("cache_min", ways)}, **({"mba": mba} if mba else {})}
     return {
         "rdt": rdt,
-        **({"policy": said["policy"]} if said.get("policy") else {}),
+        **({"policy": settings["policy"]} if settings.get("policy") else {}),
         **({"plugins": {"pstate": pstate}} if pstate else {}),
     }
 
@@ -203,14 +203,14 @@ def astray(spec: JSON, annotations: Mapping[str, str], asking: set[str]) -> list
     """Annotations that look like ours and have no effect, where the containers `asking` ask for something."""
     names = {container["name"] for kind in ("initContainers", "containers") for container in spec.get(kind) or ()}
     silent = names - asking
-    found = []
+    texts = []
     for key in sorted(annotations):
         setting = next((name for name in SETTINGS if key.endswith(f"_{name}")), "")
         container = key.removesuffix(f"_{setting}") if setting else key.partition("_")[0]
         if not setting and container in asking and "/" not in key:
-            found.append(f"metadata.annotations[{key}]: unknown setting: want one of {', '.join(SETTINGS)}")
+            texts.append(f"metadata.annotations[{key}]: unknown setting: want one of {', '.join(SETTINGS)}")
         elif setting and container in silent:
-            found.append(f"metadata.annotations[{key}]: has no effect: {container} asks for no {L3_CACHE_WAYS}")
+            texts.append(f"metadata.annotations[{key}]: has no effect: {container} asks for no {L3_CACHE_WAYS}")
         elif setting and container not in names and "/" not in key and asking:
-            found.append(f"metadata.annotations[{key}]: there is no container {quoted(container)}")
-    return found
+            texts.append(f"metadata.annotations[{key}]: there is no container {quoted(container)}")
+    return texts

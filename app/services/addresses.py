@@ -88,12 +88,12 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
         return texts
     if not texts:
         return "NoAddress"
-    found = dict.fromkeys(address for text in texts if (address := _usable(text)) is not None)
-    if not found:
+    addresses = dict.fromkeys(address for text in texts if (address := _usable(text)) is not None)
+    if not addresses:
         return "BadAddress"
     if network.device is None and not network.has_subnets and not network.unconfined:
         return "NoSubnets"
-    return tuple(islice(filter(network.publishes, found), MOST_IPS)) or "OutsideNetwork"
+    return tuple(islice(filter(network.publishes, addresses), MOST_IPS)) or "OutsideNetwork"
 
 
 @lru_cache(maxsize=16384)
@@ -129,7 +129,7 @@ def _by_driver(pod: Pod, device: NamedDevice, claimed: Claimed) -> tuple[str, ..
 
     Network data that we have written is a copy of Multus' annotation, and only an attachment says what of it is true.
     """
-    found: list[str] | None = None
+    texts: list[str] | None = None
     copied = False
     for claim, result in _own_devices(pod, claimed):
         entry = claim.entries.get(result.device)
@@ -139,9 +139,9 @@ def _by_driver(pod: Pod, device: NamedDevice, claimed: Claimed) -> tuple[str, ..
         if FIELD_MANAGER in entry.managers:
             copied = True
         else:
-            found = [*(found or ()), *(data.get("ips") or ())]
-    if found is not None:
-        return tuple(found)
+            texts = [*(texts or ()), *(data.get("ips") or ())]
+    if texts is not None:
+        return tuple(texts)
     if copied:
         return "NotOfDriver"
     return "NotAttached" if pod.ready else "NoNetworkStatus"
@@ -154,13 +154,13 @@ def _is_named(device: NamedDevice, result: Result, data: JSON) -> bool:
 
 def _by_claims(pod: Pod, network: Network, claimed: Claimed) -> tuple[str, ...] | None:
     """What its devices on this network have; None where none is known to be there."""
-    found: list[str] | None = None
+    texts: list[str] | None = None
     for claim, result in _own_devices(pod, claimed):
         entry = claim.entries.get(result.device)
         if entry is None or entry.network_data is None or not _is_on(pod, claim, result, network, claimed):
             continue
-        found = [*(found or ()), *(entry.network_data.get("ips") or ())]
-    return None if found is None else tuple(found)
+        texts = [*(texts or ()), *(entry.network_data.get("ips") or ())]
+    return None if texts is None else tuple(texts)
 
 
 def _own_devices(pod: Pod, claimed: Claimed) -> Iterator[tuple[Claim, Result]]:

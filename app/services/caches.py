@@ -97,8 +97,8 @@ class ServiceCaches:
     def slices_of(self, service: Key) -> tuple[EndpointSlice, ...]:
         """Those there are as far as is known, also of an earlier Service of this name."""
         named = (*self.slices.by_index("service", service), *self.written.of(service))
-        found = {endpoint_slice.key: self.written.get(endpoint_slice.key) for endpoint_slice in named}
-        return tuple(endpoint_slice for _, endpoint_slice in sorted(found.items()) if endpoint_slice is not None)
+        slices = {endpoint_slice.key: self.written.get(endpoint_slice.key) for endpoint_slice in named}
+        return tuple(endpoint_slice for _, endpoint_slice in sorted(slices.items()) if endpoint_slice is not None)
 
     def attached(self, network: str) -> bool:
         """Whether the attachment exists."""
@@ -106,8 +106,8 @@ class ServiceCaches:
 
     def resource_of(self, network: str) -> str:
         """That of the attachment, "" where it has none or does not exist."""
-        found = self.attachments.get(*_key(network))
-        return found.resource if found else ""
+        attachment = self.attachments.get(*_key(network))
+        return attachment.resource if attachment else ""
 
     def inputs(self, service: Service, wish: Wish, *, taken: Iterable[str] = ()) -> Inputs:
         """`taken` are names that slices of others have."""
@@ -144,10 +144,10 @@ class ServiceCaches:
         names = {pool for claim in claims.values() for pool in _pools_of(claim)}
         pools = Pools(resource_slice for name in names for resource_slice in self.devices.by_index("pool", name))
         devices = (result.device for claim in claims.values() for result in claim.results)
-        found = (
-            (device, known.attributes.resource_name) for device in devices if (known := pools.find(device)) is not None
+        resources = (
+            (device, entry.attributes.resource_name) for device in devices if (entry := pools.find(device)) is not None
         )
-        return Claimed(claims, {device: resource for device, resource in found if resource})
+        return Claimed(claims, {device: resource for device, resource in resources if resource})
 
 
 def _key(network: str) -> Key:
@@ -183,10 +183,10 @@ def stored_service(obj: JSON) -> Service | None:
     )
 
 
-def _families(said: list[str], address: str, *, headless: bool) -> tuple[AddressType, ...]:
+def _families(families: list[str], address: str, *, headless: bool) -> tuple[AddressType, ...]:
     """An API server gives a headless Service without a selector both families, unless its author names them."""
-    if said:
-        return tuple(family for family in _BOTH if family in said)
+    if families:
+        return tuple(family for family in _BOTH if family in families)
     if headless:
         return _BOTH
     return ("IPv6",) if ipaddress.ip_address(address).version == 6 else ("IPv4",)
@@ -199,9 +199,9 @@ def _port(port: JSON) -> ServicePort:
 
 def _labels(labels: JSON, name: str, *, headless: bool) -> tuple[tuple[str, str], ...]:
     """The labels of its slices, as Kubernetes sets them: those of the Service, and what says whose they are."""
-    found = {key: value for key, value in labels.items() if key not in _RESERVED}
-    found |= {SERVICE_NAME: name, MANAGED_BY: OURS} | ({HEADLESS: ""} if headless else {})
-    return tuple(sorted(found.items()))
+    kept = {key: value for key, value in labels.items() if key not in _RESERVED}
+    kept |= {SERVICE_NAME: name, MANAGED_BY: OURS} | ({HEADLESS: ""} if headless else {})
+    return tuple(sorted(kept.items()))
 
 
 def stored_zone(node: JSON) -> str:

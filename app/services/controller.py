@@ -145,13 +145,13 @@ class ServiceSync:
             await self._refuse(service, service.problem)
         else:
             plan = plan_service(self._caches.inputs(service, service.wish, taken=self._taken.get(key, ())))
-            there, refused = bool(service.wish.device) or self._caches.attached(service.wish.network), ""
+            attached, refused = bool(service.wish.device) or self._caches.attached(service.wish.network), ""
             try:
                 refused = await self._write(service, plan)
             finally:
-                said = self._saying.of_plan(service, service.wish, plan, there=there, refused=refused)
+                problems = self._saying.of_plan(service, service.wish, plan, attached=attached, refused=refused)
                 skipped = Counter[str](reason for _, reason in plan.skipped)
-                metrics.served(key, ready=plan.ready, unready=plan.unready, skipped=skipped, problem=bool(said))
+                metrics.served(key, ready=plan.ready, unready=plan.unready, skipped=skipped, problem=bool(problems))
             if refused:
                 raise Terminal(refused)
         return Done()
@@ -174,12 +174,12 @@ class ServiceSync:
         One that it does not take costs its own addresses, and what is to be deleted after it.
         """
         apart, refusals = Apart(), list[str]()
-        for name, wanted in plan.create.items():
+        for name, planned in plan.create.items():
             with apart.step():
-                refusals.append(await self._taken_or(self._create(service, name, wanted)))
-        for found, wanted in plan.change:
+                refusals.append(await self._taken_or(self._create(service, name, planned)))
+        for stored, planned in plan.change:
             with apart.step():
-                refusals.append(await self._taken_or(self._change(found, wanted)))
+                refusals.append(await self._taken_or(self._change(stored, planned)))
         apart.end()
         refused = [text for text in dict.fromkeys(refusals) if text]
         if not refused:
@@ -196,9 +196,9 @@ class ServiceSync:
             raise
         return ""
 
-    async def _create(self, service: Service, name: str, wanted: Wanted) -> None:
+    async def _create(self, service: Service, name: str, planned: Wanted) -> None:
         namespace = service.key[0]
-        request = self._client.create(ENDPOINT_SLICES, wanted.body(name, service), namespace=namespace)
+        request = self._client.create(ENDPOINT_SLICES, planned.body(name, service), namespace=namespace)
         try:
             await self._put("create", (namespace, name), request)
         except ApiError as error:
@@ -208,19 +208,19 @@ class ServiceSync:
 
     async def _look_at(self, service: Service, name: str) -> None:
         """Whose slice has the name: one of ours is a watch that lags; another one keeps the name for good."""
-        found = await get_or_none(self._client, ENDPOINT_SLICES, name, namespace=service.key[0])
-        if found is not None and stored_endpoint_slice(found) is None:
+        obj = await get_or_none(self._client, ENDPOINT_SLICES, name, namespace=service.key[0])
+        if obj is not None and stored_endpoint_slice(obj) is None:
             self._taken.setdefault(service.key, set()).add(name)
 
-    async def _change(self, found: EndpointSlice, wanted: Wanted) -> None:
+    async def _change(self, stored: EndpointSlice, planned: Wanted) -> None:
         """A conflict says that the watch lags, or that another replica has written."""
-        namespace, name = found.key
-        patch = wanted.patch(found)
+        namespace, name = stored.key
+        patch = planned.patch(stored)
         request = self._client.patch(
-            ENDPOINT_SLICES, name, patch, patch_type="merge", namespace=namespace, version=str(found.version)
+            ENDPOINT_SLICES, name, patch, patch_type="merge", namespace=namespace, version=str(stored.version)
         )
-        if not await self._put("patch", found.key, request):
-            self._caches.written.deleted(found.key, found.uid)
+        if not await self._put("patch", stored.key, request):
+            self._caches.written.deleted(stored.key, stored.uid)
             raise Transient(f"EndpointSlice {namespace}/{name} is gone")
 
     async def _put(self, verb: str, key: Key, request: Awaitable[dict[str, object]]) -> bool:
@@ -260,34 +260,36 @@ class Saying:
     def of_problem(self, service: Service, problem: Problem) -> None:
         self._say(service, {problem.reason: problem.message})
 
-    def of_plan(self, service: Service, wish: Wish, plan: ServicePlan, *, there: bool, refused: str = "") -> list[str]:
+    def of_plan(
+        self, service: Service, wish: Wish, plan: ServicePlan, *, attached: bool, refused: str = ""
+    ) -> list[str]:
         """The reasons of what is wrong now.
 
-        `there` is whether the attachment exists, if the Service names one; `refused` is what the API server says of a
-        slice of the plan.
+        `attached` is whether the attachment exists, if the Service names one; `refused` is what the API server says of
+        a slice of the plan.
         """
-        found = {"EndpointSliceRefused": refused} if refused else {}
-        problems = [] if there else [not_found(wish.network)]
+        reasons = {"EndpointSliceRefused": refused} if refused else {}
+        problems = [] if attached else [not_found(wish.network)]
         if named := _named(plan, "NotAttached"):
             problems.append(not_attached(wish, named))
-        if there and (named := _named(plan, "NoSubnets")):
+        if attached and (named := _named(plan, "NoSubnets")):
             problems.append(subnets_unknown(wish.network, named))
-        found |= {problem.reason: problem.message for problem in problems}
+        reasons |= {problem.reason: problem.message for problem in problems}
         if named := _named(plan, "NotOfDriver"):
             text = f"the network data of {wish.device} is a copy of the network status of Pods: {named}"
             fix = f"name the attachment by annotation {NETWORK}, which says which addresses are of the network"
-            found["NetworkDataNotOfDriver"] = f"{text}; {fix}"
+            reasons["NetworkDataNotOfDriver"] = f"{text}; {fix}"
         if named := _named(plan, "OutsideNetwork"):
-            found["AddressesOutsideNetwork"] = _outside(wish, named)
-        self._say(service, found)
-        return list(found)
+            reasons["AddressesOutsideNetwork"] = _outside(wish, named)
+        self._say(service, reasons)
+        return list(reasons)
 
     def forget(self, service: Key) -> None:
         self._said.pop(service, None)
 
-    def _say(self, service: Service, found: dict[str, str]) -> None:
+    def _say(self, service: Service, reasons: dict[str, str]) -> None:
         before = self._said.get(service.key, {})
-        now = {reason: (service.uid, message) for reason, message in found.items()}
+        now = {reason: (service.uid, message) for reason, message in reasons.items()}
         for reason, (uid, message) in now.items():
             if self._events is not None and before.get(reason) != (uid, message):
                 regarding = Regarding.of(SERVICES, service.key, uid)

@@ -283,18 +283,18 @@ def _attached(text: str | None) -> tuple[dict[str, tuple[str, ...]] | None, bool
         entries = attached_to(text)
     except ValueError:
         return None, True
-    found: dict[str, tuple[str, ...]] = {}
+    addresses: dict[str, tuple[str, ...]] = {}
     for entry in entries:
-        found[entry.name] = (*found.get(entry.name, ()), *entry.ips)
-    return found, False
+        addresses[entry.name] = (*addresses.get(entry.name, ()), *entry.ips)
+    return addresses, False
 
 
 def _selected(pod: ClaimPod, home: str) -> frozenset[str] | None:
     try:
-        found = parse(pod.networks, annotation=NETWORKS, default_namespace=pod.key[0])
+        selections = parse(pod.networks, annotation=NETWORKS, default_namespace=pod.key[0])
         default = parse_default(pod.default_network, annotation=DEFAULT_NETWORK, default_namespace=home)
     except Denied:
         return None
     return frozenset(
-        f"{selection.namespace}/{selection.name}" for selection in (*found, *((default,) if default else ()))
+        f"{selection.namespace}/{selection.name}" for selection in (*selections, *((default,) if default else ()))
     )

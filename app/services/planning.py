@@ -50,20 +50,20 @@ class ServicePlan:
 def plan_service(inputs: Inputs) -> ServicePlan:
     """Only what differs is written. Slices of an earlier Service of the name, or of a family that it has not, go."""
     service = inputs.service
-    wanted, skipped = _wanted(inputs)
+    by_group, skipped = _wanted(inputs)
     ours, gone = _sorted_out(inputs)
     create: list[Wanted] = []
     change: list[tuple[EndpointSlice, Wanted]] = []
-    for group in sorted({*wanted, *ours}):
+    for group in sorted({*by_group, *ours}):
         slices = {endpoint_slice.key[1]: endpoint_slice for endpoint_slice in ours.get(group, ())}
         packed = pack(
-            {name: endpoint_slice.endpoints for name, endpoint_slice in slices.items()}, wanted.get(group, ())
+            {name: endpoint_slice.endpoints for name, endpoint_slice in slices.items()}, by_group.get(group, ())
         )
         change += [(slices[name], Wanted(*group, endpoints, service.labels)) for name, endpoints in packed.kept.items()]
         create += [Wanted(*group, endpoints, service.labels) for endpoints in packed.further]
         gone += [endpoint_slice for name, endpoint_slice in slices.items() if name not in packed.kept]
     create, change = _reusing(create, change, gone, service)
-    counts = Counter(endpoint.ready for endpoints in wanted.values() for endpoint in endpoints)
+    counts = Counter(endpoint.ready for endpoints in by_group.values() for endpoint in endpoints)
     return ServicePlan(
         create=dict(zip(_names(inputs), () if service.deleting else create, strict=False)),
         change=tuple((one, to) for one, to in change if to.patch(one)),
@@ -77,25 +77,25 @@ def plan_service(inputs: Inputs) -> ServicePlan:
 def _wanted(inputs: Inputs) -> tuple[dict[Group, list[Endpoint]], list[tuple[str, Reason]]]:
     """The endpoints of each group, and the Pods that have none."""
     service = inputs.service
-    wanted: dict[Group, list[Endpoint]] = {}
+    endpoints_by_group: dict[Group, list[Endpoint]] = {}
     skipped: list[tuple[str, Reason]] = []
-    for pod in sorted(inputs.pods, key=lambda one: one.key):
+    for pod in sorted(inputs.pods, key=lambda pod: pod.key):
         if pod.over:
             continue
         if pod.node not in inputs.zones and not service.publish_not_ready:
             skipped.append((pod.key[1], "NoNode"))
             continue
-        found = addresses_of(pod, inputs.network, inputs.claimed)
-        if isinstance(found, str):
-            skipped.append((pod.key[1], found))
+        addresses = addresses_of(pod, inputs.network, inputs.claimed)
+        if isinstance(addresses, str):
+            skipped.append((pod.key[1], addresses))
             continue
         ports, zone = ports_of(pod, service), inputs.zones.get(pod.node, "")
-        usable = [address for address in found if f"IPv{address.version}" in service.families]
+        usable = [address for address in addresses if f"IPv{address.version}" in service.families]
         for address, endpoint in zip(usable, endpoints_of(pod, service, tuple(usable), zone), strict=True):
-            wanted.setdefault((f"IPv{address.version}", ports), []).append(endpoint)
+            endpoints_by_group.setdefault((f"IPv{address.version}", ports), []).append(endpoint)
         if not usable:
             skipped.append((pod.key[1], "NoAddress"))
-    return wanted, skipped
+    return endpoints_by_group, skipped
 
 
 def _sorted_out(inputs: Inputs) -> tuple[dict[Group, list[EndpointSlice]], list[EndpointSlice]]:
@@ -145,16 +145,16 @@ class Packed(NamedTuple):
     further: tuple[tuple[Endpoint, ...], ...]
 
 
-def pack(found: Found, wanted: Iterable[Endpoint], most: int = MOST_ENDPOINTS) -> Packed:
+def pack(slices: Found, endpoints: Iterable[Endpoint], most: int = MOST_ENDPOINTS) -> Packed:
     """Pack endpoints into slices with few changes, as Kubernetes does (k8s.io/endpointslice, reconciler.go).
 
-    Every endpoint of `wanted` is in one slice, and no slice has more than `most`.
+    Every endpoint of `endpoints` is in one slice, and no slice has more than `most`.
 
     An endpoint stays where it is. New ones go into slices that change anyway, the fullest first; what is left goes into
     the one other slice that it fills best, else into further slices.
     """
-    missing = {endpoint.identity: endpoint for endpoint in wanted}
-    kept, changed = _keep(found, missing, most)
+    missing = {endpoint.identity: endpoint for endpoint in endpoints}
+    kept, changed = _keep(slices, missing, most)
     rest = list(missing.values())
     for name in sorted(changed, key=lambda name: (-len(kept[name]), name)):
         room = most - len(kept[name])
@@ -168,12 +168,12 @@ def pack(found: Found, wanted: Iterable[Endpoint], most: int = MOST_ENDPOINTS) -
 
 
 def _keep(
-    found: Found, missing: dict[tuple[str, str], Endpoint], most: int
+    slices: Found, missing: dict[tuple[str, str], Endpoint], most: int
 ) -> tuple[dict[str, list[Endpoint]], set[str]]:
     """What stays of each slice, as it should be now, and which of them differ; `missing` loses what has a place."""
     kept: dict[str, list[Endpoint]] = {}
     changed = set()
-    for name, endpoints in sorted(found.items()):
+    for name, endpoints in sorted(slices.items()):
         stays: list[Endpoint] = []
         for endpoint in endpoints:
             now = missing.get(endpoint.identity) if endpoint is not None and len(stays) < most else None

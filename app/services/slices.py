@@ -86,15 +86,15 @@ class Wanted(NamedTuple):
         }
         return ENDPOINT_SLICES.body(metadata, addressType=self.family, **lists)
 
-    def patch(self, found: EndpointSlice) -> JSON:
+    def patch(self, stored: EndpointSlice) -> JSON:
         """The merge patch that makes it of a slice of its family; empty where it is so already."""
         patch: JSON = {}
-        if found.labels != self.labels:
-            gone = dict.fromkeys(dict(found.labels).keys() - dict(self.labels).keys())
+        if stored.labels != self.labels:
+            gone = dict.fromkeys(dict(stored.labels).keys() - dict(self.labels).keys())
             patch["metadata"] = {"labels": {**gone, **dict(self.labels)}}
-        if found.ports != self.ports:
+        if stored.ports != self.ports:
             patch["ports"] = [port.body() for port in self.ports]
-        if found.endpoints != self.endpoints:
+        if stored.endpoints != self.endpoints:
             patch["endpoints"] = [endpoint.body() for endpoint in self.endpoints]
         return patch
 
@@ -108,8 +108,8 @@ class Port(NamedTuple):
     app_protocol: str
 
     def body(self) -> JSON:
-        said = {"appProtocol": self.app_protocol} if self.app_protocol else {}
-        return {"name": self.name, "port": self.number, "protocol": self.protocol, **said}
+        protocol = {"appProtocol": self.app_protocol} if self.app_protocol else {}
+        return {"name": self.name, "port": self.number, "protocol": self.protocol, **protocol}
 
 
 class Endpoint(NamedTuple):
@@ -152,19 +152,21 @@ def endpoints_of(pod: Pod, service: Service, addresses: tuple[Address, ...], zon
 
 def ports_of(pod: Pod, service: Service) -> tuple[Port, ...]:
     """The ports as this Pod has them, sorted. One that is named by no container is left out."""
-    found = ((port, _number(pod, port)) for port in service.ports)
-    return tuple(sorted(Port(port.name, number, port.protocol, port.app_protocol) for port, number in found if number))
+    numbers = ((port, _number(pod, port)) for port in service.ports)
+    return tuple(
+        sorted(Port(port.name, number, port.protocol, port.app_protocol) for port, number in numbers if number)
+    )
 
 
 def _number(pod: Pod, port: ServicePort) -> int | None:
     if isinstance(port.target, int):
         return port.target
-    wanted = (port.target, port.protocol)
+    target = (port.target, port.protocol)
     return next(
         (
             container_port.number
             for container_port in pod.ports
-            if (container_port.name, container_port.protocol) == wanted
+            if (container_port.name, container_port.protocol) == target
         ),
         None,
     )
@@ -179,7 +181,7 @@ def read_port(port: JSON) -> Port:
 def read_endpoint(endpoint: JSON) -> Endpoint | None:
     """An endpoint of a stored slice; None for one that is not as we write it."""
     target, conditions = endpoint.get("targetRef") or {}, endpoint.get("conditions") or {}
-    found = Endpoint(
+    read = Endpoint(
         address=next(iter(endpoint.get("addresses") or ()), ""),
         namespace=target.get("namespace", ""),
         pod=target.get("name", ""),
@@ -191,4 +193,4 @@ def read_endpoint(endpoint: JSON) -> Endpoint | None:
         zone=endpoint.get("zone") or "",
         hostname=endpoint.get("hostname") or "",
     )
-    return found if found.body() == endpoint else None
+    return read if read.body() == endpoint else None

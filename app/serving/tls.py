@@ -117,11 +117,11 @@ class ServingCertificate:
     def look(self) -> None:
         """Look at the files once. Serve what is new from now on; `problem()` reports what cannot be served."""
         try:
-            found, trusted = self._read(self._served)
-            changed = found is not self._served
+            pair, trusted = self._read(self._served)
+            changed = pair is not self._served
             if changed or trusted != self._trusted:
-                self._current = self._build(found, trusted)
-                self._served, self._trusted = found, trusted
+                self._current = self._build(pair, trusted)
+                self._served, self._trusted = pair, trusted
         except (OSError, ValueError) as error:
             if self._problem != fault(error):
                 _log.warning("certificate on disk cannot be served; the old one stays", problem=fault(error))

@@ -131,10 +131,10 @@ def _only(names: frozenset[str]) -> type[ssl.SSLObject]:
         def do_handshake(self) -> None:
             super().do_handshake()
             subject: Any = (self.getpeercert() or {}).get("subject", ())
-            found = [value for part in subject for key, value in part if key == "commonName"]
-            if not found or found[-1] not in names:
+            common_names = [value for part in subject for key, value in part if key == "commonName"]
+            if not common_names or common_names[-1] not in names:
                 error = ssl.SSLCertVerificationError("the common name is not allowed")
-                name = quoted(found[-1]) if found else "none"
+                name = quoted(common_names[-1]) if common_names else "none"
                 error.verify_message = f"want a common name of --client-allowed-names, got {name}"
                 raise error
 
@@ -143,12 +143,12 @@ def _only(names: frozenset[str]) -> type[ssl.SSLObject]:
 
 def _set_curves(context: ssl.SSLContext, numbers: list[int]) -> list[str]:
     flag = "--tls-curve-preferences"
-    known = [_CURVES[number] for number in numbers if number in _CURVES]
+    names = [_CURVES[number] for number in numbers if number in _CURVES]
     warnings = [f"{flag}: curve {n} is not available here and is skipped" for n in numbers if n not in _CURVES]
-    if known and hasattr(context, "set_groups"):  # Python 3.15
-        context.set_groups(":".join(known))
-    elif known:
-        context.set_ecdh_curve(known[0])
-        if len(known) > 1:
-            warnings.append(f"{flag}: this Python offers one curve; {known[0]} is used")
+    if names and hasattr(context, "set_groups"):  # Python 3.15
+        context.set_groups(":".join(names))
+    elif names:
+        context.set_ecdh_curve(names[0])
+        if len(names) > 1:
+            warnings.append(f"{flag}: this Python offers one curve; {names[0]} is used")
     return warnings

@@ -145,10 +145,10 @@ class RoleSettings(BaseModel):
         """
         environment_values = _environment(cls) if environment else {}
         try:
-            said = {
+            values = {
                 name: value for name, (_, value) in environment_values.items() if not value.startswith(_SERVICE_LINKS)
             }
-            return cls.model_validate(said | given)
+            return cls.model_validate(values | given)
         except ValidationError as error:
             names = {name: flag_names(name, flag)[0] for name, flag in flags_of(cls).items()}
             names |= {name: variable for name, (variable, _) in environment_values.items() if name not in given}

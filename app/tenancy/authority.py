@@ -115,10 +115,10 @@ async def locate_authority(client: KubeClient) -> str:
             return SYSTEM_NAMESPACE
         raise
     names = [str(secret["metadata"]["namespace"]) for secret in page.items]
-    found = sorted(name for name in names if not name.startswith(TENANT_NAMESPACE_PREFIX))
-    if len(found) > 1:
-        raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(found)}: say --namespace")
-    return found[0] if found else SYSTEM_NAMESPACE
+    places = sorted(name for name in names if not name.startswith(TENANT_NAMESPACE_PREFIX))
+    if len(places) > 1:
+        raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(places)}: say --namespace")
+    return places[0] if places else SYSTEM_NAMESPACE
 
 
 def authority_of(files: Files, *, place: str) -> CertificateSet:

@@ -224,7 +224,7 @@ def workload_spec(message: workload_pb.Workload) -> JSON:
     if metadata.resource_type != RESOURCE_TYPE:
         problems.append(f"metadata.resource_type: use {RESOURCE_TYPE}")
     extra = {part: _strings(state.extra, part) for part in ("labels", "annotations")}
-    problems += [f"state.extra.{part}: want an object of strings" for part, found in extra.items() if found is None]
+    problems += [f"state.extra.{part}: want an object of strings" for part, strings in extra.items() if strings is None]
     if problems:
         raise MessageError(problems)
     return {
@@ -284,7 +284,7 @@ def pod_summary(pod: JSON) -> resource_pb.PodSummary:
 
 def public_marks(metadata: JSON) -> JSON:
     """Labels and annotations, where there are any, without Berth's own, but with the name of the rule."""
-    found = {
+    marks = {
         part: {
             key: value
             for key, value in mapping(metadata.get(part)).items()
@@ -292,7 +292,7 @@ def public_marks(metadata: JSON) -> JSON:
         }
         for part in ("labels", "annotations")
     }
-    return {part: entries for part, entries in found.items() if entries}
+    return {part: entries for part, entries in marks.items() if entries}
 
 
 def _strings(struct: struct_pb2.Struct, part: str) -> dict[str, str] | None:

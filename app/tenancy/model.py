@@ -116,11 +116,11 @@ def holder_of(cluster: str, noted: Iterable[tuple[str, Link]]) -> str:
     """
     if not cluster:
         return ""
-    found = [(name, link) for name, link in noted if link.cluster == cluster]
-    moved = [(link.moved, name) for name, link in found if link.moved is not None]
+    holders = [(name, link) for name, link in noted if link.cluster == cluster]
+    moved = [(link.moved, name) for name, link in holders if link.moved is not None]
     if moved:
         return max(moved)[1]
-    return min(((link.created, name) for name, link in found), default=("", ""))[1]
+    return min(((link.created, name) for name, link in holders), default=("", ""))[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +219,10 @@ def name_problem(name: object) -> str:
 
 def parse_until(text: object) -> datetime:
     """RFC 3339 with a time zone. Raises ValueError."""
-    found = moment(text)
-    if found is None:
+    until = moment(text)
+    if until is None:
         raise ValueError(f"{text!r} is not a time: use the form 2026-01-31T12:00:00Z")
-    return found.astimezone(UTC)
+    return until.astimezone(UTC)
 
 
 def pins_until(pins: Sequence[JSON], *, now: datetime, overlap: timedelta | None) -> list[JSON]:

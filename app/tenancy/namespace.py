@@ -67,10 +67,10 @@ class Present:
 
 async def read_namespace(client: KubeClient, tenant: str) -> Present | None:
     name = tenant_namespace(tenant)
-    found = await get_or_none(client, NAMESPACES, name)
-    if found is None:
+    obj = await get_or_none(client, NAMESPACES, name)
+    if obj is None:
         return None
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     ours = (metadata.get("labels") or {}).get(TENANT_LABEL) == tenant
     return Present(name, metadata["uid"], ours, bool(metadata.get("deletionTimestamp")))
 
@@ -223,7 +223,7 @@ async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Nam
     Raises NotReady where a quota does not hold yet because its objects are not counted, Foreign where it never will,
     for it has scopes, or ApiError.
     """
-    pending = [found for bound in bounds if (found := await _ensure_bound(client, namespace, bound)) is not None]
+    pending = [status for bound in bounds if (status := await _ensure_bound(client, namespace, bound)) is not None]
     if pending:
         delay = max(bound.delay or 0.0 for bound in pending)
         raise NotReady("; ".join(map(str, pending)), reason="QuotaPending", delay=delay)
@@ -264,10 +264,10 @@ async def _apply(client: KubeClient, namespace: str, bound: NamespaceObject) -> 
     return await client.apply(bound.resource, bound.name, body, namespace=namespace, field_manager=FIELD_MANAGER)
 
 
-def _covers(present: object, wanted: object) -> bool:
-    if isinstance(present, dict) and isinstance(wanted, dict):
-        return all(name in present and _covers(present[name], value) for name, value in wanted.items())
-    return present == wanted
+def _covers(present: object, planned: object) -> bool:
+    if isinstance(present, dict) and isinstance(planned, dict):
+        return all(name in present and _covers(present[name], value) for name, value in planned.items())
+    return present == planned
 
 
 def _status(quota: JSON, field: str) -> JSON:

@@ -215,7 +215,7 @@ def named_manifest(spec: JSON, name: str) -> JSON:
         raise ValueError("spec.object: want a manifest")  # noqa: TRY004  a fault of the object
     metadata = manifest.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    found = metadata.get("name") or name
-    if found != name:
-        raise ValueError(f"spec.object.metadata.name: {found!r:.80} must be equal to metadata.name, {name!r}")
+    named = metadata.get("name") or name
+    if named != name:
+        raise ValueError(f"spec.object.metadata.name: {named!r:.80} must be equal to metadata.name, {name!r}")
     return {**manifest, "metadata": {**metadata, "name": name}}

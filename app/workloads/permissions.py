@@ -31,10 +31,10 @@ TENANT = (WORKLOAD_RULES,)
 
 def _isolated() -> dict[str, tuple[str, ...]]:
     """The plurals of what is checked in tenants' namespaces, by group; they are regular."""
-    found: dict[str, tuple[str, ...]] = {}
+    resources: dict[str, tuple[str, ...]] = {}
     for group, kind in (*TEMPLATES, *CLAIMS):
-        found[group] = (*found.get(group, ()), f"{kind.lower()}s")
-    return found | {"": (*found[""], "pods/ephemeralcontainers")}
+        resources[group] = (*resources.get(group, ()), f"{kind.lower()}s")
+    return resources | {"": (*resources[""], "pods/ephemeralcontainers")}
 
 
 REVIEWS = (

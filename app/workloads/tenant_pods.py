@@ -87,8 +87,8 @@ class TenantPodCheck:
         part, before = at(obj, path), at(old_object(request, reason="UnreadableObject"), path)
         if part != before:
             what = "not allowed in the namespace of a tenant: "
-            found = islice(self._problems(kind, path, part, before), _MOST_PROBLEMS)
-            refuse(list(found), reason="TenantIsolation", what=what)
+            problems = islice(self._problems(kind, path, part, before), _MOST_PROBLEMS)
+            refuse(list(problems), reason="TenantIsolation", what=what)
             if kind in TEMPLATES and kind != _POD:
                 homes = (path.removesuffix(".spec"),)
                 plan.warnings += (

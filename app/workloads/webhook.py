@@ -121,10 +121,10 @@ def problems(obj: JSON, kind: Kind, policy: TenantPolicy) -> list[str]:
     if kind in OBJECTS:
         return manifest_problems(member(spec, "object"), kind=OBJECTS[kind], policy=policy)
     rule_kind = RULES[kind]
-    found = [*_name(obj), *rule_problems(spec, kind=rule_kind)]
+    problems = [*_name(obj), *rule_problems(spec, kind=rule_kind)]
     if isinstance(spec, dict):
-        found += template_problems(spec.get("template"), trusted=rule_kind == "admin", policy=policy)
-    return found
+        problems += template_problems(spec.get("template"), trusted=rule_kind == "admin", policy=policy)
+    return problems
 
 
 def warnings(obj: JSON, kind: Kind, *, created_in: str) -> Iterator[str]:
@@ -168,11 +168,13 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
 def _key_warnings(spec: Any) -> Iterator[str]:
     """The expressions of a valid rule that no workload decides, and what is never injected."""
     for term_path, term in each(spec, "workloadTerms", "spec"):
-        for path, one in each(term, "matchExpressions", term_path):
-            found = fixed(Expression(one["key"], one["operator"], frozenset(one.get("values") or ())))
-            if found is not None and (not found.holds or unreachable(one["key"])):
-                which = "every" if found.holds else "no"
-                yield f"{path}.key: {one['operator']} holds for {which} workload: {found.why}"
+        for path, expression in each(term, "matchExpressions", term_path):
+            verdict = fixed(
+                Expression(expression["key"], expression["operator"], frozenset(expression.get("values") or ()))
+            )
+            if verdict is not None and (not verdict.holds or unreachable(expression["key"])):
+                which = "every" if verdict.holds else "no"
+                yield f"{path}.key: {expression['operator']} holds for {which} workload: {verdict.why}"
     for path, injection in each(spec, "workloadInfoInject", "spec"):
         if why := unreachable(injection["workloadKey"]):
             yield f"{path}.workloadKey: no workload has a value there: {why}"
@@ -192,5 +194,5 @@ def _read_annotations(spec: Any) -> Iterator[tuple[str, str]]:
     """The annotations that downward API volumes of a valid Pod read, with the path of each."""
     for holder, volume in each(spec, "volumes", "spec.template.spec"):
         for path, item in each(volume, "downwardAPI.items", holder):
-            if found := _FROM_ANNOTATION.fullmatch(at(item, "fieldRef.fieldPath") or ""):
-                yield f"{path}.fieldRef.fieldPath", found[1]
+            if match := _FROM_ANNOTATION.fullmatch(at(item, "fieldRef.fieldPath") or ""):
+                yield f"{path}.fieldRef.fieldPath", match[1]

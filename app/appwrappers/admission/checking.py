@@ -88,8 +88,8 @@ class AppWrapperCheck:
         refuse(list(count_problems(_components(spec))), reason=_REASON)  # before it asks for rights to each of them
         name = str(metadata.get("name") or request.name or "")
         fields: list[str] = []
-        found = component_problems(spec, name=name, namespace=request.namespace, most=self._most(), warnings=fields)
-        problems = list(found)
+        faults = component_problems(spec, name=name, namespace=request.namespace, most=self._most(), warnings=fields)
+        problems = list(faults)
         readable = not problems
         problems += name_problems(metadata, sum(map(counted, _components(spec))))
         problems += label_problems(mapping(metadata, "labels"))
@@ -187,8 +187,10 @@ def _unadmitted(user: UserInfo, obj: JSON, old: JSON) -> list[str]:
 
 
 def _components(spec: Any) -> list[JSON]:
-    found = spec.get("components") if isinstance(spec, dict) else None
-    return [component for component in found if isinstance(component, dict)] if isinstance(found, list) else []
+    components = spec.get("components") if isinstance(spec, dict) else None
+    return (
+        [component for component in components if isinstance(component, dict)] if isinstance(components, list) else []
+    )
 
 
 def update_problems(new: JSON, old: JSON) -> Iterator[str]:
@@ -244,10 +246,10 @@ def decides_what_runs(new: JSON, old: JSON) -> Iterator[str]:
 
 def _of_components(obj: JSON, field: str) -> list[Any]:
     """The values of a field, without those that are empty at the end."""
-    found = [component.get(field) or None for component in _objects(mapping(obj, "spec").get("components"))]
-    while found and found[-1] is None:
-        found.pop()
-    return found
+    values = [component.get(field) or None for component in _objects(mapping(obj, "spec").get("components"))]
+    while values and values[-1] is None:
+        values.pop()
+    return values
 
 
 def _gains_owner(new: JSON, old: JSON) -> bool:
@@ -294,8 +296,8 @@ def _objects(value: Any) -> list[JSON]:
 
 
 def _replicas(pod_set: JSON) -> Any:
-    found = pod_set.get("replicas")
-    return 1 if found is None else found
+    replicas = pod_set.get("replicas")
+    return 1 if replicas is None else replicas
 
 
 def same(new: Any, old: Any) -> bool:

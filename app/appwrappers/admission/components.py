@@ -124,19 +124,19 @@ def component_problems(
     for index, component in enumerate(components):
         step()
         path = f"{PATH}[{index}]"
-        found = list(_object_problems(component.get("template"), f"{path}.template", namespace))
-        if not found:
+        faults = list(_object_problems(component.get("template"), f"{path}.template", namespace))
+        if not faults:
             pod_sets: list[PodSet] = []
             unknown: list[str] = []
-            found = list(_pod_set_problems(component, path, name, pod_sets, unknown))
-            found += _doubled(component["template"], index, identities)
-            found += object_problems(component["template"], f"{path}.template", unknown, readable=not found)
-            warnings += creation_warnings(component, path) if not found else ()
+            faults = list(_pod_set_problems(component, path, name, pod_sets, unknown))
+            faults += _doubled(component["template"], index, identities)
+            faults += object_problems(component["template"], f"{path}.template", unknown, readable=not faults)
+            warnings += creation_warnings(component, path) if not faults else ()
             decides = "unknown to Berth; the API server decides about it"
             warnings += [f"{path}.{field}: {decides}" for field in dict.fromkeys(unknown)]
             total += len(pod_sets)
             pods += sum(max(pod_set.replicas, 0) for pod_set in pod_sets)
-        problems += found
+        problems += faults
     yield from problems
     yield from _sum_problems(components, total=total, pods=pods, most=most, readable=not problems)
 
@@ -214,8 +214,10 @@ def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
     yield from creation_problems(template, path)
 
 
-def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet], unknown: list[str]) -> Iterator[str]:
-    """Problems of the podSets of a component; those that count are put into `found`, unknown fields into `unknown`."""
+def _pod_set_problems(
+    component: JSON, path: str, name: str, pod_sets: list[PodSet], unknown: list[str]
+) -> Iterator[str]:
+    """Problems of the podSets of a component; what counts goes to `pod_sets`, unknown fields go to `unknown`."""
     template, entries = component["template"], component.get("podSets") or []
     if not isinstance(entries, list):
         yield f"{path}.podSets: want a list"
@@ -236,44 +238,44 @@ def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]
     if len(declared) != len(entries):
         return
     try:
-        known = inferred(template)
+        inferred_sets = inferred(template)
     except ValueError as error:
         yield f"{path}.template: error inferring PodSets: {error}"
         return
-    for pod_set in known if not declared else ():
+    for pod_set in inferred_sets if not declared else ():
         yield from template_problems(template, pod_set.path, f"{path}.{pod_set.path}", name, unknown)
-    for pod_set in known:
+    for pod_set in inferred_sets:
         if pod_set.replicas < 0:
             yield f"{path}.{pod_set.path}: want 0 replicas or more, got {shown(pod_set.replicas)}"
     declared = with_submitter(template, declared)
-    yield from _differences(declared, known, f"{path}.podSets")
-    found += known if len(known) > len(declared) else declared
+    yield from _differences(declared, inferred_sets, f"{path}.podSets")
+    pod_sets += inferred_sets if len(inferred_sets) > len(declared) else declared
 
 
-def _declared_problem(said: Any) -> str:
-    if not isinstance(said, dict) or not _text(said.get("path")):
+def _declared_problem(declared: Any) -> str:
+    if not isinstance(declared, dict) or not _text(declared.get("path")):
         return ".path: podspec must specify path, such as template.spec.template"
-    replicas = said.get("replicas", 1)
+    replicas = declared.get("replicas", 1)
     if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0):
         return f".replicas: want an integer that is 0 or more, got {quoted(str(replicas))}"
-    annotations = said.get("annotations")
+    annotations = declared.get("annotations")
     if annotations is not None and not is_text_map(annotations):
         return f".annotations: want texts by names, got {quoted(str(annotations))}"
     return ""
 
 
-def _differences(declared: list[PodSet], known: list[PodSet], path: str) -> Iterator[str]:
+def _differences(declared: list[PodSet], inferred_sets: list[PodSet], path: str) -> Iterator[str]:
     """Where declared podSets are not those that the kind has."""
     by_path: dict[str, PodSet] = {}
     for pod_set in declared:
         if pod_set.path in by_path:
             yield f"{path}: multiple DeclaredPodSets with path {quoted(pod_set.path)}"
         by_path[pod_set.path] = pod_set
-    if not declared or not known:
+    if not declared or not inferred_sets:
         return
-    if len(declared) != len(known):
-        yield f"{path}: DeclaredPodSet count {len(declared)} differs from inferred count {len(known)}"
-    for pod_set in known:
+    if len(declared) != len(inferred_sets):
+        yield f"{path}: DeclaredPodSet count {len(declared)} differs from inferred count {len(inferred_sets)}"
+    for pod_set in inferred_sets:
         declaration = by_path.get(pod_set.path)
         if declaration is None:
             yield f"{path}: PodSet with path {quoted(pod_set.path)} is missing"
@@ -287,5 +289,5 @@ def _text(value: Any) -> bool:
 
 
 def _has(kinds: dict[str, tuple[str, ...] | None], group: str, kind: str) -> bool:
-    found = kinds.get(group, ())
-    return found is None or kind in found
+    names = kinds.get(group, ())
+    return names is None or kind in names

@@ -187,14 +187,14 @@ def _missing_problems(template: JSON, path: str) -> Iterator[str]:
 def _holders(template: JSON, steps: list[str], path: str) -> Iterator[tuple[str, JSON]]:
     """The objects that the steps lead to from `path`, with their paths."""
     step()
-    found = found_at(template, f"template.{path}")
-    if steps[:1] == ["*"] and isinstance(found, list):
-        entries = [f"{path}[{index}]" for index in range(len(found))]
+    holders = found_at(template, f"template.{path}")
+    if steps[:1] == ["*"] and isinstance(holders, list):
+        entries = [f"{path}[{index}]" for index in range(len(holders))]
     elif steps[:1] == ["*"]:
-        entries = [f"{path}.{name}" for name in found] if isinstance(found, dict) else []
+        entries = [f"{path}.{name}" for name in holders] if isinstance(holders, dict) else []
     else:
         entries = [f"{path}.{steps[0]}"] if steps else []
     for entry in entries:
         yield from _holders(template, steps[1:], entry)
-    if not steps and isinstance(found, dict):
-        yield path, found
+    if not steps and isinstance(holders, dict):
+        yield path, holders

@@ -92,11 +92,11 @@ class Entitlement:
     async def _refused_to_controller(self, controller: UserInfo, needed: Iterable[Right]) -> frozenset[Right]:
         """What was granted is believed for a while: it is a hint, and the same for nearly every AppWrapper."""
         now = self._clock()
-        asked = [right for right in needed if now - self._granted.get(right, -_REMEMBERED) >= _REMEMBERED]
-        refused = await self._access.refused(controller, asked)
+        rights = [right for right in needed if now - self._granted.get(right, -_REMEMBERED) >= _REMEMBERED]
+        refused = await self._access.refused(controller, rights)
         if len(self._granted) > _KEPT:
             self._granted.clear()
-        self._granted |= {right: now for right in asked if right not in refused}
+        self._granted |= {right: now for right in rights if right not in refused}
         return refused
 
 
@@ -112,14 +112,14 @@ class Access:
         client = self._connected()
         if self._discovery is None:
             self._discovery = Discovery(client)
-        asked, discovery = tuple(dict.fromkeys(kinds)), self._discovery
-        found = await asyncio.gather(
+        wrapped, discovery = tuple(dict.fromkeys(kinds)), self._discovery
+        served = await asyncio.gather(
             *(
                 once(kind, partial(discovery.resource_of, *kind), field=_FIELD, what=f"{kind.api_version} {kind.kind}")
-                for kind in asked
+                for kind in wrapped
             )
         )
-        return dict(zip(asked, found, strict=True))
+        return dict(zip(wrapped, served, strict=True))
 
     async def refused(self, user: UserInfo, rights: Iterable[Right]) -> frozenset[Right]:
         """The rights that the user has not; one question for each, all at a time. Raises Transient as above."""
@@ -177,9 +177,9 @@ def _without_namespace(components: Sequence[JSON], resources: Resources) -> Iter
     """A problem for each component whose kind has no namespaces, as discovery says."""
     for index, component in enumerate(components):
         kind = rights.kind_of(component)
-        found = resources.get(kind) if kind is not None else None
-        if found is not None and not found.namespaced:
-            yield f"spec.components[{index}].template.kind: {no_namespace(found.kind)}"
+        resource = resources.get(kind) if kind is not None else None
+        if resource is not None and not resource.namespaced:
+            yield f"spec.components[{index}].template.kind: {no_namespace(resource.kind)}"
 
 
 def _missing(controller: str, kind: Kind, resources: Resources, missing: Sequence[Right]) -> str:

@@ -107,18 +107,18 @@ def _entry(job: JSON, earlier: set[str], where: str, *, first: bool) -> Iterator
                 yield f"{where}.dependsOn[{index}].name: it stands there already: leave it out"
 
 
-def _unknown(targets: Any, names: set[str], path: str, wanted: str) -> Iterator[str]:
+def _unknown(targets: Any, names: set[str], path: str, expected: str) -> Iterator[str]:
     """The names that no entry has."""
     for target in targets if isinstance(targets, list) else ():
         step()
         if isinstance(target, str) and target not in names:
-            yield f"{path}: want the name of {wanted} in replicatedJobs, got {quoted(target)}"
+            yield f"{path}: want the name of {expected} in replicatedJobs, got {quoted(target)}"
 
 
-def _one_of(value: Any, known: Collection[str], path: str) -> Iterator[str]:
+def _one_of(value: Any, values: Collection[str], path: str) -> Iterator[str]:
     """A problem where there is a value that the definition does not know."""
-    if value is not None and not (isinstance(value, str) and value in known):
-        yield f"{path}: want {' or '.join(known)}, got {quoted(worded(value))}"
+    if value is not None and not (isinstance(value, str) and value in values):
+        yield f"{path}: want {' or '.join(values)}, got {quoted(worded(value))}"
 
 
 def _policies(template: JSON, jobs: list[JSON], names: set[str], path: str) -> Iterator[str]:

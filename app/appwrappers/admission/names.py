@@ -91,5 +91,5 @@ def annotation_warnings(annotations: JSON, defaults: FaultTolerance) -> Iterator
 
 def mapping(holder: Any, field: str) -> JSON:
     """The object in a field; an empty one where there is none."""
-    found = holder.get(field) if isinstance(holder, dict) else None
-    return found if isinstance(found, dict) else {}
+    member = holder.get(field) if isinstance(holder, dict) else None
+    return member if isinstance(member, dict) else {}

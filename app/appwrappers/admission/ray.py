@@ -83,15 +83,15 @@ def ray_problems(template: JSON, path: str) -> Iterator[str]:
 def _problems(template: JSON, path: str, cluster: _Cluster) -> Iterator[str]:
     kind = template["kind"]
     yield from (f"{path}.{problem}" for problem in _name(kind, template["metadata"]))
-    found = [_job(template, _JOBS[kind]), _deletion(template, _JOBS[kind])] if kind in _JOBS else []
+    faults = [_job(template, _JOBS[kind]), _deletion(template, _JOBS[kind])] if kind in _JOBS else []
     if isinstance(_found(template, cluster.path), dict):
-        found += [_groups(cluster), _redis(cluster), _scaling(cluster), _access(cluster, kind)]
+        faults += [_groups(cluster), _redis(cluster), _scaling(cluster), _access(cluster, kind)]
     if kind == "RayService":
-        found.append(_service(template))
+        faults.append(_service(template))
     elif kind == "RayCronJob":
         schedule = _found(template, "spec.schedule")
-        found.append(f"spec.schedule: {fault}" for fault in schedule_faults(schedule if _text(schedule) else ""))
-    yield from (f"{path}.{problem}" for problems in found for problem in problems)
+        faults.append(f"spec.schedule: {fault}" for fault in schedule_faults(schedule if _text(schedule) else ""))
+    yield from (f"{path}.{problem}" for problems in faults for problem in problems)
 
 
 def _name(kind: str, metadata: JSON) -> Iterator[str]:
@@ -193,8 +193,8 @@ def _access(cluster: _Cluster, kind: str) -> Iterator[str]:
     if cluster.at("authOptions.mode") == "token":
         least = (2, 55, 0) if by_kubernetes else (2, 52, 0)
         version = cluster.at("rayVersion")
-        found = _VERSION.fullmatch(version) if _text(version) and len(version) < 64 else None
-        numbers = [int(part) for part in found[1].split(".")] if found else []
+        match = _VERSION.fullmatch(version) if _text(version) and len(version) < 64 else None
+        numbers = [int(part) for part in match[1].split(".")] if match else []
         if (*numbers, 0, 0, 0)[: max(3, len(numbers))] < least:
             text, got = ".".join(map(str, least)), quoted(worded(version))
             yield f"{cluster.path}.rayVersion: want {text} or newer with authOptions, got {got}"
@@ -335,9 +335,9 @@ def _never(template: JSON, group: str, when: str) -> Iterator[str]:
 
 
 def _at_least(template: JSON, path: str, least: int) -> Iterator[str]:
-    found = _found(template, path)
-    if is_whole(found) and found < least:
-        yield f"{path}: want {least} or more, got {shown(found)}"
+    values = _found(template, path)
+    if is_whole(values) and values < least:
+        yield f"{path}: want {least} or more, got {shown(values)}"
 
 
 def _positive(value: Any) -> bool:

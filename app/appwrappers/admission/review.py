@@ -114,7 +114,7 @@ class _Defaulting:
 
     def _inject(self, request: Request, obj: JSON, plan: MutationPlan, *, queue: str, child: bool = False) -> None:
         user = request.user_info
-        found = defaults(
+        defaulted = defaults(
             obj,
             user=user.username,
             uid=user.uid,
@@ -123,7 +123,7 @@ class _Defaulting:
             queue=queue,
             child=child,
         )
-        for default in found:
+        for default in defaulted:
             where, holder = pointer(*default.section), obj
             for segment in default.section:
                 holder = mapping(holder, segment)

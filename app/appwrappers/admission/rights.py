@@ -107,10 +107,10 @@ def review_of(user: UserInfo, right: Right) -> JSON:
 
 def _right(verb: str, kind: Kind, resources: Resources, namespace: str) -> Right:
     group, _, version = kind.api_version.rpartition("/")
-    found = resources.get(kind)
-    if found is not None and not found.namespaced:  # a grant in a namespace is none for such an object
+    resource = resources.get(kind)
+    if resource is not None and not resource.namespaced:  # a grant in a namespace is none for such an object
         namespace = ""
-    return Right(verb, group, version, ANY if found is None else found.plural, namespace)
+    return Right(verb, group, version, ANY if resource is None else resource.plural, namespace)
 
 
 def text_of(user: UserInfo) -> str:

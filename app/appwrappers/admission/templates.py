@@ -72,9 +72,9 @@ def uncounted(spec: JSON) -> Iterator[str]:
         path = f"spec.components[{index}]"
         if submits_elsewhere(template):
             yield f"{path}: {_SUBMITTER}"
-        elif not is_known(template) and (found := next(templates_in(template, "template"), "")):
+        elif not is_known(template) and (place := next(templates_in(template, "template"), "")):
             problem = f"{template['kind']} is not known, so its Pods are not counted"
-            yield f"{path}.podSets: {problem}: declare podSets, such as path {found}"
+            yield f"{path}.podSets: {problem}: declare podSets, such as path {place}"
 
 
 def misplaced_keys(obj: JSON) -> Iterator[str]:
@@ -83,8 +83,8 @@ def misplaced_keys(obj: JSON) -> Iterator[str]:
     for index, component in enumerate(obj["spec"]["components"]):
         where, template = f"spec.components[{index}]", component["template"]
         homes = tuple(f"{where}.{pod_set.path}" for pod_set in pod_sets_of(component))
-        found = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
-        for finding in found:
+        keys = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
+        for finding in keys:
             yield finding.text + (": take it to the AppWrapper" if finding.key == INJECT_TEMPLATE else "")
 
 

@@ -128,11 +128,11 @@ class Objects:
 
     async def _check(self, wrapper: AppWrapper, kind: Kind, name: str) -> None:
         """An object has the name: it may be ours, from a pass whose end is not recorded."""
-        found = await self._get(kind, (wrapper.key[0], name))
+        component = await self._get(kind, (wrapper.key[0], name))
         what = f"{kind.resource.plural} {name}"
-        if found is not None and found.owner == wrapper.uid and not found.deleting:
+        if component is not None and component.owner == wrapper.uid and not component.deleting:
             return
-        if found is None or found.deleting or found.owner_name == wrapper.key[1]:
+        if component is None or component.deleting or component.owner_name == wrapper.key[1]:
             raise ApiError(f"{what}: one from before is still being deleted", status=409, reason="AlreadyExists")
         raise ValueError(f"{what} exists, and belongs to another owner")
 
@@ -146,17 +146,19 @@ class Objects:
         for status in wrapper.component_statuses:
             what, remembered = f"{status['kind']} {status['name']}", outcome_of_the_gone(status)
             kind = await self._kind(status)
-            found = await self._present(wrapper, kind, status["name"]) if kind else None
-            if found is not None and not found.deleting:
-                outcome = found.outcome
+            component = await self._present(wrapper, kind, status["name"]) if kind else None
+            if component is not None and not component.deleting:
+                outcome = component.outcome
                 if not outcome.ends and not outcome.ending and remembered.ending == "succeeded":
                     outcome = replace(outcome, ending="succeeded")  # its Pods may be cleaned up before it is
             else:
-                last = self._last_seen(wrapper, kind, status["name"]) if found is None else found.outcome
+                last = self._last_seen(wrapper, kind, status["name"]) if component is None else component.outcome
                 outcome = as_gone(last) if last is not None and last.ending else remembered
                 if not outcome.ending:
                     served = kind is not None and await self._kind(status) is not None
-                    state = "is being deleted" if found else "is gone" if served else f"is gone: {_unserved(status)}"
+                    state = (
+                        "is being deleted" if component else "is gone" if served else f"is gone: {_unserved(status)}"
+                    )
                     problems.append(f"{what} {state}")
             outcomes.append(replace(outcome, what=what))
         expected = len(outcomes)
@@ -220,17 +222,17 @@ class Objects:
         kind = await self._kind(status)
         if kind is None:
             return _unserved(status)
-        found = await self._present(wrapper, kind, status["name"])
-        if found is None:
+        component = await self._present(wrapper, kind, status["name"])
+        if component is None:
             return ""
-        if found.deleting and not force:
+        if component.deleting and not force:
             return None
         try:
             answer = await self._client.delete(
                 kind.resource,
-                found.key[1],
-                namespace=found.key[0],
-                uid=found.uid,
+                component.key[1],
+                namespace=component.key[0],
+                uid=component.uid,
                 grace_period_seconds=0 if force else None,
                 propagation_policy="Background",
             )
@@ -239,11 +241,11 @@ class Objects:
                 raise
             answer = {"kind": "Status"}
         if answer.get("kind") == "Status":
-            kind.written.deleted(found.key, found.uid)
+            kind.written.deleted(component.key, component.uid)
             return ""
-        kind.written.wrote(found.key, stored_component(answer))
-        if force and found.finalizers:
-            return f"held by its finalizers: {enumerated(found.finalizers, _NAMED)}"
+        kind.written.wrote(component.key, stored_component(answer))
+        if force and component.finalizers:
+            return f"held by its finalizers: {enumerated(component.finalizers, _NAMED)}"
         return None
 
     async def _kind(self, status: JSON, *, filled: bool = True) -> Kind | None:
@@ -262,10 +264,10 @@ class Objects:
     async def _present(self, wrapper: AppWrapper, kind: Kind, name: str) -> Component | None:
         """The object, if it belongs to the AppWrapper. A cache is believed where it shows one, and not where none."""
         key = (wrapper.key[0], name)
-        found = kind.get(key) if kind.known else None
-        if found is None or found.owner != wrapper.uid or found.deleting:
-            found = await self._get(kind, key)
-        return found if found is not None and found.owner == wrapper.uid else None
+        component = kind.get(key) if kind.known else None
+        if component is None or component.owner != wrapper.uid or component.deleting:
+            component = await self._get(kind, key)
+        return component if component is not None and component.owner == wrapper.uid else None
 
     async def _get(self, kind: Kind, key: tuple[str, str]) -> Component | None:
         try:
@@ -276,10 +278,10 @@ class Objects:
             if error.not_found:
                 return None
             raise
-        found = stored_component(obj)
+        component = stored_component(obj)
         if kind.known:
-            kind.written.wrote(key, found)
-        return found
+            kind.written.wrote(key, component)
+        return component
 
 
 def _unserved(status: JSON) -> str:

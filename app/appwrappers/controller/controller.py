@@ -149,10 +149,10 @@ class Writing:
             await if_there(self._patch(wrapper, change))
 
     def _changes(self, before: JSON, after: JSON) -> JSON:
-        found = changed_fields(before, after)
+        changes = changed_fields(before, after)
         if not self._optional:
-            found.pop(_OPTIONAL, None)
-        return found
+            changes.pop(_OPTIONAL, None)
+        return changes
 
     async def _patch(self, wrapper: AppWrapper, change: JSON, *, subresource: str = "") -> AppWrapper:
         after = stored_app_wrapper(await merge(self._client, APP_WRAPPERS, wrapper, change, subresource=subresource))

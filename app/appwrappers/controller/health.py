@@ -79,31 +79,31 @@ def health_of(
     known = all(0 <= pod.pod_set < len(flat) for pod in pods)
     for pod in pods:
         (counts[pod.pod_set] if 0 <= pod.pod_set < len(flat) else others).add(_counted(pod, options))
-    found = Health(pod_sets=counts)
+    health = Health(pod_sets=counts)
     for count in (*counts, others):
-        found.total.add(count)
+        health.total.add(count)
     left = iter(counts)
     bounds = [list(islice(left, len(replicas))) for replicas in expected]
     # The Pods of an object that has ended and is gone went with it.
     for replicas, outcome in zip(expected, outcomes, strict=True):
-        found.total.expected -= sum(replicas) if outcome.gone and outcome.ending == "succeeded" else 0
-    found.failed_components = [
+        health.total.expected -= sum(replicas) if outcome.gone and outcome.ending == "succeeded" else 0
+    health.failed_components = [
         _what_failed(outcome) for outcome in outcomes if outcome.ending == "failed" and outcome.ends
     ]
-    found.succeeded = _succeeded(bounds, outcomes, found.total, known=known)
-    found.failed = _failed(bounds, outcomes, found.total, known=known)
-    found.terminal = _terminal(outcomes, pods, options)
-    found.failed = found.failed or int(bool(found.terminal))
+    health.succeeded = _succeeded(bounds, outcomes, health.total, known=known)
+    health.failed = _failed(bounds, outcomes, health.total, known=known)
+    health.terminal = _terminal(outcomes, pods, options)
+    health.failed = health.failed or int(bool(health.terminal))
     failed = sorted((pod for pod in pods if _is_failed(pod, options)), key=lambda pod: (pod.ended or "~", pod.key))
-    found.cause = _what_is_wrong(failed[0]) if failed else ""
-    found.unready = _unready(bounds, outcomes, pods)
-    found.endings = dict(_endings(bounds, outcomes, options, known=known))
-    found.ready = _ready(bounds, outcomes, found.total, known=known)
-    found.evicted = tuple(
+    health.cause = _what_is_wrong(failed[0]) if failed else ""
+    health.unready = _unready(bounds, outcomes, pods)
+    health.endings = dict(_endings(bounds, outcomes, options, known=known))
+    health.ready = _ready(bounds, outcomes, health.total, known=known)
+    health.evicted = tuple(
         sorted({pod.node for pod in pods if _runs(pod) and pod.resources & unhealthy.get(pod.node, frozenset())})
     )
-    found.reclaimable = tuple(chain.from_iterable(map(_reclaimable, bounds, outcomes)))
-    return found
+    health.reclaimable = tuple(chain.from_iterable(map(_reclaimable, bounds, outcomes)))
+    return health
 
 
 def _runs(pod: Pod) -> bool:
@@ -156,8 +156,8 @@ def _terminal(outcomes: Sequence[Outcome], pods: Sequence[Pod], options: AppWrap
     """Which exit code makes a retry pointless, and by which annotation; "" where none does."""
     codes = [code for pod in pods if _is_failed(pod, options) for code in pod.exit_codes]
     codes += [code for outcome in outcomes if outcome.ending == "failed" for code in outcome.exit_codes]
-    found = next((options.why_terminal(code) for code in codes if options.is_terminal(code)), "")
-    return found or ("by its exit code" if any(outcome.terminal for outcome in outcomes) else "")
+    reason = next((options.why_terminal(code) for code in codes if options.is_terminal(code)), "")
+    return reason or ("by its exit code" if any(outcome.terminal for outcome in outcomes) else "")
 
 
 def _what_failed(outcome: Outcome) -> str:

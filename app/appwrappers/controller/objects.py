@@ -45,8 +45,8 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
     """
     component, status = wrapper.component(index), wrapper.component_statuses
     namespace, name = wrapper.key
-    found: JSON = component["template"]
-    metadata = found["metadata"] = found.get("metadata") or {}
+    obj: JSON = component["template"]
+    metadata = obj["metadata"] = obj.get("metadata") or {}
     if metadata.get("namespace") not in (None, "", namespace):
         raise ConflictError(f"metadata.namespace: want {namespace}, got {metadata['namespace']}")
     if controller_of(metadata):
@@ -61,13 +61,13 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig, *, blocks
     infos = component.get("podSetInfos") or []
     for number, pod_set in enumerate(status[index]["podSets"]):
         marks = {APP_WRAPPER: name, APP_WRAPPER_UID: wrapper.uid, POD_SET: str(first + number)}
-        template = put_template(found, pod_set["path"])
+        template = put_template(obj, pod_set["path"])
         _inject(template, infos[number] if number < len(infos) else {}, marks, pod_set["path"])
         spec = template["spec"]
         if config.scheduler_name and not spec.get("schedulerName"):
             spec["schedulerName"] = config.scheduler_name
         avoid_unhealthy_nodes(spec, config.autopilot)
-    return found
+    return obj
 
 
 def owner_reference(name: str, uid: str, *, blocks: bool = True) -> JSON:

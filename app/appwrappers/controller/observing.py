@@ -129,8 +129,8 @@ class Evictions:
                     page = await self._client.list_page(
                         resource, namespace=wrapper.key[0], label_selector=f"{_JOB_UID}={wrapper.uid}"
                     )
-                    found = [condition(workload.get("status") or {}, "Evicted") for workload in page.items]
-                    for evicted in found:
+                    evictions = [condition(workload.get("status") or {}, "Evicted") for workload in page.items]
+                    for evicted in evictions:
                         if evicted.get("status") == "True":
                             return Eviction(evicted.get("reason") or "Evicted", evicted.get("message") or "")
                     return None

@@ -117,9 +117,9 @@ def _was_stopped(metadata: JSON, status: JSON) -> bool:
     if deleted is None:
         return False
     # The timestamp is the end of the grace. A container may end within the second in which it is stopped.
-    asked = deleted - timedelta(seconds=whole_or(str(metadata.get("deletionGracePeriodSeconds") or 0), 0))
+    requested_at = deleted - timedelta(seconds=whole_or(str(metadata.get("deletionGracePeriodSeconds") or 0), 0))
     states = [(container.get("state") or {}).get("terminated") or {} for container in container_statuses(status)]
-    return any(ended >= asked for state in states if (ended := moment(state.get("finishedAt"))) is not None)
+    return any(ended >= requested_at for state in states if (ended := moment(state.get("finishedAt"))) is not None)
 
 
 def _by_conditions(succeeded: str, failed: str) -> Callable[[JSON], Outcome]:
@@ -127,25 +127,25 @@ def _by_conditions(succeeded: str, failed: str) -> Callable[[JSON], Outcome]:
         status = status_of(obj)
         endings: tuple[tuple[Ending, str], ...] = (("failed", failed), ("succeeded", succeeded))
         for ending, kind in endings:
-            found = condition(status, kind)
-            if found.get("status") == "True":
-                return Outcome(True, ending, _why(found), left=0)
+            end = condition(status, kind)
+            if end.get("status") == "True":
+                return Outcome(True, ending, _why(end), left=0)
         return Outcome(True)
 
     return read
 
 
-def _why(found: JSON) -> str:
-    return ": ".join(str(found[part]) for part in ("reason", "message") if found.get(part))
+def _why(end: JSON) -> str:
+    return ": ".join(str(end[part]) for part in ("reason", "message") if end.get(part))
 
 
 def _job(obj: JSON) -> Outcome:
-    found = _by_conditions("Complete", "Failed")(obj)
-    if found.ending:
-        return found
+    outcome = _by_conditions("Complete", "Failed")(obj)
+    if outcome.ending:
+        return outcome
     spec, status = obj.get("spec") or {}, status_of(obj)
     completions = spec.get("completions")
-    return found if completions is None else Outcome(True, left=max(0, completions - status.get("succeeded", 0)))
+    return outcome if completions is None else Outcome(True, left=max(0, completions - status.get("succeeded", 0)))
 
 
 def _ray_job(obj: JSON) -> Outcome:

@@ -342,8 +342,8 @@ class _Pass:
         if name:
             status["name"] = name
         # Only what was created here says the generation: by that the marks of its Pods are known to be there.
-        said = condition(status, RESOURCES_DEPLOYED).get("observedGeneration", 0)
-        generation = said if truth == "False" else self._wrapper.generation
+        observed = condition(status, RESOURCES_DEPLOYED).get("observedGeneration", 0)
+        generation = observed if truth == "False" else self._wrapper.generation
         message = cut_as_stored(message, REMARK)
         set_condition(status, RESOURCES_DEPLOYED, truth, reason, message, now=self._now, generation=generation)
 

@@ -49,8 +49,8 @@ class AppWrapper:
 
     def component(self, index: int) -> JSON:
         """One of them alone: to read all of them for each one takes the square of their size."""
-        found: JSON = decode_json(self.documents[index])
-        return found
+        component: JSON = decode_json(self.documents[index])
+        return component
 
     @property
     def component_statuses(self) -> list[JSON]:
@@ -60,8 +60,8 @@ class AppWrapper:
     @property
     def marked(self) -> bool:
         """Whether all objects were created here, so that they and their Pods have our marks."""
-        found = [condition(status, RESOURCES_DEPLOYED) for status in self.component_statuses]
-        return all("observedGeneration" in mark for mark in found if mark)
+        deployed = [condition(status, RESOURCES_DEPLOYED) for status in self.component_statuses]
+        return all("observedGeneration" in mark for mark in deployed if mark)
 
     @property
     def finalized(self) -> bool:

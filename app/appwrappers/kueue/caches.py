@@ -97,10 +97,10 @@ class Priorities:
         specs = (pod_set["template"]["spec"] for pod_set in pod_sets(job.key[1], job.components, job.statuses))
         named = next((str(spec["priorityClassName"]) for spec in specs if spec.get("priorityClassName")), "")
         if named:
-            found = await get_or_none(self._client, PRIORITY_CLASSES, named)
-            if found is None:
+            priority_class = await get_or_none(self._client, PRIORITY_CLASSES, named)
+            if priority_class is None:
                 raise Transient(f"priorityclasses {named} not found", delay=_LATER)
-            return Priority(int(found["value"]), "PriorityClass", named)
+            return Priority(int(priority_class["value"]), "PriorityClass", named)
         return await self._default()
 
     async def _default(self) -> Priority:

@@ -116,12 +116,12 @@ class _Work:
     async def _step(self, job: Job) -> float:
         """The seconds until another is due; 0 where a change asks for it."""
         caches = self.caches
-        found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
+        workloads = sorted(caches.workloads.by_index("owner", job.uid), key=lambda workload: workload.key)
         prebuilt = caches.workloads.get(job.key[0], job.prebuilt) if job.prebuilt else None
         ancestors = await self._ancestors(job) if job.owner else None
         flavors = {spec["name"]: spec for spec in caches.flavors.store.values()}
         try:
-            step = await self._next(WorkloadState(job, tuple(found), prebuilt, flavors, self._now(), ancestors))
+            step = await self._next(WorkloadState(job, tuple(workloads), prebuilt, flavors, self._now(), ancestors))
         except (ValueError, TypeError, AttributeError, KeyError) as error:  # of a shape that no Workload takes
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
@@ -143,13 +143,13 @@ class _Work:
     async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
         """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""
         workloads = self.caches.workloads
-        found = await managed_ancestor(
+        ancestor = await managed_ancestor(
             job.owner,
             job.key[0],
             self._ancestor,
-            managed=lambda one: bool(one.queue or workloads.by_index("owner", one.uid)),
+            managed=lambda job: bool(job.queue or workloads.by_index("owner", job.uid)),
         )
-        return tuple(workloads.by_index("owner", found.uid)) if found is not None else None
+        return tuple(workloads.by_index("owner", ancestor.uid)) if ancestor is not None else None
 
     async def _ancestor(self, resource: Resource, namespace: str, name: str) -> Ancestor | None:
         obj = await get_or_none(self._client, resource, name, namespace=namespace)
@@ -213,8 +213,8 @@ class Writing:
 
     async def _look_at(self, job: Job, name: str) -> None:
         """Raises Transient where the Workload of this name is of others. A cache may lack our own yet."""
-        found = await get_or_none(self._client, self._resource, name, namespace=job.key[0])
-        if found is not None and controller_of(found["metadata"]).get("uid") != job.uid:
+        workload = await get_or_none(self._client, self._resource, name, namespace=job.key[0])
+        if workload is not None and controller_of(workload["metadata"]).get("uid") != job.uid:
             raise Transient(f"Workload {name} exists and is not of this AppWrapper: delete it", delay=_TAKEN_PAUSE)
 
     async def _workload(self, job: Job, step: Step, workload: Workload) -> None:

@@ -175,23 +175,23 @@ def _reported(seen: WorkloadState, workload: Workload) -> JSON | None:
     reclaimable = [{"name": name, "count": min(reported[name], counts[name])} for name in counts if reported.get(name)]
     if workload.admitted and reclaimable != (status.get("reclaimablePods") or []):
         return status | {"reclaimablePods": reclaimable}
-    found = condition(status, kueue.PODS_READY)
-    if not found and (job.suspended or not workload.admitted):
+    ready = condition(status, kueue.PODS_READY)
+    if not ready and (job.suspended or not workload.admitted):
         return None
-    truth, reason, message = _readiness(job, workload, found)
-    if (found.get("status"), found.get("reason")) == (truth, reason):
+    truth, reason, message = _readiness(job, workload, ready)
+    if (ready.get("status"), ready.get("reason")) == (truth, reason):
         return None
     return _with(status, kueue.PODS_READY, truth == "True", reason, message, seen.now)
 
 
-def _readiness(job: Job, workload: Workload, found: JSON) -> tuple[Truth, str, str]:
+def _readiness(job: Job, workload: Workload, ready: JSON) -> tuple[Truth, str, str]:
     """The condition `PodsReady` as Kueue writes it; after a failure, it times the recovery by the reason."""
-    reason = found.get("reason")
+    reason = ready.get("reason")
     if workload.admitted and not job.suspended:
         if job.ready:
             again = reason in ("WaitForRecovery", "Recovered")
             return "True", "Recovered" if again else "Started", "All pods reached readiness and the workload is running"
-        if found.get("status") == "True" or reason == "WaitForRecovery":
+        if ready.get("status") == "True" or reason == "WaitForRecovery":
             return "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
     return "False", "WaitForStart", "Not all pods are ready or succeeded"
 

@@ -55,8 +55,8 @@ class Job:
 
     @property
     def components(self) -> list[JSON]:
-        found: list[JSON] = decode_json(self.document)
-        return found
+        components: list[JSON] = decode_json(self.document)
+        return components
 
     @property
     def statuses(self) -> list[JSON]:
@@ -152,8 +152,8 @@ class Workload:
 
     @property
     def pod_sets(self) -> list[JSON]:
-        found: list[JSON] = decode_json(self.document)
-        return found
+        pod_sets: list[JSON] = decode_json(self.document)
+        return pod_sets
 
     @property
     def reserved(self) -> bool:
@@ -170,8 +170,8 @@ class Workload:
     @property
     def eviction(self) -> JSON:
         """The condition, where it is true."""
-        found: JSON = condition(self.status, EVICTED)
-        return found if found.get("status") == "True" else {}
+        evicted: JSON = condition(self.status, EVICTED)
+        return evicted if evicted.get("status") == "True" else {}
 
 
 def stored_workload(obj: JSON) -> Workload:

@@ -53,9 +53,9 @@ def pod_sets(name: str, components: Sequence[JSON], statuses: Sequence[JSON]) ->
     """
     for number, (count, pod_template, of_kind) in enumerate(_found(components, statuses)):
         template = workload_template(pod_template)
-        found = {"name": pod_set_name(name, number), "count": count, "template": template}
+        pod_set = {"name": pod_set_name(name, number), "count": count, "template": template}
         request = topology_request(template["metadata"].get("annotations") or {}, of_kind)
-        yield found | ({"topologyRequest": request} if request else {})
+        yield pod_set | ({"topologyRequest": request} if request else {})
 
 
 def _found(components: Sequence[JSON], statuses: Sequence[JSON]) -> Iterator[tuple[int, JSON, JSON]]:
@@ -70,16 +70,16 @@ def counted_template(template: JSON, path: str) -> JSON:
 
     Raises ValueError.
     """
-    found = template_of(template, path)
+    counted = template_of(template, path)
     if (template.get("apiVersion"), template.get("kind"), path) != ("v1", "Pod", "template"):
-        return found
-    spec = _with_containers(found["spec"])
+        return counted
+    spec = _with_containers(counted["spec"])
     resources = spec.get("resources") or {}
     if resources.get("limits"):
         requests = pod_requests({"spec": {**spec, "overhead": None}})
         filled = {name: canonical(f"{requests[name]:f}") for name in resources["limits"] if name in requests}
         spec["resources"] = {**resources, "requests": {**filled, **(resources.get("requests") or {})}}
-    return {**found, "spec": spec}
+    return {**counted, "spec": spec}
 
 
 def workload_template(template: JSON) -> JSON:
@@ -88,13 +88,13 @@ def workload_template(template: JSON) -> JSON:
     texts: JSON = {field: _texts(metadata.get(field)) for field in ("labels", "annotations")}
     texts |= {field: text for field in ("name", "namespace") if isinstance(text := metadata.get(field), str)}
     kept = {field: value for field, value in texts.items() if value}
-    found = decode_fields("PodTemplateSpec", {"metadata": kept, "spec": template["spec"]})
-    apply_builtin_defaults("PodTemplateSpec", found)
-    spec = found["spec"]
+    decoded = decode_fields("PodTemplateSpec", {"metadata": kept, "spec": template["spec"]})
+    apply_builtin_defaults("PodTemplateSpec", decoded)
+    spec = decoded["spec"]
     _each_once("PodSpec", spec)
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         _each_once("Container", container)
-    return found
+    return decoded
 
 
 def _texts(value: Any) -> dict[str, str]:
@@ -114,10 +114,10 @@ def counted_spec(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:
 
     It has the overhead of its RuntimeClass, as `overheads` have it by name, and limits for requests that are missing.
     """
-    found = _with_containers(_with_requests(spec))
-    if not found.get("overhead") and found.get("runtimeClassName") in overheads:
-        found["overhead"] = overheads[found["runtimeClassName"]]
-    return found
+    counted = _with_containers(_with_requests(spec))
+    if not counted.get("overhead") and counted.get("runtimeClassName") in overheads:
+        counted["overhead"] = overheads[counted["runtimeClassName"]]
+    return counted
 
 
 def _with_containers(spec: JSON) -> JSON:
@@ -176,38 +176,41 @@ def _rounded(quantities: JSON | None) -> Amounts:
     return amounts_of({name: canonical(text, _MILLI) for name, text in (quantities or {}).items()})
 
 
-def topology_request(said: Mapping[str, str], of_kind: Mapping[str, Any]) -> JSON:
+def topology_request(annotations: Mapping[str, str], of_kind: Mapping[str, Any]) -> JSON:
     """The `topologyRequest` of a podSet; {} for none. Raises ValueError for a value that Kueue does not take.
 
-    `said` are the annotations of the Pod template, `of_kind` those of the podSet: what follows from its kind.
+    `annotations` are the annotations of the Pod template, `of_kind` those of the podSet: what follows from its kind.
     """
-    found = _place(said)
+    place = _place(annotations)
     indices = _indices(of_kind)
-    if not (found or indices or (_SLICE in said and _SLICE_SIZE in said) or _LAYERS in said):
+    if not (place or indices or (_SLICE in annotations and _SLICE_SIZE in annotations) or _LAYERS in annotations):
         return {}
-    if _LAYERS in said:
-        found["podsetSliceRequiredTopologyConstraints"] = _layers(said[_LAYERS])
-    elif _SLICE in said and _SLICE_SIZE in said:
-        found |= {"podSetSliceRequiredTopology": said[_SLICE], "podSetSliceSize": _size(said[_SLICE_SIZE])}
-    if _TOGETHER in said and (_REQUIRED in said or _PREFERRED in said):
-        found["podSetGroupName"] = said[_TOGETHER]
+    if _LAYERS in annotations:
+        place["podsetSliceRequiredTopologyConstraints"] = _layers(annotations[_LAYERS])
+    elif _SLICE in annotations and _SLICE_SIZE in annotations:
+        place |= {
+            "podSetSliceRequiredTopology": annotations[_SLICE],
+            "podSetSliceSize": _size(annotations[_SLICE_SIZE]),
+        }
+    if _TOGETHER in annotations and (_REQUIRED in annotations or _PREFERRED in annotations):
+        place["podSetGroupName"] = annotations[_TOGETHER]
     for field, longest in _LONGEST.items():
-        if len(found.get(field, "")) > longest:
+        if len(place.get(field, "")) > longest:
             raise ValueError(
-                f"metadata.annotations: want at most {longest} characters for {field}, got {quoted(found[field])}"
+                f"metadata.annotations: want at most {longest} characters for {field}, got {quoted(place[field])}"
             )
-    return found | indices
+    return place | indices
 
 
-def _place(said: Mapping[str, str]) -> JSON:
+def _place(annotations: Mapping[str, str]) -> JSON:
     """Where the Pods want to be together: Kueue reads the first of three."""
-    if _REQUIRED in said:
-        return {"required": said[_REQUIRED]}
-    if _PREFERRED in said:
-        return {"preferred": said[_PREFERRED]}
-    if _UNCONSTRAINED not in said:
+    if _REQUIRED in annotations:
+        return {"required": annotations[_REQUIRED]}
+    if _PREFERRED in annotations:
+        return {"preferred": annotations[_PREFERRED]}
+    if _UNCONSTRAINED not in annotations:
         return {}
-    text = said[_UNCONSTRAINED]
+    text = annotations[_UNCONSTRAINED]
     if text not in (*_TRUE, *_FALSE):
         raise ValueError(f"metadata.annotations[{_UNCONSTRAINED}]: want true or false, got {quoted(text)}")
     return {"unconstrained": text in _TRUE}
@@ -216,9 +219,9 @@ def _place(said: Mapping[str, str]) -> JSON:
 def _indices(of_kind: Mapping[str, Any]) -> JSON:
     """The labels that order the Pods; a count that is no number is ignored, as Kueue does."""
     labels = (("podIndexLabel", POD_INDEX_LABEL), ("subGroupIndexLabel", SUB_GROUP_INDEX_LABEL))
-    found: JSON = {field: of_kind[key] for field, key in labels if key in of_kind}
+    indices: JSON = {field: of_kind[key] for field, key in labels if key in of_kind}
     count = _count(of_kind.get(SUB_GROUP_COUNT))
-    return found | ({} if count is None else {"subGroupCount": count})
+    return indices | ({} if count is None else {"subGroupCount": count})
 
 
 def _size(text: str) -> int:
@@ -228,10 +231,10 @@ def _size(text: str) -> int:
     return size
 
 
-def _count(said: Any) -> int | None:
+def _count(text: Any) -> int | None:
     """The number of 32 bits that a text says, or a number of JSON; None for anything else."""
     try:
-        number = whole(said) if isinstance(said, str) else said
+        number = whole(text) if isinstance(text, str) else text
     except NumberError:
         return None
     is_number = isinstance(number, int) and not isinstance(number, bool)
@@ -248,11 +251,11 @@ def _layers(text: str) -> list[JSON]:
     return [_layer(layer) for layer in layers]
 
 
-def _layer(said: Any) -> JSON:
+def _layer(text: Any) -> JSON:
     # Go's decoder does not mind the case of a field.
-    layer = {field.lower(): value for field, value in said.items()} if isinstance(said, dict) else {}
+    layer = {field.lower(): value for field, value in text.items()} if isinstance(text, dict) else {}
     topology, size = layer.get("topology"), layer.get("size")
     if not (isinstance(topology, str) and topology and isinstance(size, int) and (_count(size) or 0) > 0):
-        got = quoted(worded(said))
+        got = quoted(worded(text))
         raise ValueError(f"metadata.annotations[{_LAYERS}]: want layers such as {_LAYER}, got {got}")
     return {"topology": topology, "size": size}

@@ -75,12 +75,12 @@ def owner_of(job: Job) -> JSON:
 
 
 def spec_of(job: Job, resource: Resource, priority: Priority) -> JSON:
-    found: JSON = {
+    spec: JSON = {
         "podSets": list(pod_sets(job.key[1], job.components, job.statuses)),
         "queueName": job.queue,
         **priority_of(resource, priority),
     }
-    return found | ({"maximumExecutionTimeSeconds": job.max_exec_time} if job.max_exec_time else {})
+    return spec | ({"maximumExecutionTimeSeconds": job.max_exec_time} if job.max_exec_time else {})
 
 
 def priority_of(resource: Resource, priority: Priority) -> JSON:

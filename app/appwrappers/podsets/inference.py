@@ -35,8 +35,8 @@ class PodSet:
     @property
     def status(self) -> JSON:
         """As `status.componentStatus[].podSets[]` has it."""
-        found: JSON = {"replicas": self.replicas, "path": self.path}
-        return found | ({"annotations": dict(self.annotations)} if self.annotations else {})
+        status: JSON = {"replicas": self.replicas, "path": self.path}
+        return status | ({"annotations": dict(self.annotations)} if self.annotations else {})
 
 
 def read_pod_set(said: JSON) -> PodSet:
@@ -75,11 +75,11 @@ def inferred(template: JSON) -> list[PodSet]:
     Raises ValueError where a count is no integer, or where there is no Pod template at a path.
     """
     infer = _KINDS.get((template.get("apiVersion"), template.get("kind")))
-    found = list(infer(template)) if infer else []
-    for pod_set in found:
+    pod_sets = list(infer(template)) if infer else []
+    for pod_set in pod_sets:
         step()
         template_of(template, pod_set.path)
-    return found
+    return pod_sets
 
 
 def template_of(template: JSON, path: str) -> JSON:
@@ -88,10 +88,10 @@ def template_of(template: JSON, path: str) -> JSON:
     There may be none in the wrapped object, where that controller has one of its own. Raises PathError.
     """
     try:
-        found = pod_template_at(template, path)
+        pod_template = pod_template_at(template, path)
     except PathError as error:
         return _own_template(template, path, error)
-    return ray.completed(template, path, found)
+    return ray.completed(template, path, pod_template)
 
 
 def put_template(template: JSON, path: str) -> JSON:
@@ -102,15 +102,15 @@ def put_template(template: JSON, path: str) -> JSON:
     try:
         return pod_template_at(template, path)
     except PathError as error:
-        found = template["spec"][path.rpartition(".")[2]] = _own_template(template, path, error)
-        return found
+        own = template["spec"][path.rpartition(".")[2]] = _own_template(template, path, error)
+        return own
 
 
 def _own_template(template: JSON, path: str, error: PathError) -> JSON:
-    found = ray.own_submitter(template, path)
-    if found is None:
+    submitter = ray.own_submitter(template, path)
+    if submitter is None:
         raise error
-    return found
+    return submitter
 
 
 def written_templates(component: JSON) -> list[tuple[str, JSON]]:
@@ -198,8 +198,8 @@ _KINDS: dict[tuple[Any, Any], Callable[[JSON], Iterator[PodSet]]] = {
 
 def _integer(template: JSON, path: str, *, otherwise: int) -> int:
     """An integer at the path; anything else is left to the API server, as AppWrapper v1.2 does."""
-    found = found_at(template, path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
+    values = found_at(template, path)
+    return values if isinstance(values, int) and not isinstance(values, bool) else otherwise
 
 
 def _pods_of_job(template: JSON, spec: str) -> int:

@@ -34,16 +34,16 @@ def steps(path: str) -> tuple[str | int, ...]:
         raise PathError(f"want at most {MOST_PATH} characters, got {len(path)}")
     if not path.startswith(_ROOT):
         raise PathError(f"the first element must be '{_ROOT}', as in template.spec.template")
-    found: list[str | int] = []
+    steps: list[str | int] = []
     position = len(_ROOT)
     while position < len(path):
         match = _STEP.match(path, position)
         if match is None:
             raise PathError(f"at '{path[:position]}': want .field or [index], got {path[position:]!r}")
         field, index = match.groups()
-        found.append(field if index is None else whole(index))
+        steps.append(field if index is None else whole(index))
         position = match.end()
-    return tuple(found)
+    return tuple(steps)
 
 
 def value_at(template: JSON, path: str) -> Any:
@@ -76,30 +76,30 @@ def found_at(template: JSON, path: str) -> Any:
 
 def elements_at(template: JSON, path: str) -> list[str]:
     """The paths of the elements of a list; none where there is no list."""
-    found = found_at(template, path)
-    return [f"{path}[{index}]" for index in range(len(found))] if isinstance(found, list) else []
+    values = found_at(template, path)
+    return [f"{path}[{index}]" for index in range(len(values))] if isinstance(values, list) else []
 
 
 def integer_at(template: JSON, path: str, *, otherwise: int) -> int:
     """The integer at the path, `otherwise` where there is nothing. Raises ValueError for what is no integer."""
-    found = found_at(template, path)
-    if found is None:
+    values = found_at(template, path)
+    if values is None:
         return otherwise
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise ValueError(f"{path}: want an integer, got {found!r}")  # noqa: TRY004  a value of the user, not of a caller
-    if not -(2**31) <= found < 2**31:
+    if not isinstance(values, int) or isinstance(values, bool):
+        raise ValueError(f"{path}: want an integer, got {values!r}")  # noqa: TRY004  a value of the user, not of a caller
+    if not -(2**31) <= values < 2**31:
         raise ValueError(f"{path}: want an integer of 32 bits")
-    return found
+    return values
 
 
 def pod_template_at(template: JSON, path: str) -> JSON:
     """The Pod template at the path: an object with `spec`. Raises PathError."""
-    found = value_at(template, path)
-    if not isinstance(found, dict):
+    pod_template = value_at(template, path)
+    if not isinstance(pod_template, dict):
         raise PathError(f"'{path}' is not an object")
-    if not isinstance(found.get("spec"), dict):
+    if not isinstance(pod_template.get("spec"), dict):
         raise PathError(f"'{path}' has no spec, as a Pod template has")
-    return found
+    return pod_template
 
 
 def component_problem(component: Any) -> str:

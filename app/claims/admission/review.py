@@ -84,9 +84,9 @@ class ClaimStatusCheck:
         obj = decode_object(request.object, reason=REASON)
         old = decode_object(request.old_object, reason=REASON)
         refuse(readable(lambda: _too_many(obj), reason=REASON), reason=REASON)
-        found = readable(lambda: list(self._findings(request, obj, old)), reason=REASON)
-        refuse([line for denied, line in found if denied], reason=REASON)
-        plan.warnings += [line for denied, line in found if not denied]
+        findings = readable(lambda: list(self._findings(request, obj, old)), reason=REASON)
+        refuse([line for denied, line in findings if denied], reason=REASON)
+        plan.warnings += [line for denied, line in findings if not denied]
 
     def _findings(self, request: Request, obj: JSON, old: JSON) -> Iterator[tuple[bool, str]]:
         """Whether it denies, and what is wrong with the entries that the update changes."""

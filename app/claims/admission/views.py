@@ -39,8 +39,8 @@ class Views:
 
     def pod_of(self, claim: HeldClaim) -> NetworkPod | None:
         """None where the claim is not of one Pod, and where Multus has not said what it attached to it."""
-        found = self.pods.get(claim.key[0], claim.pod.name) if claim.pod is not None else None
-        return found if found is not None and claim.pod is not None and found.uid == claim.pod.uid else None
+        pod = self.pods.get(claim.key[0], claim.pod.name) if claim.pod is not None else None
+        return pod if pod is not None and claim.pod is not None and pod.uid == claim.pod.uid else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,8 @@ def stored_claim(obj: JSON) -> HeldClaim | None:
     """None for a claim without network data, and for one that is being deleted."""
     if "deletionTimestamp" in obj["metadata"]:
         return None
-    found = held_claim(key_of(obj), obj)
-    return found if found.entries else None
+    held = held_claim(key_of(obj), obj)
+    return held if held.entries else None
 
 
 def held_claim(key: Key, obj: JSON) -> HeldClaim:
@@ -243,12 +243,12 @@ def stored_network_pod(obj: JSON) -> NetworkPod | None:
     if not text or "deletionTimestamp" in metadata or status.get("phase") in ("Succeeded", "Failed"):
         return None
     try:
-        found = attached_to(text)
+        attached = attached_to(text)
     except ValueError:
         return None
     interfaces = tuple(
         PodInterface(entry.interface, entry.name, tuple(_bare(entry.ips)))
-        for entry in found
+        for entry in attached
         if entry.interface and "/" in entry.name
     )
     return NetworkPod(key_of(obj), metadata.get("uid", ""), interfaces) if interfaces else None

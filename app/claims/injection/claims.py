@@ -46,11 +46,11 @@ class Added:
     reason: str
 
 
-def add_claims(pod: Pod, wanted: list[Added], patch: Patch) -> list[Added]:
+def add_claims(pod: Pod, claims: list[Added], patch: Patch) -> list[Added]:
     """Plan what of these the Pod lacks, and return that. Raises Denied where it would be too many."""
     existing = {claim.name for claim in pod.spec.resource_claims}
     used = {name for _, _, container in containers_of(pod) for name in claims_of(container)}
-    missing = [claim for claim in wanted if claim.name not in existing or claim.name not in used]
+    missing = [claim for claim in claims if claim.name not in existing or claim.name not in used]
     if missing:
         check_number(len(missing), first=missing[0].reason)
     for claim in missing:
@@ -70,12 +70,12 @@ def check_number(count: int, *, first: str) -> None:
         raise Denied(f"claims for networks and definitions: {bound}", reason="TooManyClaims")
 
 
-def _refer(pod: Pod, one: Added, patch: Patch) -> None:
-    containers = pod.spec.containers if one.kind == "containers" else pod.spec.init_containers
-    resources, base = containers[one.container].resources, f"/spec/{one.kind}/{one.container}/resources"
-    patch.ensure(base, {}, present=resources is not None, reason=one.reason)
-    patch.ensure(f"{base}/claims", [], present=bool(resources and resources.claims), reason=one.reason)
-    patch.add(f"{base}/claims/-", {"name": one.name}, reason=one.reason)
+def _refer(pod: Pod, claim: Added, patch: Patch) -> None:
+    containers = pod.spec.containers if claim.kind == "containers" else pod.spec.init_containers
+    resources, base = containers[claim.container].resources, f"/spec/{claim.kind}/{claim.container}/resources"
+    patch.ensure(base, {}, present=resources is not None, reason=claim.reason)
+    patch.ensure(f"{base}/claims", [], present=bool(resources and resources.claims), reason=claim.reason)
+    patch.add(f"{base}/claims/-", {"name": claim.name}, reason=claim.reason)
 
 
 def containers_of(pod: Pod) -> Iterator[tuple[Kind, int, Container]]:
@@ -125,7 +125,7 @@ def _asked(kind: Kind, index: int, container: Container, resources: Resources) -
 
 
 def plan_pairs(
-    asked: list[DefinitionRequest], definitions: Definitions, patch: Patch, *, existing: int = 0
+    requests: list[DefinitionRequest], definitions: Definitions, patch: Patch, *, existing: int = 0
 ) -> list[Added]:
     """Take the requests out of the containers; the claims in their place. The Pod has `existing` claims already.
 
@@ -133,8 +133,8 @@ def plan_pairs(
     """
     claims = []
     # Looked at before names are made: of these, what the Pod has already needs no claim.
-    check_number(sum(request.count for request in asked) - existing, first=asked[0].reason)
-    for request in asked:
+    check_number(sum(request.count for request in requests) - existing, first=requests[0].reason)
+    for request in requests:
         if request.definition not in definitions:
             names = ", ".join(PREFIX + name for name in sorted(definitions)[:_LISTED]) or "there is none"
             raise Denied(
@@ -151,12 +151,12 @@ def plan_pairs(
     return claims
 
 
-def _names(one: DefinitionRequest) -> Iterator[str]:
+def _names(request: DefinitionRequest) -> Iterator[str]:
     """Stable names; those that the container uses already are of an earlier request."""
-    taken, made, index = set(claims_of(one.container)), 0, 0
-    while made < one.count:
+    taken, made, index = set(claims_of(request.container)), 0, 0
+    while made < request.count:
         # With the slash no two texts are the same; it makes `shorten` add a hash.
-        name = shorten(f"{one.definition}/{one.container.name}/{index}")
+        name = shorten(f"{request.definition}/{request.container.name}/{index}")
         index += 1
         if name not in taken:
             made += 1
@@ -183,14 +183,14 @@ class Asking(NamedTuple):
 
 def extended_resources(pod: Pod) -> list[Asking]:
     """The extended resources that containers ask for, each where it stands first; amounts of zero do not count."""
-    found: dict[str, Asking] = {}
+    by_resource: dict[str, Asking] = {}
     for kind, index, container in containers_of(pod):
         resources = container.resources
         for side, amounts in (("limits", resources.limits), ("requests", resources.requests)) if resources else ():
             for name, value in amounts.items():
                 if "/" in name and _is_some(value):
-                    found.setdefault(name, Asking(name, f"spec.{kind}[{index}].resources.{side}[{name}]"))
-    return list(found.values())
+                    by_resource.setdefault(name, Asking(name, f"spec.{kind}[{index}].resources.{side}[{name}]"))
+    return list(by_resource.values())
 
 
 def doubled(

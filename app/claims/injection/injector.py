@@ -153,9 +153,9 @@ class ClaimsInjector:
             if claim.source.device_class:
                 needs[claim.template] = {claim.source.device_class: 1}
             elif claim.template not in needs:
-                found = yield from self._sources.requests(namespace, Reference(template=claim.template))
-                needs[claim.template] = found or {}
-                if found is None:
+                counts = yield from self._sources.requests(namespace, Reference(template=claim.template))
+                needs[claim.template] = counts or {}
+                if counts is None:
                     plan.warnings.append(
                         f"ResourceClaimTemplate {namespace}/{claim.template} does not exist: the Pod waits until it is "
                         f"created ({claim.reason})"
@@ -169,12 +169,12 @@ class ClaimsInjector:
 
 def annotations_after(pod: Pod, plan: MutationPlan) -> dict[str, str]:
     """The annotations of the Pod with what the injectors before have planned."""
-    found = dict(pod.metadata.annotations)
+    annotations = dict(pod.metadata.annotations)
     for operation in plan.operations:
         if operation.op == "add" and operation.path.startswith(_ANNOTATIONS) and isinstance(operation.value, str):
             key = operation.path.removeprefix(_ANNOTATIONS).replace("~1", "/").replace("~0", "~")
-            found[key] = operation.value
-    return found
+            annotations[key] = operation.value
+    return annotations
 
 
 def _finish(claims: list[Added], plan: MutationPlan, *, changed: bool) -> None:
@@ -190,7 +190,7 @@ def _finish(claims: list[Added], plan: MutationPlan, *, changed: bool) -> None:
 
 def _network_claims(networks: Networks) -> list[_NetworkClaim]:
     """The claims of the networks that have a source. Raises Denied for a broken one."""
-    found, times = [], dict[str, int]()
+    network_claims, times = [], dict[str, int]()
     for annotation, attachment in networks:
         if attachment.claim is None:
             continue
@@ -202,8 +202,8 @@ def _network_claims(networks: Networks) -> list[_NetworkClaim]:
         index = times[attachment.key] = times.get(attachment.key, -1) + 1
         # With the slash no two texts are the same; it makes `shorten` add a hash.
         name = shorten(f"net-{attachment.namespace}/{attachment.name}/{index}")
-        found.append(_NetworkClaim(attachment, attachment.claim, annotation, name))
-    return found
+        network_claims.append(_NetworkClaim(attachment, attachment.claim, annotation, name))
+    return network_claims
 
 
 def _choose(wanted: Iterable[_NetworkClaim], needs: Mapping[str, Requests], own: dict[str, Requests]) -> _Chosen:
@@ -312,10 +312,10 @@ def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
     components = spec.get("components")
     for index, component in enumerate(components if isinstance(components, list) else ()):
         try:
-            found = written_templates(component)
+            templates = written_templates(component)
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
-        for path, template in found:
+        for path, template in templates:
             yield pointer("spec", "components", index, "template", *steps(path)), template
 
 

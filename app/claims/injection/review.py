@@ -160,13 +160,13 @@ class _ClaimedResources:
             requests = yield from self._sources.requests(namespace, reference)
             for name, count in (requests or {}).items():
                 counts[name] = counts.get(name, 0) + count * len(claims)
-        found: dict[str, int] = {}
+        resources: dict[str, int] = {}
         for name, count in counts.items():
-            found[IMPLICIT_PREFIX + name] = count
+            resources[IMPLICIT_PREFIX + name] = count
             device_class: DeviceClass | None = yield self._classes, "", name
             if device_class is not None and device_class.resource:
-                found[device_class.resource] = found.get(device_class.resource, 0) + count
-        return found
+                resources[device_class.resource] = resources.get(device_class.resource, 0) + count
+        return resources
 
 
 class _OtherNames:
@@ -180,7 +180,7 @@ class _OtherNames:
 
         What the Pod asks for by a name is for the networks that need that name first.
         """
-        found: dict[str, int] = {}
+        resources: dict[str, int] = {}
         for name in sorted({*implicit_in(pod), *(need for need in needs if need.startswith(IMPLICIT_PREFIX))}):
             device_class: DeviceClass | None = yield self._classes, "", name.removeprefix(IMPLICIT_PREFIX)
             if device_class is None or not device_class.resource:
@@ -188,5 +188,5 @@ class _OtherNames:
             for need, other in ((device_class.resource, name), (name, device_class.resource)):
                 spare = sum(holders(pod, other).values()) - needs.get(other, 0)
                 if need in needs and spare > 0:
-                    found[need] = found.get(need, 0) + spare
-        return found
+                    resources[need] = resources.get(need, 0) + spare
+        return resources

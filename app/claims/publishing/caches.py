@@ -33,7 +33,7 @@ def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
     That is what the Pod selects, and what Multus has attached: its own configuration may give networks to all Pods.
     `home` is the namespace of a default network that names none.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for text, annotation, namespace in (
         (pod.default_network, DEFAULT_NETWORK, home),
         (pod.networks, NETWORKS, pod.key[0]),
@@ -42,10 +42,10 @@ def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
             selections = parse(text, annotation=annotation, default_namespace=namespace)
         except Denied:
             continue
-        found |= dict.fromkeys(f"{selection.namespace}/{selection.name}" for selection in selections)
+        names |= dict.fromkeys(f"{selection.namespace}/{selection.name}" for selection in selections)
     with suppress(ValueError):
-        found |= dict.fromkeys(entry.name for entry in attached_to(pod.network_status or "[]") if "/" in entry.name)
-    return tuple(found)
+        names |= dict.fromkeys(entry.name for entry in attached_to(pod.network_status or "[]") if "/" in entry.name)
+    return tuple(names)
 
 
 class PublishingCaches:

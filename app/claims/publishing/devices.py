@@ -61,15 +61,15 @@ def _devices(inputs: Inputs, claim: Claim, pools: Pools) -> Iterator[Device]:
         # A device that is also there for monitoring is the claim's own all the same.
         results.setdefault(result.device, result)
     for key, result in results.items():
-        found = pools.find(key)
-        attributes, node = found if found is not None else (Attributes(), "")
+        listed = pools.find(key)
+        attributes, node = listed if listed is not None else (Attributes(), "")
         resource = attributes.resource_name or (_mapped(inputs, result.request) if claim.extended else "")
         interface = _interface(claim, result)
         yield Device(
             claim=claim.key,
             key=key,
             admin=result.admin_access,
-            known=found is not None,
+            known=listed is not None,
             for_multus=_for_multus(inputs, claim, attributes, node),
             resource=resource,
             device_id=attributes.device_id,

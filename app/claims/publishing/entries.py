@@ -99,12 +99,12 @@ def message_of(data: NetworkData) -> str:
 
     A manager that puts back an older entry then owns the message too, by which it is recognized.
     """
-    found = f"{', '.join(data.ips) or 'no address'} on {data.interface or 'no interface'} of network {data.network}"
+    text = f"{', '.join(data.ips) or 'no address'} on {data.interface or 'no interface'} of network {data.network}"
     if data.unknown_prefixes:
-        found += f"; nothing says the prefix of {', '.join(data.unknown_prefixes)}"
+        text += f"; nothing says the prefix of {', '.join(data.unknown_prefixes)}"
     if data.withheld:
-        found += f"; {withheld_message(data)}"
-    return abridged(f"{found}; {data.dropped} more addresses do not fit" if data.dropped else found)
+        text += f"; {withheld_message(data)}"
+    return abridged(f"{text}; {data.dropped} more addresses do not fit" if data.dropped else text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,27 +175,27 @@ def _others(entry: Entry | None) -> frozenset[str]:
 
 
 def _keys(device: DeviceKey) -> JSON:
-    found: JSON = {"driver": device.driver, "pool": device.pool, "device": device.device}
-    return found | ({"shareID": device.share} if device.share else {})
+    keys: JSON = {"driver": device.driver, "pool": device.pool, "device": device.device}
+    return keys | ({"shareID": device.share} if device.share else {})
 
 
 def _entry(device: DeviceKey, entry: Entry | None, data: NetworkData, now: datetime) -> JSON:
-    found = _keys(device) | {"networkData": data.body()}
+    body = _keys(device) | {"networkData": data.body()}
     if _has_room(entry):
         holder: JSON = {"conditions": entry.conditions if entry is not None else ()}
         set_condition(holder, PUBLISHED, "True", reason_of(data), message_of(data), now=now)
-        found["conditions"] = [condition(holder, PUBLISHED)]
-    return found
+        body["conditions"] = [condition(holder, PUBLISHED)]
+    return body
 
 
 def _as_it_is(device: DeviceKey, entry: Entry) -> JSON:
     """What our manager owns of an entry."""
-    found = _keys(device)
+    body = _keys(device)
     if members := {key: value for key, value in (entry.network_data or {}).items() if key in entry.owned}:
-        found["networkData"] = members
+        body["networkData"] = members
     if PUBLISHED in entry.owned:
-        found["conditions"] = [item for item in entry.conditions if item.get("type") == PUBLISHED]
-    return found
+        body["conditions"] = [item for item in entry.conditions if item.get("type") == PUBLISHED]
+    return body
 
 
 def _repairs(entry: Entry | None, rules: Rules, *, overdue: bool) -> bool:

@@ -48,9 +48,9 @@ class Selected:
     def entry(self, interface: str) -> Attached | None:
         """The entry of its device: that of this interface, of the expected one, else the first with an interface."""
         for name in (interface, self.expected):
-            found = [entry for entry in self.entries if name and entry.interface == name]
-            if found:
-                return found[0]
+            entries = [entry for entry in self.entries if name and entry.interface == name]
+            if entries:
+                return entries[0]
         return next((entry for entry in self.entries if entry.interface), next(iter(self.entries), None))
 
 
@@ -210,9 +210,9 @@ def _fit(device: Device, selected: Selected) -> bool:
 
 def _unique(pairs: Iterable[_Pair]) -> list[_Pair]:
     """The pairs of which neither the device nor the selection is in another pair."""
-    found = list(pairs)
-    devices, selected = Counter(pair[0] for pair in found), Counter(pair[1] for pair in found)
-    return [pair for pair in found if devices[pair[0]] == selected[pair[1]] == 1]
+    left = list(pairs)
+    devices, selected = Counter(pair[0] for pair in left), Counter(pair[1] for pair in left)
+    return [pair for pair in left if devices[pair[0]] == selected[pair[1]] == 1]
 
 
 def selected_in(inputs: Inputs, status: Sequence[Attached]) -> tuple[Selected, ...]:
@@ -230,7 +230,7 @@ def selected_in(inputs: Inputs, status: Sequence[Attached]) -> tuple[Selected, .
         orders = [order for order, other in enumerate(keys) if other == key]
         names = [status[index].interface for index in entries]
         owners.update(zip(entries, _shares(names, orders, expected), strict=False))
-    found = [
+    parsed = [
         _selected(
             inputs,
             selection,
@@ -247,8 +247,8 @@ def selected_in(inputs: Inputs, status: Sequence[Attached]) -> tuple[Selected, .
             for i, entry in left.items()
             if entry.name == _key(selection) and (entry.default or entry.name not in keys)
         ]
-        found.append(_selected(inputs, selection, [left.pop(index) for index in mine], 0, ()))
-    return (*found, *(_alone(inputs, entry, selections) for entry in left.values()))
+        parsed.append(_selected(inputs, selection, [left.pop(index) for index in mine], 0, ()))
+    return (*parsed, *(_alone(inputs, entry, selections) for entry in left.values()))
 
 
 def _parsed(text: str, annotation: str, namespace: str) -> tuple[Selection, ...]:
@@ -274,31 +274,31 @@ def _shares(names: Sequence[str], orders: Sequence[int], expected: Sequence[str]
 
     Nothing where neither gives an answer: a CNI plugin may return several interfaces, and none for another selection.
     """
-    wanted = [expected[order] for order in orders]
-    starts = [names.index(name) if name in names else -1 for name in wanted]
+    resources = [expected[order] for order in orders]
+    starts = [names.index(name) if name in names else -1 for name in resources]
     if len(orders) == 1 or all(start > before for start, before in zip(starts, [-1, *starts], strict=False)):
         for place in range(len(names)):
             yield orders[max(sum(start <= place for start in starts) - 1, 0)]
-    elif len({*names}) == len(names) and len({*wanted}) == len(wanted) and {*names} <= {*wanted}:
-        yield from (orders[wanted.index(name)] for name in names)
+    elif len({*names}) == len(names) and len({*resources}) == len(resources) and {*names} <= {*resources}:
+        yield from (orders[resources.index(name)] for name in names)
     elif len(names) == len(orders):
-        fitting = all(name in ("", want) for name, want in zip(names, wanted, strict=True))
-        if fitting or not {*names} & {*wanted}:
+        fitting = all(name in ("", want) for name, want in zip(names, resources, strict=True))
+        if fitting or not {*names} & {*resources}:
             yield from orders
 
 
 def _selected(
-    inputs: Inputs, one: Selection, entries: Sequence[Attached], order: int, expected: Sequence[str]
+    inputs: Inputs, selection: Selection, entries: Sequence[Attached], order: int, expected: Sequence[str]
 ) -> Selected:
     return Selected(
-        key=_key(one),
+        key=_key(selection),
         order=order,
         default=not order,
-        attachment=inputs.attachments.get(_key(one)),
-        ips=one.ips,
-        device_id=one.device_id.strip(),
+        attachment=inputs.attachments.get(_key(selection)),
+        ips=selection.ips,
+        device_id=selection.device_id.strip(),
         entries=tuple(entries),
-        expected=expected[order - 1] if order else one.interface,
+        expected=expected[order - 1] if order else selection.interface,
     )
 
 

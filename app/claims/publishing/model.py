@@ -178,7 +178,7 @@ def stored_attachment(obj: JSON, keys: Sequence[str] = (RESOURCE_NAME,)) -> Atta
 
     An attachment with more than `MOST_RANGES` is as one that says nothing of its addresses.
     """
-    found = project(obj, keys)
+    attachment = project(obj, keys)
     managed = list(_managements(mapping(obj.get("spec")).get("config")))
     subnets = list(islice((subnet for ipam in managed for subnet in _subnets(ipam)), MOST_RANGES + 1))
     statics = list(islice((address for ipam in managed for address in _statics(ipam)), MOST_RANGES + 1))
@@ -186,8 +186,8 @@ def stored_attachment(obj: JSON, keys: Sequence[str] = (RESOURCE_NAME,)) -> Atta
         # A part of them would say that the addresses in the others are outside.
         subnets, statics = [], []
     return Attachment(
-        key=found.key,
-        resource=next(iter(found.resources), ""),
+        key=attachment.key,
+        resource=next(iter(attachment.resources), ""),
         subnets=tuple(dict.fromkeys(subnets)),
         statics=tuple(dict.fromkeys(statics)),
     )
@@ -212,16 +212,16 @@ def _subnets(ipam: JSON) -> Iterator[IPv4Network | IPv6Network]:
     texts += [part.get("range") for part in _objects(ipam.get("ipRanges"))]
     for text in texts:
         # whereabouts also takes FIRST-LAST/PREFIX.
-        found = _interface(text.rpartition("-")[2] if isinstance(text, str) else None)
-        if found is not None:
-            yield found.network
+        interface = _interface(text.rpartition("-")[2] if isinstance(text, str) else None)
+        if interface is not None:
+            yield interface.network
 
 
 def _statics(ipam: JSON) -> Iterator[IPv4Interface | IPv6Interface]:
     for entry in _objects(ipam.get("addresses")):
-        found = _interface(entry.get("address"))
-        if found is not None:
-            yield found
+        interface = _interface(entry.get("address"))
+        if interface is not None:
+            yield interface
 
 
 def _objects(value: object) -> list[JSON]:
@@ -233,7 +233,7 @@ def _interface(text: object) -> IPv4Interface | IPv6Interface | None:
     if not isinstance(text, str) or "/" not in text or "%" in text:
         return None
     try:
-        found = ip_interface(text.strip())
+        interface = ip_interface(text.strip())
     except ValueError:
         return None
-    return found if found.network.prefixlen else None
+    return interface if interface.network.prefixlen else None

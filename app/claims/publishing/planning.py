@@ -98,7 +98,7 @@ def _network_data(inputs: Inputs, device: Device, selected: Selected) -> Network
     if entry is None:
         return _unpublished(device, "NoInterface", f"the network status has no entry for {selected.key}")
     attachment, unconfined = selected.attachment, selected.key in inputs.unconfined
-    found = addressed(
+    addresses = addressed(
         entry.ips,
         requested=selected.ips,
         attachment=attachment,
@@ -108,11 +108,11 @@ def _network_data(inputs: Inputs, device: Device, selected: Selected) -> Network
     data = NetworkData(
         interface=entry.interface if is_well_formed(INTERFACE_NAME, entry.interface) else "",
         hardware_address=hardware_address(entry.mac),
-        ips=found.ips,
-        unknown_prefixes=found.unknown,
-        dropped=found.dropped,
+        ips=addresses.ips,
+        unknown_prefixes=addresses.unknown,
+        dropped=addresses.dropped,
         network=selected.key,
-        withheld=found.withheld,
+        withheld=addresses.withheld,
         confined=unconfined or (attachment is not None and attachment.has_subnets),
     )
     if data.body():
@@ -242,13 +242,13 @@ def addressed(
     subnet or static address, else the one that the `driver` says. Addresses that no interface has are left out:
     unspecified, multicast, loopback and broadcast ones. Those that may not be published are `withheld`.
     """
-    found: dict[_Address, int | None] = {}
+    lengths: dict[_Address, int | None] = {}
     prefixes = (_prefixes(requested), _prefixes(driver))
     for text in texts:
         parsed = _parsed(text)
-        if parsed is not None and parsed[0] not in found:
-            found[parsed[0]] = parsed[1]
-    published = {address: own for address, own in found.items() if may_publish(address)}
+        if parsed is not None and parsed[0] not in lengths:
+            lengths[parsed[0]] = parsed[1]
+    published = {address: own for address, own in lengths.items() if may_publish(address)}
     # Of those that are kept alone: a network status may have thousands, and each is looked up in all subnets.
     kept = [
         (address, own or prefixes[0].get(address) or _managed(address, attachment) or prefixes[1].get(address))
@@ -258,7 +258,7 @@ def addressed(
         tuple(f"{address}/{prefix or address.max_prefixlen}" for address, prefix in kept),
         tuple(f"{address}/{address.max_prefixlen}" for address, prefix in kept if not prefix),
         len(published) - len(kept),
-        tuple(str(address) for address in found if address not in published),
+        tuple(str(address) for address in lengths if address not in published),
     )
 
 

@@ -59,9 +59,9 @@ class Reporting:
         for line in self.missing(names):
             self._on_both(pod, claim, "NetworkDataForbidden", line)
 
-    def rejected(self, pod: ClaimPod, claim: Claim, said: str) -> None:
+    def rejected(self, pod: ClaimPod, claim: Claim, answer: str) -> None:
         """The API server does not take the network data: another right would not help."""
-        self._on_both(pod, claim, "NetworkDataRejected", said)
+        self._on_both(pod, claim, "NetworkDataRejected", answer)
 
     def erased(self, pod: ClaimPod, claim: Claim, count: int) -> None:
         message = f"another writer of status.devices has removed the network data {count} times; the pauses grow"

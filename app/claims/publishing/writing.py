@@ -105,35 +105,35 @@ class Writing:
             self._reporting.erased(pod, claim, BUDGET)
         return None
 
-    async def _apply(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data, outcome: str) -> bool:
+    async def _apply(self, pod: ClaimPod, claim: Claim, write: Write, data: Data, outcome: str) -> bool:
         namespace, name = claim.key
         try:
             answer = await self._client.apply(
                 RESOURCE_CLAIMS,
                 name,
-                wanted.body,
+                write.body,
                 namespace=namespace,
                 field_manager=FIELD_MANAGER,
-                force=wanted.force,
+                force=write.force,
                 subresource="status",
             )
         except ApiError as error:
-            metrics.WRITES.labels(self._outcome(pod, claim, wanted, data, error)).inc()
+            metrics.WRITES.labels(self._outcome(pod, claim, write, data, error)).inc()
             return False
         self._caches.written.wrote(claim.key, stored_claim(answer))
         self._applied[claim.key] = (claim.uid, data)
         self._rejected.passed(claim.key)
         metrics.WRITES.labels(outcome).inc()
-        if self._refused.passed(STATUS, *wanted.drivers):
+        if self._refused.passed(STATUS, *write.drivers):
             self._granted()
         return True
 
-    def _outcome(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data, error: ApiError) -> str:
+    def _outcome(self, pod: ClaimPod, claim: Claim, write: Write, data: Data, error: ApiError) -> str:
         """How it ended. Raises what is to be tried again."""
         if error.lacks_driver or (error.status == 403 and " cannot patch resource " in str(error)):
             # The API server names each driver that lacks a right; others of the claim may have theirs.
-            named = frozenset(driver for driver in wanted.drivers if f'"{driver}"' in str(error))
-            names = (named or wanted.drivers) if error.lacks_driver else (STATUS,)
+            named = frozenset(driver for driver in write.drivers if f'"{driver}"' in str(error))
+            names = (named or write.drivers) if error.lacks_driver else (STATUS,)
             for name in names:
                 self._refused.failed(name)
             self._reporting.refused(pod, claim, names)

@@ -102,16 +102,16 @@ class ClaimTemplates:
         if definition is None and self._definitions.problems():
             # It may be one of those that cannot be read. After a start none was read before.
             return Done()
-        wanted = template_body(key, definition) if definition is not None else None
+        body = template_body(key, definition) if definition is not None else None
         left = self._time_left(key, watched=template is not None and not used)
-        action = next_action(wanted, template, used=used, idle=left is not None and left <= 0)
+        action = next_action(body, template, used=used, idle=left is not None and left <= 0)
         made = True
         if action != "create":
             self._skips(key, "")
         if action in ("replace", "delete") and template is not None:
             await self._delete(template)
-        if action in ("create", "replace") and wanted is not None:
-            made = await self._create(key, wanted)
+        if action in ("create", "replace") and body is not None:
+            made = await self._create(key, body)
         if action and made:
             metrics.WRITTEN.labels(action).inc()
             log.info("claim template", action=action, namespace=key[0], name=key[1])
@@ -130,13 +130,13 @@ class ClaimTemplates:
         request = self._client.delete(RESOURCE_CLAIM_TEMPLATES, name, namespace=namespace, uid=template.uid)
         await if_there(request)
 
-    async def _create(self, key: Key, wanted: JSON) -> bool:
+    async def _create(self, key: Key, body: JSON) -> bool:
         """Whether it was created; another one can have the name."""
         try:
-            await self._client.create(RESOURCE_CLAIM_TEMPLATES, wanted, namespace=key[0])
+            await self._client.create(RESOURCE_CLAIM_TEMPLATES, body, namespace=key[0])
         except ApiError as error:
             if error.conflict:
-                await self._look(key, wanted)
+                await self._look(key, body)
                 return False
             if error.about_object:
                 self._refused(key, str(error))
@@ -154,7 +154,7 @@ class ClaimTemplates:
                     regarding = Regarding.of(resource, user.key, user.uid)
                     self._events.record(regarding, "Warning", reason="ClaimTemplateRefused", message=message)
 
-    async def _look(self, key: Key, wanted: JSON) -> None:
+    async def _look(self, key: Key, body: JSON) -> None:
         """One of this name exists: our own, which the cache does not show yet, or another one."""
         obj = await get_or_none(self._client, RESOURCE_CLAIM_TEMPLATES, key[1], namespace=key[0])
         if obj is None:
@@ -162,7 +162,7 @@ class ClaimTemplates:
         own = stored_template(obj)
         self._skips(key, "foreign" if own is None else "")
         if own is not None:
-            if own.deleting or own.made_from != hash_of(wanted):
+            if own.deleting or own.made_from != hash_of(body):
                 raise Transient("an earlier template has the name still")
             return
         message = (
@@ -248,8 +248,10 @@ def template_body(key: Key, definition: Definition) -> JSON:
     """The template as it should be."""
     namespace, name = key
     made: JSON = {"spec": {"spec": definition.spec}}
-    one = definition.device_class
-    owners = [controller_reference(DEVICE_CLASSES, one.name, one.uid)] if one is not None else []
+    device_class = definition.device_class
+    owners = (
+        [controller_reference(DEVICE_CLASSES, device_class.name, device_class.uid)] if device_class is not None else []
+    )
     digest = hashlib.sha256(encode_sorted([made, owners])).hexdigest()
     metadata: JSON = {
         "name": name,
@@ -267,19 +269,19 @@ def hash_of(body: JSON) -> str:
     return str(body["metadata"]["annotations"][CLAIM_TEMPLATE_HASH])
 
 
-def next_action(wanted: JSON | None, found: OwnTemplate | None, *, used: bool, idle: bool) -> Action:
-    """`wanted` is None without a definition. An unused template is deleted once it has been `idle` for long enough.
+def next_action(body: JSON | None, template: OwnTemplate | None, *, used: bool, idle: bool) -> Action:
+    """`body` is None without a definition. An unused template is deleted once it has been `idle` for long enough.
 
     The spec of a template cannot be changed, so it is replaced. An unused one of an earlier definition is deleted at
     once, so that the next Pod that names it does not get a claim of what was defined before.
     """
-    if found is None:
-        return "create" if wanted is not None and used else ""
-    if found.deleting:
+    if template is None:
+        return "create" if body is not None and used else ""
+    if template.deleting:
         return ""
-    if wanted is None:
+    if body is None:
         return "delete"
-    stale = found.made_from != hash_of(wanted)
+    stale = template.made_from != hash_of(body)
     if used:
         return "replace" if stale else ""
     return "delete" if stale or idle else ""

@@ -67,9 +67,11 @@ def _inject(pod: Pod, given: _Given, plan: MutationPlan) -> None:
     if plan.reason != "Injected":
         plan.reason, plan.message = "Injected", ""
     plan.audit["decision"] = plan.reason
-    said = [f"{found.name} for container {one.container} ({one.wish})" for found, one in given.classes.values()]
-    if said:
-        plan.audit["rdt-classes"] = audit_text(said)
+    reasons = [
+        f"{rdt_class.name} for container {one.container} ({one.wish})" for rdt_class, one in given.classes.values()
+    ]
+    if reasons:
+        plan.audit["rdt-classes"] = audit_text(reasons)
 
 
 def _may_ask(pod: Pod) -> bool:
@@ -122,54 +124,57 @@ def _give_classes(pod: JSON, classes: Classes) -> _Given:
     return given
 
 
-def _give(one: _Wisher, key: str, own: str | None, classes: Classes, given: _Given) -> None:
-    found = choose(one.wish, classes.classes)
+def _give(wisher: _Wisher, key: str, own: str | None, classes: Classes, given: _Given) -> None:
+    rdt_class = choose(wisher.wish, classes.classes)
     if own is not None:
-        if one.wish.ways is not None or one.wish.policy:
-            given.warnings += _other(key, own, found, one)
-    elif one.problems:
+        if wisher.wish.ways is not None or wisher.wish.policy:
+            given.warnings += _other(key, own, rdt_class, wisher)
+    elif wisher.problems:
         return
-    elif fault := _unserved(one, key, found, classes):
+    elif fault := _unserved(wisher, key, rdt_class, classes):
         (given.problems if classes.no_class == "Deny" else given.warnings).append(fault)
-    elif found is not None:
-        given.classes[key] = (found, one)
+    elif rdt_class is not None:
+        given.classes[key] = (rdt_class, wisher)
 
 
-def _other(key: str, own: str, found: RdtClass | None, one: _Wisher) -> Iterator[str]:
-    if found is None or found.name != own:
-        wanted = f"class {quoted(found.name)} serves" if found else "no class of ours serves"
-        yield f"metadata.annotations[{key}]: {quoted(own)} stays as it is; {wanted} {one.wish}"
+def _other(key: str, own: str, rdt_class: RdtClass | None, wisher: _Wisher) -> Iterator[str]:
+    if rdt_class is None or rdt_class.name != own:
+        serving = f"class {quoted(rdt_class.name)} serves" if rdt_class else "no class of ours serves"
+        yield f"metadata.annotations[{key}]: {quoted(own)} stays as it is; {serving} {wisher.wish}"
 
 
-def _overruled(key: str, whole: str, found: RdtClass, one: _Wisher) -> Iterator[str]:
-    if found.name != whole:
+def _overruled(key: str, whole: str, rdt_class: RdtClass, wisher: _Wisher) -> Iterator[str]:
+    if rdt_class.name != whole:
         yield (
-            f"metadata.annotations[{key}]: {quoted(whole)} has no effect on container {one.container}: "
-            f"class {quoted(found.name)} serves {one.wish}, and the class of a container wins over that of the Pod"
+            f"metadata.annotations[{key}]: {quoted(whole)} has no effect on container {wisher.container}: "
+            f"class {quoted(rdt_class.name)} serves {wisher.wish}, "
+            "and the class of a container wins over that of the Pod"
         )
 
 
-def _unserved(one: _Wisher, key: str, found: RdtClass | None, classes: Classes) -> str:
+def _unserved(wisher: _Wisher, key: str, rdt_class: RdtClass | None, classes: Classes) -> str:
     name = key.rpartition("/")[2]
     if len(name) > DNS_LABEL_LIMIT:
-        longest = DNS_LABEL_LIMIT - len(name) + len(one.container)
+        longest = DNS_LABEL_LIMIT - len(name) + len(wisher.container)
         return (
-            f"{one.field}.name: want at most {longest} characters, so that an annotation can name its RDT class, "
-            f"got {len(one.container)}"
+            f"{wisher.field}.name: want at most {longest} characters, so that an annotation can name its RDT class, "
+            f"got {len(wisher.container)}"
         )
-    if found is None:
-        where = f"metadata.annotations[{one.container}_policy]" if one.wish.policy else one.field
-        return f"{where}: no RDT class serves {one.wish}: there are {classes}"
+    if rdt_class is None:
+        where = f"metadata.annotations[{wisher.container}_policy]" if wisher.wish.policy else wisher.field
+        return f"{where}: no RDT class serves {wisher.wish}: there are {classes}"
     return ""
 
 
-def _take(pod: JSON, one: _Wisher, given: _Given) -> None:
-    kind, index = one.place
+def _take(pod: JSON, wisher: _Wisher, given: _Given) -> None:
+    kind, index = wisher.place
     resources: JSON = pod["spec"][kind][index].get("resources") or {}
     places = [part for part in ("limits", "requests") if L3_CACHE_WAYS in (resources.get(part) or {})]
     given.taken += [("spec", kind, index, "resources", part, L3_CACHE_WAYS) for part in places]
     if places:
-        given.warnings.append(f"{one.field}.resources: {L3_CACHE_WAYS} is taken out: RDT classes serve cache ways here")
+        given.warnings.append(
+            f"{wisher.field}.resources: {L3_CACHE_WAYS} is taken out: RDT classes serve cache ways here"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +217,13 @@ def _wisher(container: JSON, place: tuple[str, int], annotations: Mapping[str, s
         ways = parse_integer(ways_of(container) or 0)
     except ValueError as error:
         problems.append(f"spec.{place[0]}[{place[1]}].resources.limits[{L3_CACHE_WAYS}]: {error}")
-    said = settings_of(name, ways, annotations, problems)
-    least, mba = said["rdt"]["cache"]["min"], {unit: one for unit, one in said["rdt"].get("mba", {}).items() if one}
+    settings = settings_of(name, ways, annotations, problems)
+    least, mba = (
+        settings["rdt"]["cache"]["min"],
+        {unit: one for unit, one in settings["rdt"].get("mba", {}).items() if one},
+    )
     problems += _out_of_range(name, ways, least, mba)
-    policy = said.get("policy", "")
+    policy = settings.get("policy", "")
     warnings = list(_without_effect(name, policy, annotations))
     if policy:
         return _Wisher(name, place, Wish(policy), tuple(problems), tuple(warnings))

@@ -80,27 +80,27 @@ class PodCheck:
         if pod is None or request.is_static_pod(request.pod.metadata.annotations):
             return
         old = old_object(request, reason=_REASON)
-        found = readable(lambda: self._changes(pod, old), reason=_REASON)
-        plan.warnings += found.warnings
+        changes = readable(lambda: self._changes(pod, old), reason=_REASON)
+        plan.warnings += changes.warnings
         if self._warns:
-            plan.warnings += found.problems
+            plan.warnings += changes.problems
         else:
-            refuse(found.problems, reason=_REASON)
+            refuse(changes.problems, reason=_REASON)
 
     def _changes(self, pod: JSON, old: JSON | None) -> _Found:
         if self._runtime():
             return _Found(warnings=tuple(_too_late(pod, old))) if old is not None else _Found()
-        found = _check_pod(pod, self._hosts.most_ways)
+        findings = _check_pod(pod, self._hosts.most_ways)
         if old is None:
-            return found
+            return findings
         before = _check_pod(old, self._hosts.most_ways)
-        return _Found(_added(found.problems, before.problems), _added(found.warnings, before.warnings))
+        return _Found(_added(findings.problems, before.problems), _added(findings.warnings, before.warnings))
 
 
 def _added(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
     """What was wrong before must not keep a controller from changing anything else."""
-    known = set(before)
-    return tuple(line for line in now if line not in known)
+    earlier = set(before)
+    return tuple(line for line in now if line not in earlier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ def _too_long(container: str) -> Iterator[str]:
 
 
 def _too_many(pod: JSON, most: int) -> Iterator[str]:
-    wanted = pod_requests(pod).get(L3_CACHE_WAYS, 0)
-    if wanted > most:
-        yield f"spec: the containers ask for {wanted} {L3_CACHE_WAYS} together, and no node has more than {most}"
+    ways = pod_requests(pod).get(L3_CACHE_WAYS, 0)
+    if ways > most:
+        yield f"spec: the containers ask for {ways} {L3_CACHE_WAYS} together, and no node has more than {most}"
 
 
 def _too_late(pod: JSON, old: JSON) -> Iterator[str]:

@@ -189,35 +189,35 @@ def neighbors(request: Request, stored: Store[Held], hosts: Hosts) -> Iterable[H
     return {held.key: held for key in keys for held in stored.by_index(BY_NODE, key)}.values()
 
 
-def overlaps(one: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> Iterator[str]:
+def overlaps(own: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> Iterator[str]:
     """Warnings: the others may go away, or their daemons may have refused them.
 
     RmdWorkloads of other namespaces than `home` are counted: their cores and nodes stand together, their names nowhere.
     """
-    mine = hosts.selected(one.request.node_selector) if one.request.node_selector else set(one.request.nodes)
-    found: list[str] = []
+    mine = hosts.selected(own.request.node_selector) if own.request.node_selector else set(own.request.nodes)
+    warnings: list[str] = []
     foreign: list[Request] = []
     on: set[str] = set()
     for other in sorted(others, key=lambda held: held.key):
         step()
-        if other.key == one.key or not _share(one.request, other.request):
+        if other.key == own.key or not _share(own.request, other.request):
             continue
         nodes = _shared_nodes(mine, other.request, hosts)
         if not nodes:
             continue
         if nameable(other.key, home):
-            cores = _cores(one.request, (other.request,))
-            found.append(f"{cores} of {_list(sorted(nodes))} for {'/'.join(other.key)}")
+            cores = _cores(own.request, (other.request,))
+            warnings.append(f"{cores} of {_list(sorted(nodes))} for {'/'.join(other.key)}")
         else:
             foreign.append(other.request)
             on |= nodes
-    texts = [_list(found, "; ")] if found else []
+    texts = [_list(warnings, "; ")] if warnings else []
     if foreign:
         texts.append(
-            f"{_cores(one.request, foreign)} of {_list(sorted(on))} for {counted('RmdWorkload', len(foreign))}"
+            f"{_cores(own.request, foreign)} of {_list(sorted(on))} for {counted('RmdWorkload', len(foreign))}"
         )
     if texts:
-        field = "spec.allCores" if one.request.all_cores else "spec.coreIds"
+        field = "spec.allCores" if own.request.all_cores else "spec.coreIds"
         yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {'; '.join(texts)}"
 
 
@@ -227,26 +227,26 @@ def _shared_nodes(nodes: set[str], request: Request, hosts: Hosts) -> set[str]:
     return nodes.intersection(request.nodes)
 
 
-def _share(one: Request, other: Request) -> bool:
-    if one.all_cores and other.all_cores:
+def _share(request: Request, other: Request) -> bool:
+    if request.all_cores and other.all_cores:
         return True
-    return bool(_shared(one, other))
+    return bool(_shared(request, other))
 
 
-def _shared(one: Request, other: Request) -> frozenset[int]:
+def _shared(request: Request, other: Request) -> frozenset[int]:
     """The cores that both name; one of them may have all but those that it leaves to others."""
-    if one.all_cores:
-        return other.cores - one.reserved
-    return one.cores - other.reserved if other.all_cores else one.cores & other.cores
+    if request.all_cores:
+        return other.cores - request.reserved
+    return request.cores - other.reserved if other.all_cores else request.cores & other.cores
 
 
-def _cores(one: Request, others: Iterable[Request]) -> str:
-    """The cores of `one` that any of the others names too."""
+def _cores(request: Request, others: Iterable[Request]) -> str:
+    """The cores of `request` that any of the others names too."""
     cores: set[int] = set()
     for other in others:
-        if one.all_cores and other.all_cores:
+        if request.all_cores and other.all_cores:
             return "all cores"
-        cores |= _shared(one, other)
+        cores |= _shared(request, other)
     return f"cores {','.join(ranges_of(cores))}"
 
 

@@ -163,34 +163,34 @@ class PodSync:
                 with _of_one(workload["metadata"]["name"], plan, apart):
                     await self._create(pod, workload, plan)
 
-    async def _create(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
+    async def _create(self, pod: NodePod, body: JSON, plan: _PodPlan) -> None:
         try:
-            await self._client.create(RMD_WORKLOADS, wanted, namespace=wanted["metadata"]["namespace"])
+            await self._client.create(RMD_WORKLOADS, body, namespace=body["metadata"]["namespace"])
         except ApiError as error:
             if not error.conflict:
                 raise
-            await self._adopt(pod, wanted, plan)
+            await self._adopt(pod, body, plan)
         else:
-            self._record(pod, "Normal", _Note(_RESERVATION, _asks(wanted)))
+            self._record(pod, "Normal", _Note(_RESERVATION, _asks(body)))
 
-    async def _change(self, one: Made, wanted: JSON) -> None:
-        labels = {**one.labels, **wanted["metadata"]["labels"]}
+    async def _change(self, workload: Made, body: JSON) -> None:
+        labels = {**workload.labels, **body["metadata"]["labels"]}
         changes = [
             {"op": "add", "path": "/metadata/labels", "value": labels},
-            {"op": "replace", "path": "/spec", "value": wanted["spec"]},
+            {"op": "replace", "path": "/spec", "value": body["spec"]},
         ]
-        await patch_same(self._client, RMD_WORKLOADS, one.key, one.uid, *changes)
+        await patch_same(self._client, RMD_WORKLOADS, workload.key, workload.uid, *changes)
 
-    async def _adopt(self, pod: NodePod, wanted: JSON, plan: _PodPlan) -> None:
+    async def _adopt(self, pod: NodePod, body: JSON, plan: _PodPlan) -> None:
         """An RmdWorkload of this name is there: of this Pod, by the operator's agent, or of others."""
-        name, namespace = wanted["metadata"]["name"], wanted["metadata"]["namespace"]
-        found = await get_or_none(self._client, RMD_WORKLOADS, name, namespace=namespace)
-        if found is None:
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        obj = await get_or_none(self._client, RMD_WORKLOADS, name, namespace=namespace)
+        if obj is None:
             plan.wait = f"RmdWorkload {name} has just gone"
             return
-        there = stored_made(found)
-        if there is not None and there.pod[1] == pod.uid:
-            await self._change(there, wanted)
+        workload = stored_made(obj)
+        if workload is not None and workload.pod[1] == pod.uid:
+            await self._change(workload, body)
             return
         plan.notes.append(_Note(_NAME_TAKEN, f"RmdWorkload {name} is there and belongs to no container of this Pod"))
         plan.wait = f"RmdWorkload {name} belongs to another"
@@ -199,9 +199,9 @@ class PodSync:
         if pod is None:
             self._said.pop(key, None)
             return
-        uid, said = self._said.get(key, ("", frozenset()))
+        uid, before = self._said.get(key, ("", frozenset()))
         for note in notes:
-            if uid != pod.uid or note not in said:
+            if uid != pod.uid or note not in before:
                 self._record(pod, "Warning", note)
                 metrics.PROBLEMS.labels(note.reason).inc()
         self._said[key] = pod.uid, frozenset(notes)
@@ -273,50 +273,50 @@ def _plan_container(
     plan: _PodPlan,
     kept: set[str],
     pod: NodePod,
-    asked: ContainerRequest,
+    request: ContainerRequest,
     made: Sequence[Made],
     listed: Mapping[str, frozenset[int] | None] | None,
     shared: frozenset[int],
 ) -> None:
-    container = asked.container
-    plan.notes += [_Note(_NO_RESERVATION, line) for line in asked.warnings]
-    if not asked.qualifies:
-        plan.notes.append(_Note(_NO_RESERVATION, f"container {container}: {'; '.join(asked.problems)}"))
+    container = request.container
+    plan.notes += [_Note(_NO_RESERVATION, line) for line in request.warnings]
+    if not request.qualifies:
+        plan.notes.append(_Note(_NO_RESERVATION, f"container {container}: {'; '.join(request.problems)}"))
         return
     if container in pod.over:
         return
     given = (listed or {}).get(container, frozenset())
-    wanted = workload_of(pod.identity, asked, given or frozenset())
-    wanted["metadata"]["labels"] = node_labels(pod.identity["spec"]["nodeName"])
-    there = next((workload for workload in made if workload.key[1] == wanted["metadata"]["name"]), None)
-    if there is not None and there.pod[1] == pod.uid:
-        kept.add(there.key[1])
+    body = workload_of(pod.identity, request, given or frozenset())
+    body["metadata"]["labels"] = node_labels(pod.identity["spec"]["nodeName"])
+    present = next((workload for workload in made if workload.key[1] == body["metadata"]["name"]), None)
+    if present is not None and present.pod[1] == pod.uid:
+        kept.add(present.key[1])
     if not given or given & shared:
-        _without_cores(plan, pod, container, given, there, listed=listed is not None)
-    elif there is None and not pod.deleting:
-        plan.create.append(wanted)
-    elif there is not None and there.pod[1] != pod.uid:
-        plan.wait = f"RmdWorkload {there.key[1]} of an earlier Pod has to go first"
-    elif there is not None and not _alike(there.spec, wanted["spec"]) and not there.deleting:
-        plan.update.append((there, wanted))
+        _without_cores(plan, pod, container, given, present, listed=listed is not None)
+    elif present is None and not pod.deleting:
+        plan.create.append(body)
+    elif present is not None and present.pod[1] != pod.uid:
+        plan.wait = f"RmdWorkload {present.key[1]} of an earlier Pod has to go first"
+    elif present is not None and not _alike(present.spec, body["spec"]) and not present.deleting:
+        plan.update.append((present, body))
 
 
-def _alike(there: JSON, wanted: JSON) -> bool:
+def _alike(stored: JSON, body: JSON) -> bool:
     """Whether the specs differ in nothing but how they write the same cores: Berth wrote ranges of them before."""
-    if {**there, "coreIds": ()} != {**wanted, "coreIds": ()}:
+    if {**stored, "coreIds": ()} != {**body, "coreIds": ()}:
         return False
-    return read_spec(there).request.cores == read_spec(wanted).request.cores
+    return read_spec(stored).request.cores == read_spec(body).request.cores
 
 
 def _without_cores(
-    plan: _PodPlan, pod: NodePod, container: str, given: frozenset[int] | None, there: Made | None, *, listed: bool
+    plan: _PodPlan, pod: NodePod, container: str, given: frozenset[int] | None, workload: Made | None, *, listed: bool
 ) -> None:
     if given is None:
         text = f"container {container}: kubelet lists cores that no machine has: want numbers below {MOST_CORES}"
         plan.notes.append(_Note(_WRONG, text))
     elif given:
         plan.notes.append(_Note(_SHARED, f"container {container}: kubelet lists cores that other containers have too"))
-    elif listed and pod.phase == "Running" and there is None:
+    elif listed and pod.phase == "Running" and workload is None:
         text = f"container {container}: kubelet gave it no cores of its own: its CPU manager policy has to be static"
         plan.notes.append(_Note(_NO_CORES, text))
     if pod.acknowledged:

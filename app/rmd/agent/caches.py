@@ -106,14 +106,14 @@ def stored_pod(obj: JSON) -> NodePod:
 
 def _over(spec: JSON, status: JSON) -> list[str]:
     policy = spec.get("restartPolicy", "Always")
-    found = []
+    names = []
     for container in status.get("containerStatuses") or ():
         terminated = (container.get("state") or {}).get("terminated")
         if terminated is not None and (
             policy == "Never" or (policy == "OnFailure" and terminated.get("exitCode") == 0)
         ):
-            found.append(container["name"])
-    return found
+            names.append(container["name"])
+    return names
 
 
 @dataclass(frozen=True, slots=True)

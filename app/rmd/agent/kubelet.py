@@ -77,14 +77,14 @@ class PodResources:
             # Who asks from now on may know of a Pod that this list does not have.
             self._next = None
             try:
-                found = read_cores(await self._list())
+                cores = read_cores(await self._list())
             except NoAnswer as error:
                 self.problem = str(error)
                 metrics.LISTS.labels("failed").inc()
                 raise
             self.problem = ""
             metrics.LISTS.labels("answered").inc()
-            return found
+            return cores
 
     async def _list(self) -> resources_pb.ListPodResourcesResponse:
         """On a connection of its own: the socket is another one after a restart of kubelet."""
@@ -96,8 +96,8 @@ class PodResources:
                     resources_pb.ListPodResourcesRequest(), timeout=self._timeout
                 )
         except grpc.aio.AioRpcError as error:
-            said = one_line(error.details() or error.code().name, _SHOWN)
-            raise NoAnswer(f"kubelet at {self._path}: {error.code().name}: {said}") from error
+            details = one_line(error.details() or error.code().name, _SHOWN)
+            raise NoAnswer(f"kubelet at {self._path}: {error.code().name}: {details}") from error
         if answer is None:
             # grpc.aio says so of bytes that are no message.
             raise NoAnswer(f"kubelet at {self._path}: the answer is no list of Pods")
@@ -186,8 +186,8 @@ class Announcing:
         """Returns when this kubelet is gone, has removed our socket, or refuses."""
         try:
             async with grpc.aio.insecure_channel(f"unix:{self._folder / KUBELET}", options=SOCKET_OPTIONS) as channel:
-                said = plugin_pb.RegisterRequest(version=_VERSION, endpoint=SOCKET, resource_name=L3_CACHE_WAYS)
-                await plugin_grpc.RegistrationStub(channel).Register(said, timeout=_CALL)
+                request = plugin_pb.RegisterRequest(version=_VERSION, endpoint=SOCKET, resource_name=L3_CACHE_WAYS)
+                await plugin_grpc.RegistrationStub(channel).Register(request, timeout=_CALL)
         except grpc.aio.AioRpcError as error:
             self._unregistered = f"kubelet: {one_line(error.details() or error.code().name, _SHOWN)}"
             return
@@ -199,10 +199,10 @@ class Announcing:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = (self._folder / KUBELET).stat()
+            status = (self._folder / KUBELET).stat()
         except OSError:
             return None
-        return found.st_ino, found.st_ctime_ns
+        return status.st_ino, status.st_ctime_ns
 
     @contextlib.asynccontextmanager
     async def _served(self) -> AsyncIterator[None]:
@@ -265,12 +265,12 @@ class _CacheWays(plugin_grpc.DevicePluginServicer):
         self, request: plugin_pb.AllocateRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> plugin_pb.AllocateResponse:
         """The daemon chooses the ways later, for the RmdWorkload of the container. The container gets the ids."""
-        known = {name for pool in self._pools for name in pool.ids}
+        ids = {name for pool in self._pools for name in pool.ids}
         answers = []
         for container in request.container_requests:
-            unknown = sorted(set(container.devices_ids) - known)
+            unknown = sorted(set(container.devices_ids) - ids)
             if unknown:
-                text = f"there is no cache way {', '.join(unknown)}: want one of {len(known)} that were listed"
+                text = f"there is no cache way {', '.join(unknown)}: want one of {len(ids)} that were listed"
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
             envs = {L3_CACHE_WAYS: ",".join(sorted(container.devices_ids))}
             answers.append(plugin_pb.ContainerAllocateResponse(envs=envs))
@@ -313,7 +313,7 @@ def pools_of(caches: Iterable[Cache], reservations: Iterable[Reservation]) -> tu
         for reservation in reservations
         if reservation.settings.cache and reservation.settings.cache[0] == reservation.settings.cache[1]
     ]
-    found = []
+    pools = []
     for cache in caches:
         free = cache.free.get(GUARANTEED)
         if free is not None:
@@ -325,8 +325,8 @@ def pools_of(caches: Iterable[Cache], reservations: Iterable[Reservation]) -> tu
             ways = len(free) + sum(used)
             if ways > MOST_WAYS:
                 raise Malformed(f"cache {cache.id}: {ways} guaranteed ways: want at most {MOST_WAYS}")
-            found.append(Pool(cache.id, ways, cache.numa))
-    return tuple(found)
+            pools.append(Pool(cache.id, ways, cache.numa))
+    return tuple(pools)
 
 
 def _is_on(reservation: Reservation, cache: Cache) -> bool:

@@ -89,10 +89,10 @@ class RmdCaches:
 
     def known(self, node: str) -> bool:
         """Whether a daemon of this node may be asked, now or later: then what it holds is not forgotten."""
-        found, config = self.nodes.get("", node), self.config
-        if found is None:
+        labeled, config = self.nodes.get("", node), self.config
+        if labeled is None:
             return False
-        selected = config is not None and config.selector.items() <= found.labels.items()
+        selected = config is not None and config.selector.items() <= labeled.labels.items()
         return selected or self.daemon_of(node) is not None
 
     def targets_of(self, workload: Workload) -> tuple[str, ...]:
@@ -101,16 +101,16 @@ class RmdCaches:
         if not request.node_selector:
             return request.nodes
         config = self.config
-        wanted = {**(config.selector if config else {}), **request.node_selector}
-        found = (name for name, node in self.nodes_by_name().items() if wanted.items() <= node.labels.items())
-        return tuple(sorted(found))
+        selector = {**(config.selector if config else {}), **request.node_selector}
+        names = (name for name, node in self.nodes_by_name().items() if selector.items() <= node.labels.items())
+        return tuple(sorted(names))
 
     def nodes_by_name(self) -> dict[str, Node]:
         return {key[1]: node for key in self.nodes.keys() if (node := self.nodes.get(*key)) is not None}  # noqa: SIM118
 
     def node_state_of(self, node: str) -> NodeState | None:
-        found = self.node_states.get(self._namespace, node_state_name(node))
-        return found if found is not None and found.node == node else None
+        state = self.node_states.get(self._namespace, node_state_name(node))
+        return state if state is not None and state.node == node else None
 
     def node_names(self) -> set[str]:
         """All nodes that an RmdWorkload names, or has a state for, and those with an RmdNodeState."""

@@ -209,12 +209,12 @@ class ConfigSync:
 
     async def _daemon_set(self, name: str, config: Config, *, wanted: bool) -> str:
         """What is wrong with a DaemonSet, "" where nothing is. One that another controller has is left alone."""
-        found = self._caches.daemon_sets.get(config.key[0], name)
-        if found is not None and found.owner not in ("", config.uid):
+        stored = self._caches.daemon_sets.get(config.key[0], name)
+        if stored is not None and stored.owner not in ("", config.uid):
             return f"DaemonSet {name} belongs to another controller"
         if not wanted:
-            if found is not None and found.owner == config.uid:
-                request = self._client.delete(DAEMON_SETS, name, namespace=config.key[0], uid=found.uid)
+            if stored is not None and stored.owner == config.uid:
+                request = self._client.delete(DAEMON_SETS, name, namespace=config.key[0], uid=stored.uid)
                 await if_there(request)
             return ""
         try:
@@ -223,12 +223,12 @@ class ConfigSync:
             return str(error)
         if made is None:
             return (
-                "" if found is not None else f"DaemonSet {name}: there is neither one nor a template {TEMPLATES[name]}"
+                "" if stored is not None else f"DaemonSet {name}: there is neither one nor a template {TEMPLATES[name]}"
             )
-        if found is not None and not found.owner:
+        if stored is not None and not stored.owner:
             return f"DaemonSet {name} is managed by hand: delete it, or its template {TEMPLATES[name]}"
         applied = made["metadata"]["annotations"][TEMPLATE_HASH]
-        if found is None or found.applied != applied or found.selector != config.selector:
+        if stored is None or stored.applied != applied or stored.selector != config.selector:
             try:
                 await self._client.apply(DAEMON_SETS, name, made, namespace=config.key[0], field_manager=_FIELD_MANAGER)
             except ApiError as error:

@@ -65,15 +65,15 @@ class NodeStates:
     nodes: tuple[str, ...]
 
 
-def plan_node_states(config: Config, nodes: Mapping[str, Node], found: Iterable[NodeState]) -> NodeStates:
+def plan_node_states(config: Config, nodes: Mapping[str, Node], stored: Iterable[NodeState]) -> NodeStates:
     """RmdNodeStates of others are left alone; one of an earlier node of the same name is not kept."""
     selected = [name for name, node in sorted(nodes.items()) if config.selector.items() <= node.labels.items()]
-    there = {state.key[1]: state for state in found}
+    states = {state.key[1]: state for state in stored}
     kept = {node_state_name(name): nodes[name].uid for name in selected}
     stale = [
-        state for state in there.values() if state.owner == config.uid and kept.get(state.key[1]) != state.node_uid
+        state for state in states.values() if state.owner == config.uid and kept.get(state.key[1]) != state.node_uid
     ]
-    missing = [name for name in selected if node_state_name(name) not in there]
+    missing = [name for name in selected if node_state_name(name) not in states]
     create = tuple(_node_state(config, name, nodes[name].uid) for name in missing)
     return NodeStates(create, tuple(stale), tuple(selected))
 

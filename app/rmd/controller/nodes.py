@@ -107,21 +107,21 @@ class NodeSync:
         pauses = self._pauses.get(node)
         if pauses is None or pauses.url != daemon.url:
             pauses = self._pauses[node] = Pauses(daemon.url)
-        found = await daemon.reservations()
+        reservations = await daemon.reservations()
         every, text = await cores_of(node, daemon)
         want = _desired(node, workloads, every, self._caches.targets_of)
-        plan = plan_node(want.wanted, want.leaving, found)
+        plan = plan_node(want.wanted, want.leaving, reservations)
         refused = await carry_out(daemon, plan, pauses, every)
         if plan.release or plan.reserve:
-            found = await daemon.reservations()
-            plan = plan_node(want.wanted, want.leaving, found)
+            reservations = await daemon.reservations()
+            plan = plan_node(want.wanted, want.leaving, reservations)
         missing = len(want.wanted) - len(plan.held)
         metrics.answered(node, held=len(plan.held), missing=missing, foreign=len(plan.foreign))
         faults = faults_of(plan, refused) | _untold(node, want.unknown, text)
         unwritten = await self._write_all(node, workloads, _states_after(node, workloads, want, plan, faults))
         # Last: a daemon may hold very much of others.
         try:
-            await self._showing.connected(self._caches.node_state_of(node), found, pauses.keys())
+            await self._showing.connected(self._caches.node_state_of(node), reservations, pauses.keys())
         except ApiError as error:
             if error.about_server:
                 raise
@@ -177,22 +177,22 @@ def _desired(
 
     An RmdWorkload with problems keeps what it has.
     """
-    found = _Desired()
+    desired = _Desired()
     for workload in workloads:
         known, last = str(workload.states[node].get("id") or ""), unanswered(workload.states[node], workload.generation)
         request = workload.read.request
         if workload.deleting or (not workload.read.problems and node not in targets_of(workload)):
-            found.leaving.append(Leaving(workload.key, known, last))
+            desired.leaving.append(Leaving(workload.key, known, last))
         elif workload.read.problems:
             continue
         elif request.all_cores and every is None:
-            found.unknown.append(workload)
+            desired.unknown.append(workload)
         else:
             cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
-            found.wanted.append(
+            desired.wanted.append(
                 Wanted(workload.key, workload.created, cores, request.settings, known, request.numbered, last)
             )
-    return found
+    return desired
 
 
 def _untold(node: str, unknown: Iterable[Workload], text: str) -> dict[Key, str]:
@@ -209,15 +209,15 @@ def _states_after(
 ) -> dict[Key, JSON | None]:
     """The states of the node; None where it has nothing any more. `plan` is what is left to do after all steps."""
     before = {workload.key: workload.states[node] for workload in workloads}
-    found: dict[Key, JSON | None] = {owner.key: None for owner in want.leaving}
-    for one, reservation in plan.held:
-        response = present(before[one.key]) if before[one.key].get("id") == reservation.id else CREATED
-        found[one.key] = state_of(reservation, response)
+    states: dict[Key, JSON | None] = {owner.key: None for owner in want.leaving}
+    for reserved, reservation in plan.held:
+        response = present(before[reserved.key]) if before[reserved.key].get("id") == reservation.id else CREATED
+        states[reserved.key] = state_of(reservation, response)
     # The id alone tells a reservation of the operator: it stays until the daemon has released that.
-    there = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {workload.key for workload in want.unknown}
+    keys = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {workload.key for workload in want.unknown}
     for key, text in faults.items():
-        found[key] = failed(text, before[key] if key in there and "id" in before[key] else None)
-    return found
+        states[key] = failed(text, before[key] if key in keys and "id" in before[key] else None)
+    return states
 
 
 def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:
@@ -226,31 +226,31 @@ def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:
     One of the operator's namespace stands under its name alone, as the operator has it. Those that come first are
     shown, as many as have room in an object: a daemon may hold any number of others.
     """
-    found: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = {}
     room = _ROOM
     for reservation in reservations:
         key = reservation.uuid.removeprefix(f"{DAEMON_NAMESPACE}/") or f"id {reservation.id}"
-        key, row = key if key not in found else f"{key} (id {reservation.id})", _row(reservation)
+        key, row = key if key not in rows else f"{key} (id {reservation.id})", _row(reservation)
         room -= size_as_go(encode_json({key: row}))
         if room < 0:
             break
-        found[key] = row
-    return found
+        rows[key] = row
+    return rows
 
 
-def _row(one: Reservation) -> dict[str, str]:
-    settings = one.settings
+def _row(reservation: Reservation) -> dict[str, str]:
+    settings = reservation.settings
     cache = settings.cache or (None, None)
     values = {
-        "ID": one.id,
-        "Core IDs": ",".join(one.core_ids),
-        "Status": one.status,
-        "Cos Name": one.cos,
+        "ID": reservation.id,
+        "Core IDs": ",".join(reservation.core_ids),
+        "Status": reservation.status,
+        "Cos Name": reservation.cos,
         "Cache Max": cache[0],
         "Cache Min": cache[1],
         "MBA Percentage": settings.percentage,
         "MBA Mbps": settings.mbps,
-        "Origin": one.origin,
+        "Origin": reservation.origin,
         "Policy": settings.policy,
         "P-State Ratio": None if settings.ratio is None else f"{settings.ratio:f}",
         "P-State Monitoring": settings.monitoring,
@@ -321,7 +321,7 @@ async def cores_of(node: str, daemon: Daemon) -> tuple[frozenset[int] | None, st
     Raises Unanswered where the daemon answers nothing else either.
     """
     try:
-        found = await daemon.caches()
+        caches = await daemon.caches()
     except Unanswered as error:
         await daemon.reservations()
         return None, str(error)
@@ -329,5 +329,5 @@ async def cores_of(node: str, daemon: Daemon) -> tuple[frozenset[int] | None, st
         if reason_of(error.text) == CLASSES_USED_UP:
             metrics.none_free(node)
         return None, error.text
-    metrics.free(node, {cache.id: len(cache.free.get(GUARANTEED, ())) for cache in found})
-    return frozenset().union(*(cache.cores for cache in found)), ""
+    metrics.free(node, {cache.id: len(cache.free.get(GUARANTEED, ())) for cache in caches})
+    return frozenset().union(*(cache.cores for cache in caches)), ""

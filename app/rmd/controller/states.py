@@ -35,7 +35,7 @@ def state_of(reservation: Reservation, response: str) -> JSON:
     if settings.bandwidth:
         rdt["mba"] = {name: value for name, value in mba.items() if value is not None}
     pstate = {"ratio": "" if settings.ratio is None else f"{settings.ratio:f}", "monitoring": settings.monitoring}
-    found = {
+    state = {
         "response": response,
         "id": reservation.id,
         "cosName": reservation.cos,
@@ -45,7 +45,7 @@ def state_of(reservation: Reservation, response: str) -> JSON:
         "rdt": rdt,
         "plugins": {"pstate": {name: value for name, value in pstate.items() if value}} if settings.plugins else {},
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in state.items() if value}
 
 
 def present(before: JSON) -> str:

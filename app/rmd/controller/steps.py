@@ -153,10 +153,10 @@ def _listed(cores: Iterable[int]) -> str:
 
 def faults_of(plan: DaemonPlan, faults: dict[Key, str]) -> dict[Key, str]:
     """Why a daemon does not hold what it should, after all steps, by RmdWorkload."""
-    found = {owner.key: faults.get(owner.key, "the daemon has not released it") for owner, _ in plan.release}
+    texts = {owner.key: faults.get(owner.key, "the daemon has not released it") for owner, _ in plan.release}
     for owner in plan.reserve:
-        found[owner.key] = faults.get(owner.key, "the daemon holds something else than was sent")
-    return found | {owner.key: _why_blocked(reservation) for owner, reservation in plan.blocked}
+        texts[owner.key] = faults.get(owner.key, "the daemon holds something else than was sent")
+    return texts | {owner.key: _why_blocked(reservation) for owner, reservation in plan.blocked}
 
 
 def _why_blocked(reservation: Reservation) -> str:
@@ -220,59 +220,61 @@ class DaemonPlan:
     foreign: tuple[Reservation, ...]
 
 
-def plan_node(wanted: Sequence[Wanted], leaving: Sequence[Leaving], found: Sequence[Reservation]) -> DaemonPlan:
+def plan_node(
+    workloads: Sequence[Wanted], leaving: Sequence[Leaving], reservations: Sequence[Reservation]
+) -> DaemonPlan:
     """Reservations of no RmdWorkload are left alone. The class of service of each has to be its own."""
-    shared = _shared_classes(found)
+    shared = _shared_classes(reservations)
     release: list[tuple[Owner, Reservation]] = []
     reserve: list[Wanted] = []
     held: list[tuple[Wanted, Reservation]] = []
     blocked: list[tuple[Owner, Reservation]] = []
-    owners: tuple[Owner, ...] = (*wanted, *leaving)
+    owners: tuple[Owner, ...] = (*workloads, *leaving)
     ours: set[int] = set()
     for owner in owners:
-        mine = [index for index, candidate in enumerate(found) if _is_of(candidate, owner)]
+        mine = [index for index, candidate in enumerate(reservations) if _is_of(candidate, owner)]
         ours.update(mine)
-        stuck = next((found[index] for index in mine if not _may_go(found[index])), None)
+        stuck = next((reservations[index] for index in mine if not _may_go(reservations[index])), None)
         if stuck is not None:
             blocked.append((owner, stuck))
             continue
         kept = None
         if isinstance(owner, Wanted):
-            kept = next((found[index] for index in mine if _as_wanted(found[index], owner, shared)), None)
+            kept = next((reservations[index] for index in mine if _as_wanted(reservations[index], owner, shared)), None)
             if kept is None:
                 reserve.append(owner)
             else:
                 held.append((owner, kept))
-        release.extend((owner, found[index]) for index in mine if found[index] is not kept)
-    reserve.sort(key=lambda one: (one.created, one.key))
-    foreign = tuple(reservation for index, reservation in enumerate(found) if index not in ours)
+        release.extend((owner, reservations[index]) for index in mine if reservations[index] is not kept)
+    reserve.sort(key=lambda workload: (workload.created, workload.key))
+    foreign = tuple(reservation for index, reservation in enumerate(reservations) if index not in ours)
     return DaemonPlan(tuple(release), tuple(reserve), tuple(held), tuple(blocked), foreign)
 
 
-def _is_of(reservation: Reservation, one: Owner) -> bool:
+def _is_of(reservation: Reservation, owner: Owner) -> bool:
     """By our uuid; or by that of the operator, a name alone, where the status has the same id."""
-    if reservation.uuid == one.uuid:
+    if reservation.uuid == owner.uuid:
         return True
-    return bool(one.known) and (reservation.uuid, reservation.id) == (one.key[1], one.known)
+    return bool(owner.known) and (reservation.uuid, reservation.id) == (owner.key[1], owner.known)
 
 
 def _may_go(reservation: Reservation) -> bool:
     return reservation.addressable and reservation.origin == REST
 
 
-def _as_wanted(reservation: Reservation, one: Wanted, shared: Collection[str]) -> bool:
-    return reservation.cos not in shared and holds(reservation, one.cores, one.settings)
+def _as_wanted(reservation: Reservation, workload: Wanted, shared: Collection[str]) -> bool:
+    return reservation.cos not in shared and holds(reservation, workload.cores, workload.settings)
 
 
-def _shared_classes(found: Iterable[Reservation]) -> frozenset[str]:
+def _shared_classes(reservations: Iterable[Reservation]) -> frozenset[str]:
     """Classes of service that a reservation with ways or bandwidth of its own shares: the PATCH of a client has failed.
 
     Reservations of the shared pool have one class together.
     """
-    counted = Counter(reservation.cos for reservation in found if reservation.cos)
+    counted = Counter(reservation.cos for reservation in reservations if reservation.cos)
     own = {
         reservation.cos
-        for reservation in found
+        for reservation in reservations
         if reservation.settings.cache not in (None, (0, 0)) or reservation.settings.bandwidth
     }
     return frozenset(name for name, times in counted.items() if times > 1 and name in own)

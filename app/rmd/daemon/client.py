@@ -143,8 +143,8 @@ class Daemon:
         try:
             return read(decode_json(answer))
         except (Malformed, ValueError, TypeError, AttributeError, RecursionError) as error:
-            said = one_line(answer[:_SHOWN].decode(errors="replace"), 80)
-            raise Unanswered(f"{self.url}{path}: no answer of a daemon ({error}): {said!r}") from error
+            text = one_line(answer[:_SHOWN].decode(errors="replace"), 80)
+            raise Unanswered(f"{self.url}{path}: no answer of a daemon ({error}): {text!r}") from error
 
     def _refused(self, method: str, path: str, status: int, answer: bytes) -> Refused:
         text = one_line(answer.decode(errors="replace"), _SHOWN) or f"HTTP {status}"

@@ -129,23 +129,23 @@ def read_reservations(document: Any) -> tuple[Reservation, ...]:
     """
     if not isinstance(document, list):
         raise Malformed("want a list of workloads")
-    found, faults = list[Reservation](), list[Malformed]()
+    reservations, faults = list[Reservation](), list[Malformed]()
     for item in document:
         try:
-            found.append(read_reservation(item))
+            reservations.append(read_reservation(item))
         except Malformed as error:
             faults.append(error)
-            found.append(_unread(item, error))
-    if faults and len(faults) == len(found):
+            reservations.append(_unread(item, error))
+    if faults and len(faults) == len(reservations):
         raise faults[0]
-    return tuple(found)
+    return tuple(reservations)
 
 
 def _unread(document: Any, error: Malformed) -> Reservation:
     """What can be told of it: by whose name and id it may be released."""
-    said = mapping(document)
+    members = mapping(document)
     name, number, origin = (
-        value if isinstance(value := said.get(field), str) else "" for field in ("uuid", "id", "origin")
+        value if isinstance(value := members.get(field), str) else "" for field in ("uuid", "id", "origin")
     )
     return Reservation(
         id=number,
@@ -163,26 +163,26 @@ def _unread(document: Any, error: Malformed) -> Reservation:
 def _pstate(plugins: Any) -> tuple[float | None, str]:
     """Ratio and monitoring. A daemon keeps of plugins what any client sends: what cannot be read is no number."""
     try:
-        said = (plugins or {}).get("pstate") or {}
-        return float(said["ratio"]) if said.get("ratio") else None, _text(said.get("monitoring"))
+        pstate = (plugins or {}).get("pstate") or {}
+        return float(pstate["ratio"]) if pstate.get("ratio") else None, _text(pstate.get("monitoring"))
     except (AttributeError, TypeError, ValueError):
         return math.nan, ""
 
 
 def holds(reservation: Reservation, cores: frozenset[int], settings: Settings) -> bool:
     """Whether the daemon holds what is asked for. With a policy its cache ways are those of the policy."""
-    found = reservation.settings
-    if reservation.cores != cores or reservation.tasks or found.policy != settings.policy:
+    held = reservation.settings
+    if reservation.cores != cores or reservation.tasks or held.policy != settings.policy:
         return False
-    if found.monitoring != settings.monitoring or not _same_ratio(found.ratio, settings.ratio):
+    if held.monitoring != settings.monitoring or not _same_ratio(held.ratio, settings.ratio):
         return False
     if settings.policy:
         return True
-    return (found.cache, found.percentage, found.mbps) == (settings.cache, settings.percentage, settings.mbps)
+    return (held.cache, held.percentage, held.mbps) == (settings.cache, settings.percentage, settings.mbps)
 
 
-def _same_ratio(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and math.isclose(one, other, rel_tol=1e-6))
+def _same_ratio(ratio: float | None, other: float | None) -> bool:
+    return ratio == other or (ratio is not None and other is not None and math.isclose(ratio, other, rel_tol=1e-6))
 
 
 def _cores(items: tuple[str, ...]) -> frozenset[int] | None:
@@ -223,20 +223,20 @@ def read_caches(document: Any) -> tuple[Cache, ...]:
     """The answer to GET /v1/cache/l3, by the ids of caches. Raises Malformed."""
     try:
         members = document.get("Caches") or document.get("caches") or {}
-        found = tuple(_cache(str(name), one) for name, one in sorted(members.items()))
+        caches = tuple(_cache(str(name), one) for name, one in sorted(members.items()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Malformed(f"not a list of caches: {error}") from error
-    if not any(cache.cores for cache in found):
+    if not any(cache.cores for cache in caches):
         raise Malformed("no level 3 cache has a core")
-    return found
+    return caches
 
 
-def _cache(name: str, one: Any) -> Cache:
-    numa = str(one.get("location_on_node", ""))
-    pools = one.get("available_ways_pool") or {}
+def _cache(name: str, members: Any) -> Cache:
+    numa = str(members.get("location_on_node", ""))
+    pools = members.get("available_ways_pool") or {}
     return Cache(
         id=name,
-        cores=parse_cores(one["share_cpu_list"]),
+        cores=parse_cores(members["share_cpu_list"]),
         numa=int(numa) if numa.isascii() and numa.isdigit() and len(numa) <= _DIGITS else None,
         free={str(pool): _ways(ways) for pool, ways in pools.items()},
     )

@@ -95,8 +95,8 @@ class Connection:
 
     def waiting(self) -> list[str]:
         """Why the gateway cannot be relied on, one line each; empty while every stream is up."""
-        found = [f"cluster: {self._cluster.problem}"] if self._cluster.problem else []
-        return found + [f"gateway {name}: {problem}" for name, problem in self._problems.items()]
+        reasons = [f"cluster: {self._cluster.problem}"] if self._cluster.problem else []
+        return reasons + [f"gateway {name}: {problem}" for name, problem in self._problems.items()]
 
     def outage(self, stream: Stream) -> Outage:
         """Since when and why this stream is not up; to be asked only while it is not."""
@@ -109,7 +109,7 @@ class Connection:
         try:
             while True:
                 try:
-                    found = await asyncio.to_thread(read_files, self._options.settings)
+                    files = await asyncio.to_thread(read_files, self._options.settings)
                 except (OSError, ValueError) as error:
                     changed = self._problems.get("certificate") != str(error)
                     self._problems["certificate"] = str(error)
@@ -119,9 +119,9 @@ class Connection:
                             self._note(stream)
                 else:
                     self._problems.pop("certificate", None)
-                    if found != held:
-                        self._open(found)
-                        held = found
+                    if files != held:
+                        self._open(files)
+                        held = files
                 await asyncio.sleep(self._options.certificate_poll)
         finally:
             channel, self._channel = self._channel, None
@@ -284,8 +284,8 @@ class ClusterIdentity:
     async def run(self) -> None:
         while True:
             try:
-                found = await self._client.get(NAMESPACES, NAMESPACE)
-                uid, reason = found["metadata"].get("uid"), "it has no UID"
+                namespace = await self._client.get(NAMESPACES, NAMESPACE)
+                uid, reason = namespace["metadata"].get("uid"), "it has no UID"
             except ApiError as error:
                 uid, reason = None, str(error)
             if isinstance(uid, str) and uid:

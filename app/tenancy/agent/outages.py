@@ -200,26 +200,26 @@ class Outages:
 
     def note(self, stream: str, cause: Cause) -> bool:
         """The stream is not up; whether that is new, or has another cause than before."""
-        known = self._outages.get(stream)
-        if known is None:
+        outage = self._outages.get(stream)
+        if outage is None:
             self._outages[stream] = Outage(stamp(), self._clock(), cause)
             return True
-        if cause == known.cause or (cause.passing and not self._replaceable(known)):
+        if cause == outage.cause or (cause.passing and not self._replaceable(outage)):
             return False
-        changed = replace(known, cause=cause)
-        if cause.refused and known.cause.refused:
-            if self._clock() < known.held:
+        changed = replace(outage, cause=cause)
+        if cause.refused and outage.cause.refused:
+            if self._clock() < outage.held:
                 return False
-            pause = self._patience * min(2**known.changes, _LONGEST)
-            changed = replace(changed, changes=known.changes + 1, held=self._clock() + pause)
+            pause = self._patience * min(2**outage.changes, _LONGEST)
+            changed = replace(changed, changes=outage.changes + 1, held=self._clock() + pause)
         self._outages[stream] = changed
         return True
 
     def over(self, stream: str) -> None:
         self._outages.pop(stream, None)
 
-    def _replaceable(self, known: Outage) -> bool:
+    def _replaceable(self, outage: Outage) -> bool:
         """Whether another word for silence may take its place: a refusal says more, and what is shown stays."""
-        if known.cause.refused:
+        if outage.cause.refused:
             return False
-        return not known.cause.passing or self._clock() - known.began < self._patience
+        return not outage.cause.passing or self._clock() - outage.began < self._patience

@@ -52,8 +52,8 @@ class AgentSettings(RoleSettings):
     @field_validator("gateway")
     @classmethod
     def _address(cls, value: str) -> str:
-        found = _ADDRESS.fullmatch(value)
-        if found is None or not 0 < int(found[1]) < 65536:
+        match = _ADDRESS.fullmatch(value)
+        if match is None or not 0 < int(match[1]) < 65536:
             raise ValueError("want HOST:PORT of the gateway")
         return value
 

@@ -172,14 +172,14 @@ class MirrorSync(Syncer[Pod]):
 
     async def _restore(self, view: ObjectView, companion: Pod) -> None:
         """Make it what it was made as; labels and annotations of others stay."""
-        found = await self._local.client.get(UVS_PODS, view.name, namespace=self._local.namespace)
-        metadata = found["metadata"]
+        stored = await self._local.client.get(UVS_PODS, view.name, namespace=self._local.namespace)
+        metadata = stored["metadata"]
         if metadata.get("uid") != view.uid:
             raise Transient(f"{view.name}: replaced meanwhile")
         for part, marks in _marks(companion).items():
             metadata[part] = {**(metadata.get(part) or {}), **marks}
-        found["spec"] = {"object": decode_json(companion.manifest)}
-        await self._local.client.replace(UVS_PODS, view.name, found, namespace=self._local.namespace)
+        stored["spec"] = {"object": decode_json(companion.manifest)}
+        await self._local.client.replace(UVS_PODS, view.name, stored, namespace=self._local.namespace)
         log.info("mirror updated", name=view.name, rule=companion.rule)
 
     async def _remove(self, view: ObjectView) -> None:
@@ -208,8 +208,8 @@ class Local:
 
     async def read(self, name: str) -> ObjectView | None:
         """The object as the API server has it: a cache may lag behind another agent."""
-        found = await get_or_none(self.client, self.resource, name, namespace=self.namespace)
-        return project_object(found) if found is not None else None
+        obj = await get_or_none(self.client, self.resource, name, namespace=self.namespace)
+        return project_object(obj) if obj is not None else None
 
     async def delete(self, view: ObjectView) -> None:
         """Delete this object; one that is gone need not be."""
@@ -232,8 +232,8 @@ class Local:
         if shown and view.ready_reason == NOT_CONNECTED and outage.shown_by(view.message):
             return
         # What was a success is not known any more. What was never sent is an error, as is an agent in a wrong cluster.
-        known = shown and view.result != "error" and not outage.elsewhere
-        await self.report(view, "" if known else "error", NOT_CONNECTED, outage.message)
+        shows_outage = shown and view.result != "error" and not outage.elsewhere
+        await self.report(view, "" if shows_outage else "error", NOT_CONNECTED, outage.message)
 
     async def write_status(self, view: ObjectView, status: dict[str, Any]) -> None:
         """Make `status` the whole of what we say of the object; one that is gone needs none. Raises ApiError."""

@@ -126,16 +126,16 @@ class WorkloadSender:
 
     async def _send_all(self, call: Any) -> None:
         self._pending.clear()
-        known: set[str] = set()
+        keys: set[str] = set()
         for key in self._pods.keys():  # noqa: SIM118  a Store is no mapping
             view = self._pods.get(*key)
             if view is not None and self._namespaces.allows(key[0]):
-                known.add(view.id)
+                keys.add(view.id)
                 await self._send_one(call, view.id, key)
-        for gone in self._too_large.keys() - known:
+        for gone in self._too_large.keys() - keys:
             del self._too_large[gone]
         # `synced` covers only ids that were never sent on this stream; the others are deleted one by one.
-        for gone in sorted(self._sent - known):
+        for gone in sorted(self._sent - keys):
             await self._delete(call, gone)
         # What changed meanwhile goes before the mark, or it would count as deleted; once, for changes may never cease.
         for _ in range(len(self._pending)):
@@ -143,7 +143,7 @@ class WorkloadSender:
                 await self._send_one(call, *waiting)
         await _write(call, _SYNCED)
         metrics.SENT.labels("synced").inc()
-        log.debug("workloads sent", count=len(known))
+        log.debug("workloads sent", count=len(keys))
 
     async def _follow(self, call: Any, ended: asyncio.Future[Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -231,7 +231,7 @@ class Namespaces:
 
     def _load(self) -> None:
         try:
-            found = parse_namespaces(self.store.get(self._namespace, self._name) or "")
+            namespaces = parse_namespaces(self.store.get(self._namespace, self._name) or "")
         except ValueError as error:
             problem = str(error)
             if self.problem != problem:
@@ -239,9 +239,9 @@ class Namespaces:
             self.problem = problem
             return
         self.problem = ""
-        if found != self._allowed:
-            log.info("namespaces of workloads", namespaces=sorted(found) or "all")
-            self._allowed = found
+        if namespaces != self._allowed:
+            log.info("namespaces of workloads", namespaces=sorted(namespaces) or "all")
+            self._allowed = namespaces
             self._known.set()
             self.on_change()
 

@@ -95,7 +95,7 @@ class Admission:
 
     def decide(self, evidence: Evidence) -> Caller | Refusal:
         """Who calls, as far as the caches know."""
-        found = identify(
+        caller = identify(
             evidence.connection.pem,
             audience=evidence.audience,
             tenant_ids=evidence.said(TENANT_ID),
@@ -104,10 +104,12 @@ class Admission:
             now=datetime.now(UTC),
             admin_ca=self._admin_ca(),
         )
-        if isinstance(found, Refusal) or found.tenant is None:
-            return found
-        said, holder_of = evidence.said(CLUSTER_KEY), self.backend.sources.holder_of
-        return cluster_refusal(found.tenant, said, certificate=found.certificate.name, holder_of=holder_of) or found
+        if isinstance(caller, Refusal) or caller.tenant is None:
+            return caller
+        clusters, holder_of = evidence.said(CLUSTER_KEY), self.backend.sources.holder_of
+        return (
+            cluster_refusal(caller.tenant, clusters, certificate=caller.certificate.name, holder_of=holder_of) or caller
+        )
 
     @contextlib.asynccontextmanager
     async def call(self, evidence: Evidence) -> AsyncIterator[str]:
@@ -157,15 +159,15 @@ class Admission:
 
     def _holder(self, caller: Caller, evidence: Evidence) -> str:
         """Callers of what is open to anyone share one name, unless they are known."""
-        found: Caller | Refusal = caller
+        holder: Caller | Refusal = caller
         for audience in () if evidence.audience != "anyone" else _KNOWN:
-            found = self.decide(replace(evidence, audience=audience))
-            if isinstance(found, Caller):
+            holder = self.decide(replace(evidence, audience=audience))
+            if isinstance(holder, Caller):
                 break
-        if isinstance(found, Refusal):
+        if isinstance(holder, Refusal):
             return _STRANGERS
-        evidence.connection.belongs_to(found.label)
-        return found.label
+        evidence.connection.belongs_to(holder.label)
+        return holder.label
 
     async def _throttled(self, name: str, shown: str, what: str) -> None:
         """Count it, and hold the call for a moment: gRPC takes one at a time, and retries would keep others waiting."""

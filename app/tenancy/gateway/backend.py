@@ -92,36 +92,36 @@ class Clusters:
         self._client = sources.client
         self._turns = Turns(total=_AT_ONCE, each=1)
 
-    async def claim(self, tenant: Tenant, said: Sequence[str]) -> Refusal | None:
+    async def claim(self, tenant: Tenant, clusters: Sequence[str]) -> Refusal | None:
         """For a call that `cluster_refusal` let pass: note its cluster, unless it is noted; why it is refused now.
 
         Reads the Tenant objects, because a cache may be behind. Raises RefusedCall where that or the note fails.
         """
-        if not said or tenant.link.cluster == said[0]:
+        if not clusters or tenant.link.cluster == clusters[0]:
             return None
-        async with self._turns.of(said[0]):
+        async with self._turns.of(clusters[0]):
             try:
-                attempt = partial(self._attempt, tenant, said)
+                attempt = partial(self._attempt, tenant, clusters)
                 return await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
             except ApiError as error:
                 code = Code.UNAVAILABLE if error.not_found or error.conflict else code_of(error)
                 message = f"the cluster of tenant {tenant.name} cannot be noted: {message_of(error)}"
                 raise RefusedCall(code, message) from error
 
-    async def _attempt(self, tenant: Tenant, said: Sequence[str]) -> Refusal | None:
-        found, links = await self._client.get(TENANTS, tenant.name), await self._links()
+    async def _attempt(self, tenant: Tenant, clusters: Sequence[str]) -> Refusal | None:
+        obj, links = await self._client.get(TENANTS, tenant.name), await self._links()
         fresh = replace(tenant, link=links.get(tenant.name, Link()))
-        refusal = cluster_refusal(fresh, said, holder_of=lambda cluster: holder_of(cluster, links.items()))
-        if refusal is not None or fresh.link.cluster == said[0]:
+        refusal = cluster_refusal(fresh, clusters, holder_of=lambda cluster: holder_of(cluster, links.items()))
+        if refusal is not None or fresh.link.cluster == clusters[0]:
             return refusal
-        note = {"metadata": {"annotations": {CLUSTER: said[0], MOVED: None}}}
-        version = found["metadata"]["resourceVersion"]
+        note = {"metadata": {"annotations": {CLUSTER: clusters[0], MOVED: None}}}
+        version = obj["metadata"]["resourceVersion"]
         await self._client.patch(TENANTS, tenant.name, note, patch_type="merge", version=version)
         links = await self._links()
-        if any(link.cluster == said[0] for name, link in links.items() if name != tenant.name):
-            await self._withdraw(tenant.name, said[0])
+        if any(link.cluster == clusters[0] for name, link in links.items() if name != tenant.name):
+            await self._withdraw(tenant.name, clusters[0])
             raise ApiError("another tenant has noted the same cluster", status=409, reason="Conflict")
-        log.info("cluster of the tenant noted", tenant=tenant.name, cluster=said[0])
+        log.info("cluster of the tenant noted", tenant=tenant.name, cluster=clusters[0])
         return None
 
     async def _links(self) -> dict[str, Link]:
@@ -200,13 +200,13 @@ class Contacts:
         self._pauses = {name: end for name, end in self._pauses.items() if self._now() < end}
 
     def _contact_due(self, tenant: Tenant) -> bool:
-        now, known = self._now(), tenant.link.contact
-        return (known is None or self._apart(now, known)) and self._pauses.get(tenant.name, now) <= now
+        now, contact = self._now(), tenant.link.contact
+        return (contact is None or self._apart(now, contact)) and self._pauses.get(tenant.name, now) <= now
 
     def _refusal_due(self, tenant: Tenant, refusal: Refused) -> bool:
-        known = tenant.link.refused
-        same = known is not None and (known.reason, known.message) == (refusal.reason, refusal.message)
-        if same and known is not None and not self._apart(refusal.at, known.at):
+        refused = tenant.link.refused
+        same = refused is not None and (refused.reason, refused.message) == (refusal.reason, refusal.message)
+        if same and refused is not None and not self._apart(refusal.at, refused.at):
             return False
         return not self._rate.take(tenant.name)
 

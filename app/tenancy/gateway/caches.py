@@ -190,8 +190,8 @@ class Known:
     @property
     def workload_id(self) -> str:
         """The id that its name has, "" for a name that no stream gives."""
-        found = self.name.removeprefix(workload_name(""))
-        return found if workload_name(found) == self.name else ""
+        workload = self.name.removeprefix(workload_name(""))
+        return workload if workload_name(workload) == self.name else ""
 
     def before(self, other: Known) -> bool:
         """Whether this is an earlier state than `other`."""
@@ -236,7 +236,7 @@ def ledger_of(store: Store[Known], *, clock: Callable[[], float] = time.monotoni
         lambda key: store.get(*key),
         lifetime=LAG,
         reached=lambda shown, written: not shown.before(written),
-        uid=lambda known: known.uid,
+        uid=lambda workload: workload.uid,
         clock=clock,
     )
     ledger.follow(store)
@@ -253,9 +253,9 @@ class StreamIds:
         self._clock = clock
         self._last = 0
 
-    def next(self, known: Iterable[str]) -> str:
-        """An id later than all that are `known` ("" is none)."""
-        latest = max(known, default="")
+    def next(self, streams: Iterable[str]) -> str:
+        """An id later than all that are `streams` ("" is none)."""
+        latest = max(streams, default="")
         seen = int(latest.partition("-")[0]) if latest else 0
         self._last = max(int(self._clock() * 1000), self._last + 1, seen + 1)
         return f"{self._last:0{_DIGITS}d}-{secrets.token_hex(4)}"
@@ -263,9 +263,9 @@ class StreamIds:
 
 def stream_of(obj: JSON) -> str:
     """The id on a stored Workload; "", which is earlier than every id, where there is none that can be read."""
-    found = (obj["metadata"].get("annotations") or {}).get(STREAM)
+    stream = (obj["metadata"].get("annotations") or {}).get(STREAM)
     # With a leading zero: one more than the last of these still has as many digits, and sorts after it.
-    return found if isinstance(found, str) and _ID.fullmatch(found) else ""
+    return stream if isinstance(stream, str) and _ID.fullmatch(stream) else ""
 
 
 def _namespace(value: Known | View) -> Iterable[Hashable]:

@@ -85,12 +85,12 @@ def checked_name(name: str, path: str) -> str:
         raise invalid([f"{path}: {error}"]) from error
 
 
-def check_keeper(found: JSON, what: str, *, keeper: str, owner: str) -> None:
+def check_keeper(obj: JSON, what: str, *, keeper: str, owner: str) -> None:
     """FAILED_PRECONDITION for an object that another owner keeps, ABORTED for one that is being deleted."""
     if keeper != owner:
         named = repr(keeper) if keeper else "another client"
         raise Refused(Code.FAILED_PRECONDITION, f"{what} is kept by {named}, not by {owner!r}: delete it first")
-    if found["metadata"].get("deletionTimestamp"):
+    if obj["metadata"].get("deletionTimestamp"):
         raise Refused(Code.ABORTED, f"{what} is being deleted; try again")
 
 

@@ -113,19 +113,19 @@ class Front:
     async def hand_on(self, connection: Connection) -> None:
         """Connect the other end, to gRPC. Raises OSError where gRPC takes no more."""
         name = f"{self._name}-{secrets.token_hex(8)}"  # random, so that another process cannot bind it first
-        known = f"unix-abstract:{name}"
-        inside = End(lost=lambda: self._known.pop(known, None))
+        name_of_end = f"unix-abstract:{name}"
+        inside = End(lost=lambda: self._known.pop(name_of_end, None))
         inside.other, connection.other = connection, inside
         ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         loop = asyncio.get_running_loop()
         try:
             ours.setblocking(False)
             ours.bind(f"\0{name}")
-            self._known[known] = connection
+            self._known[name_of_end] = connection
             await loop.sock_connect(ours, f"\0{self._name}")
             await loop.create_unix_connection(lambda: inside, sock=ours)
         except BaseException:
-            self._known.pop(known, None)
+            self._known.pop(name_of_end, None)
             if inside.transport is not None:
                 inside.transport.abort()
             else:

@@ -109,8 +109,8 @@ def read_certificate(pem: bytes) -> Certificate:
     common = [str(entry.value).lower() for entry in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     dns: list[str] = []
     for_admin = common if len(common) == 1 else []
-    if isinstance(found := extensions.get(ExtensionOID.SUBJECT_ALTERNATIVE_NAME), x509.SubjectAlternativeName):
-        for_admin = dns = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
+    if isinstance(names := extensions.get(ExtensionOID.SUBJECT_ALTERNATIVE_NAME), x509.SubjectAlternativeName):
+        for_admin = dns = [name.lower() for name in names.get_values_for_type(x509.DNSName)]
     usages = extensions.get(ExtensionOID.EXTENDED_KEY_USAGE)
     if not isinstance(usages, x509.ExtendedKeyUsage) or ExtendedKeyUsageOID.CLIENT_AUTH not in usages:
         for_admin = []
@@ -145,9 +145,9 @@ def independent_authorities(pem: bytes, *, links: bytes) -> int:
     return sum(any(member in counted for member in group) for group in groups)
 
 
-def _related(one: x509.Certificate, other: x509.Certificate) -> bool:
-    same = one.subject == other.subject or one.public_key() == other.public_key()
-    return same or signed_by(one, other) or signed_by(other, one)
+def _related(certificate: x509.Certificate, other: x509.Certificate) -> bool:
+    same = certificate.subject == other.subject or certificate.public_key() == other.public_key()
+    return same or signed_by(certificate, other) or signed_by(other, certificate)
 
 
 def identify(
@@ -221,32 +221,32 @@ def _tenant_refusal(
 
 
 def cluster_refusal(
-    tenant: Tenant, said: Sequence[str], *, certificate: str = "", holder_of: Callable[[str], str] = lambda _: ""
+    tenant: Tenant, clusters: Sequence[str], *, certificate: str = "", holder_of: Callable[[str], str] = lambda _: ""
 ) -> Refusal | None:
-    """Why a call that says it comes from the cluster `said` is not the tenant's; None where it may be.
+    """Why a call that says it comes from the cluster `clusters` is not the tenant's; None where it may be.
 
     `holder_of` is the tenant that has a cluster, "" where none has. A call that names no cluster (a person's, by hand)
     is judged by its certificate.
     """
-    if not said:
+    if not clusters:
         return None
-    refused = partial(Refusal, name=certificate, tenant=tenant.name, cluster=said[0])
+    refused = partial(Refusal, name=certificate, tenant=tenant.name, cluster=clusters[0])
     noted = tenant.link.cluster
-    if len(set(said)) > 1 or not _CLUSTER.fullmatch(said[0]):
+    if len(set(clusters)) > 1 or not _CLUSTER.fullmatch(clusters[0]):
         message = f"the metadata {CLUSTER_KEY}: want one UID, that of namespace kube-system"
         return Refusal("cluster", message, certificate)
-    if holder_of(said[0]) not in ("", tenant.name):
+    if holder_of(clusters[0]) not in ("", tenant.name):
         message = (
-            f"cluster {said[0]} (UID of namespace kube-system) belongs to another tenant than {tenant.name}. A cluster "
-            "has one tenant: give its agent the bundle of that tenant. If the cluster is to be of tenant "
+            f"cluster {clusters[0]} (UID of namespace kube-system) belongs to another tenant than {tenant.name}. "
+            "A cluster has one tenant: give its agent the bundle of that tenant. If the cluster is to be of tenant "
             f"{tenant.name} from now on, run this in the infra cluster, with the name of the other tenant: "
             f"berth tenant add {tenant.name} --move OTHER"
         )
         return refused("cluster_taken", message)
-    if noted in ("", said[0]) or holder_of(noted) not in ("", tenant.name):
+    if noted in ("", clusters[0]) or holder_of(noted) not in ("", tenant.name):
         return None
     message = (
-        f"tenant {tenant.name} belongs to another cluster: this call comes from {said[0]}, the tenant's cluster is "
+        f"tenant {tenant.name} belongs to another cluster: this call comes from {clusters[0]}, the tenant's cluster is "
         f"{noted} (UIDs of namespace kube-system). One bundle is for one cluster: give this one a tenant "
         "of its own. If it has replaced the other one for good, run this in the infra cluster: "
         f"kubectl annotate tenant {tenant.name} {CLUSTER}-"

@@ -38,8 +38,8 @@ class _Method:
 
     @property
     def inner(self) -> Any:
-        one = self.handler
-        return one.unary_unary or one.unary_stream or one.stream_unary or one.stream_stream
+        handler = self.handler
+        return handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
     @property
     def streaming(self) -> bool:

@@ -54,12 +54,12 @@ class Storing:
 
     def room(self, namespace: str, name: str, size: int) -> None:
         """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others."""
-        known = self._pods.get(namespace, name)
-        if known is None:
+        pod = self._pods.get(namespace, name)
+        if pod is None:
             self.schedulable(namespace)
-        stored, old = self._of(namespace), known or View(namespace, name, b"")
+        stored, old = self._of(namespace), pod or View(namespace, name, b"")
         bounds = [(stored.size - old.size, self._limits.pods_bytes, "Pods")]
-        if known is None or known.pending:
+        if pod is None or pod.pending:
             bounds.append((stored.pending - old.pending, self._limits.pending_pods_bytes, "Pods without a node"))
         for others, most, what in bounds:
             if others + size > most:
@@ -151,5 +151,5 @@ class RuleQuota:
     def _rules(self, namespace: str) -> dict[str, Keys]:
         self._own.expire()
         names = {view.name for view in (*self._views.by_index(BY_NAMESPACE, namespace), *self._own.of(namespace))}
-        found = {name: self._own.get((namespace, name)) for name in names}
-        return {name: view.keys for name, view in found.items() if view is not None}
+        keys = {name: self._own.get((namespace, name)) for name in names}
+        return {name: view.keys for name, view in keys.items() if view is not None}

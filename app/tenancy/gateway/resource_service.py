@@ -56,11 +56,11 @@ class UniverseResourceService(Service):
     async def Create(self, request: pb.CreateRequest, _context: object) -> pb.CreateResponse:  # noqa: N802
         manifest = await self._manifest(request)
         async with self._turn():
-            found, made = await self._find_or_make(manifest)
+            obj, made = await self._find_or_make(manifest)
         if not made:
             message = f"there is a {manifest.resource.kind} {manifest.name!r} already"
-            raise Refused(Code.ALREADY_EXISTS, message if owner_of(found) else f"{message}, {_NOT_OURS}")
-        return pb.CreateResponse(obj=_message(found))
+            raise Refused(Code.ALREADY_EXISTS, message if owner_of(obj) else f"{message}, {_NOT_OURS}")
+        return pb.CreateResponse(obj=_message(obj))
 
     async def Get(self, request: pb.GetRequest, _context: object) -> pb.GetResponse:  # noqa: N802
         resource, name = _asked(request)
@@ -75,16 +75,16 @@ class UniverseResourceService(Service):
     async def Update(self, request: pb.UpdateRequest, _context: object) -> pb.UpdateResponse:  # noqa: N802
         manifest = await self._manifest(request)
         async with self._turn():
-            found, made = await self._find_or_make(manifest)
+            obj, made = await self._find_or_make(manifest)
             if made:
-                return pb.UpdateResponse(obj=_message(found))
-            what, keeper = f"{manifest.resource.kind} {manifest.name!r}", owner_of(found)
+                return pb.UpdateResponse(obj=_message(obj))
+            what, keeper = f"{manifest.resource.kind} {manifest.name!r}", owner_of(obj)
             if not keeper:
                 raise Refused(Code.FAILED_PRECONDITION, f"{what} is there, {_NOT_OURS}")
-            check_keeper(found, what, keeper=keeper, owner=manifest.owner)
-            if not manifest.is_stored_in(found):
-                found = await self._apply(manifest, uid=found["metadata"]["uid"])
-        return pb.UpdateResponse(obj=_message(found))
+            check_keeper(obj, what, keeper=keeper, owner=manifest.owner)
+            if not manifest.is_stored_in(obj):
+                obj = await self._apply(manifest, uid=obj["metadata"]["uid"])
+        return pb.UpdateResponse(obj=_message(obj))
 
     async def Delete(self, request: pb.DeleteRequest, _context: object) -> pb.DeleteResponse:  # noqa: N802
         resource, name = _asked(request)
@@ -109,15 +109,15 @@ class UniverseResourceService(Service):
 
     async def _find_or_make(self, manifest: Manifest) -> tuple[JSON, bool]:
         """The object of this name, of any owner, and whether this call created it."""
-        if (found := await self._find(manifest.resource, manifest.name)) is not None:
-            return found, False
+        if (obj := await self._find(manifest.resource, manifest.name)) is not None:
+            return obj, False
         try:
             return await self._apply(manifest), True
         except ApiError as error:
             # A conflict: another client created it first.
-            if error.status != 409 or (found := await self._find(manifest.resource, manifest.name)) is None:
+            if error.status != 409 or (obj := await self._find(manifest.resource, manifest.name)) is None:
                 raise
-            return found, False
+            return obj, False
 
     async def _apply(self, manifest: Manifest, *, uid: str = "") -> JSON:
         """Server-side apply; with `uid` only to the object of that uid, without one only where there is none.
@@ -145,10 +145,10 @@ class UniverseResourceService(Service):
             )
 
     async def _ours(self, resource: Resource, name: str) -> JSON:
-        found = await self._find(resource, name)
-        if found is None or not owner_of(found):
+        obj = await self._find(resource, name)
+        if obj is None or not owner_of(obj):
             raise Refused(Code.NOT_FOUND, f"there is no {resource.kind} {name!r} among the tenant's resources")
-        return found
+        return obj
 
 
 def _asked(request: pb.GetRequest | pb.DeleteRequest) -> tuple[Resource, str]:
@@ -182,16 +182,16 @@ def _read_yaml(text: bytes, limits: Limits) -> Any:
     if len(text) > limits.yaml_bytes:
         raise invalid([f"{_PATH}: {len(text)} bytes: in YAML at most {limits.yaml_bytes}; use JSON"])
     try:
-        found = parse_documents(text_in(text), source=_PATH)
+        documents = parse_documents(text_in(text), source=_PATH)
     except UnicodeDecodeError as error:
         raise invalid([f"{_PATH}: not UTF-8 text"]) from error
     except DocumentError as error:
         # What the reader says of the text may quote it, a Secret's as well: its place is enough.
         place = re.match(rf"{re.escape(_PATH)}(:\d+)*", str(error))
         raise invalid([f"{place.group() if place else _PATH}: neither JSON nor YAML of an object"]) from error
-    if len(found) != 1:
-        raise invalid([f"{_PATH}: want one object, got {len(found)}"])
-    return found[0].content
+    if len(documents) != 1:
+        raise invalid([f"{_PATH}: want one object, got {len(documents)}"])
+    return documents[0].content
 
 
 def render(obj: JSON) -> bytes:
@@ -256,18 +256,18 @@ class Manifest:
     hash: str
     size: int
 
-    def is_stored_in(self, found: JSON) -> bool:
+    def is_stored_in(self, obj: JSON) -> bool:
         """Whether the object was made from the same, so that nothing has to be written."""
-        return (found["metadata"].get("annotations") or {}).get(SOURCE_HASH) == self.hash
+        return (obj["metadata"].get("annotations") or {}).get(SOURCE_HASH) == self.hash
 
 
 def resource_of(api_version: str, kind: str) -> Resource:
     """INVALID_ARGUMENT for a type that tenants cannot have."""
-    found = RESOURCES.get((api_version, kind))
-    if found is None:
-        known = ", ".join(f"{version} {name}" for version, name in RESOURCES)
-        raise invalid([f"type: {api_version!r} {kind!r} is not served: use one of {known}"])
-    return found
+    resource = RESOURCES.get((api_version, kind))
+    if resource is None:
+        kinds = ", ".join(f"{version} {name}" for version, name in RESOURCES)
+        raise invalid([f"type: {api_version!r} {kind!r} is not served: use one of {kinds}"])
+    return resource
 
 
 def checked_owner(owner: str) -> str:
@@ -283,9 +283,9 @@ def selector_of(owner: str) -> str:
     return f"{RESOURCE_OWNER}={owner},!{COMPANION}" if owner else f"{RESOURCE_OWNER},!{COMPANION}"
 
 
-def owner_of(found: JSON) -> str:
+def owner_of(obj: JSON) -> str:
     """Who keeps an object; "" for one that was not made of a tenant's manifest."""
-    labels = found["metadata"].get("labels") or {}
+    labels = obj["metadata"].get("labels") or {}
     return "" if COMPANION in labels else str(labels.get(RESOURCE_OWNER) or "")
 
 

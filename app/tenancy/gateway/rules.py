@@ -68,14 +68,14 @@ class _RuleService(Service, ABC):
         """FAILED_PRECONDITION for a rule that is not kept through this service."""
         name = checked_name(request.id, "id")
         async with self._turn():
-            found = await self._found(name)
-            if self._owners and not _owner(found):
+            rule = await self._found(name)
+            if self._owners and not _owner(rule):
                 raise Refused(Code.FAILED_PRECONDITION, f"rule {name!r} was not made by this service")
-            await self._delete(self._resource, found)
+            await self._delete(self._resource, rule)
         return self._answer("Delete")
 
     @abstractmethod
-    def _room(self, wanted: _Wanted) -> contextlib.AbstractAsyncContextManager[None]:
+    def _room(self, rule: _Wanted) -> contextlib.AbstractAsyncContextManager[None]:
         """Around the write of a rule; FAILED_PRECONDITION where it is too much beside the others."""
 
     def _answer(self, method: str, **fields: Any) -> Message:
@@ -92,36 +92,36 @@ class _RuleService(Service, ABC):
                 return self._message(await write(wanted))
 
     async def _found(self, name: str) -> JSON:
-        found = await self._find(self._resource, name)
-        if found is None:
+        rule = await self._find(self._resource, name)
+        if rule is None:
             raise Refused(Code.NOT_FOUND, f"there is no rule {name!r}")
-        return found
+        return rule
 
-    async def _create(self, wanted: _Wanted) -> JSON:
+    async def _create(self, rule: _Wanted) -> JSON:
         namespace = self._namespace
-        metadata = {"name": wanted.name, "namespace": namespace} | _marks(wanted, {})
-        self._storing.write(namespace, len(canonical(wanted.spec)))
+        metadata = {"name": rule.name, "namespace": namespace} | _marks(rule, {})
+        self._storing.write(namespace, len(canonical(rule.spec)))
         with namespace_needed(namespace):
-            body = self._resource.body(metadata, spec=wanted.spec)
+            body = self._resource.body(metadata, spec=rule.spec)
             return await self._client.create(self._resource, body, namespace=namespace)
 
     async def _put(self, wanted: _Wanted) -> JSON:
         async def attempt() -> JSON:
-            found = await self._find(self._resource, wanted.name)
-            return await (self._create(wanted) if found is None else self._equal(found, wanted))
+            rule = await self._find(self._resource, wanted.name)
+            return await (self._create(wanted) if rule is None else self._equal(rule, wanted))
 
         return await self._until_written(attempt)
 
-    async def _equal(self, found: JSON, wanted: _Wanted) -> JSON:
-        metadata = found["metadata"]
-        keeper = _owner(found) if self._owners else wanted.owner
-        check_keeper(found, f"rule {wanted.name!r}", keeper=keeper, owner=wanted.owner)
-        marks, content = _marks(wanted, metadata), canonical(wanted.spec)
-        if canonical(found.get("spec")) == content and all(metadata.get(part) == marks[part] for part in marks):
-            return found
+    async def _equal(self, stored: JSON, rule: _Wanted) -> JSON:
+        metadata = stored["metadata"]
+        keeper = _owner(stored) if self._owners else rule.owner
+        check_keeper(stored, f"rule {rule.name!r}", keeper=keeper, owner=rule.owner)
+        marks, content = _marks(rule, metadata), canonical(rule.spec)
+        if canonical(stored.get("spec")) == content and all(metadata.get(part) == marks[part] for part in marks):
+            return stored
         self._storing.write(self._namespace, len(content))
-        body = {**found, "metadata": {**metadata, **marks}, "spec": wanted.spec}
-        return await self._client.replace(self._resource, wanted.name, body, namespace=self._namespace)
+        body = {**stored, "metadata": {**metadata, **marks}, "spec": rule.spec}
+        return await self._client.replace(self._resource, rule.name, body, namespace=self._namespace)
 
 
 class WorkloadRuleService(_RuleService):
@@ -140,8 +140,8 @@ class WorkloadRuleService(_RuleService):
         return follow(self._backend.sources.rules, namespace=self._namespace, answer=answer, item="rule")
 
     @contextlib.asynccontextmanager
-    async def _room(self, wanted: _Wanted) -> AsyncGenerator[None, None]:
-        with self._backend.rule_quota.room(self._namespace, wanted.name, keys_of(wanted.spec)):
+    async def _room(self, rule: _Wanted) -> AsyncGenerator[None, None]:
+        with self._backend.rule_quota.room(self._namespace, rule.name, keys_of(rule.spec)):
             yield
 
 
@@ -153,23 +153,23 @@ class AdminWorkloadRuleService(_RuleService):
     _namespace = SYSTEM_NAMESPACE
 
     @contextlib.asynccontextmanager
-    async def _room(self, wanted: _Wanted) -> AsyncGenerator[None, None]:
+    async def _room(self, rule: _Wanted) -> AsyncGenerator[None, None]:
         """Counts all that are stored: these are few, and seldom written."""
         keys = {obj["metadata"]["name"]: keys_of(obj.get("spec") or {}) async for obj in self._objects(ADMIN_RULES)}
-        refuse_beyond(wanted.name, keys_of(wanted.spec), keys)
+        refuse_beyond(rule.name, keys_of(rule.spec), keys)
         yield
 
 
-def _marks(wanted: _Wanted, metadata: JSON) -> JSON:
+def _marks(rule: _Wanted, metadata: JSON) -> JSON:
     """The labels and annotations that say who keeps the rule and what it was made from; others' stay."""
-    marks: JSON = {"labels": {**(metadata.get("labels") or {}), RULE_OWNER: wanted.owner}}
-    if wanted.generation:
-        marks["annotations"] = {**(metadata.get("annotations") or {}), RULE_GENERATION: str(wanted.generation)}
+    marks: JSON = {"labels": {**(metadata.get("labels") or {}), RULE_OWNER: rule.owner}}
+    if rule.generation:
+        marks["annotations"] = {**(metadata.get("annotations") or {}), RULE_GENERATION: str(rule.generation)}
     return marks
 
 
-def _owner(found: JSON) -> str:
-    return str((found["metadata"].get("labels") or {}).get(RULE_OWNER) or "")
+def _owner(obj: JSON) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(RULE_OWNER) or "")
 
 
 @dataclass(frozen=True, slots=True)

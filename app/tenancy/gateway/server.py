@@ -108,10 +108,10 @@ class Gateway:
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        found = [] if self._serving else ["the gateway does not listen yet"]
+        reasons = [] if self._serving else ["the gateway does not listen yet"]
         if problem := self._credentials.problem():
-            found.append(problem)
-        return found + self._sources.waiting()
+            reasons.append(problem)
+        return reasons + self._sources.waiting()
 
     def _tenant_changed(self, event: EventType, _: Key, old: Tenant | None, new: Tenant | None) -> None:
         # Contacts of each tenant are noted every minute: a review of all streams for each would be quadratic.

@@ -101,9 +101,9 @@ class Service:
             attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS, lost=lambda error: error.status in (404, 409)
         )
 
-    async def _delete(self, resource: Resource, found: JSON) -> None:
+    async def _delete(self, resource: Resource, obj: JSON) -> None:
         """Delete this object, where it is still there."""
-        name, uid = found["metadata"]["name"], found["metadata"]["uid"]
+        name, uid = obj["metadata"]["name"], obj["metadata"]["uid"]
         with deleting():
             await self._client.delete(resource, name, namespace=self._namespace, uid=uid)
 
@@ -175,8 +175,8 @@ class _Feed:
         """What has become of these names since they were given."""
         for name in changed:
             self.dirty.pop(name, None)
-            found = (store.get(self._namespace, name) for store in self._stores)
-            view = next((view for view in found if view is not None), None)
+            views = (store.get(self._namespace, name) for store in self._stores)
+            view = next((view for view in views if view is not None), None)
             if view is None:
                 if self._given.pop(name, None) is not None:
                     yield self._answer(deleted=name).SerializeToString()

@@ -187,11 +187,11 @@ class _Stream:
                 self._sweep(shown)
             await slices.worked()
 
-    def _sweep(self, known: Known) -> None:
-        if known.stream > self._writer.stream:
+    def _sweep(self, workload: Known) -> None:
+        if workload.stream > self._writer.stream:
             return  # of a newer stream: its agent knows what runs, this one does no more
-        if known.workload_id and known.workload_id not in self._census:
-            self._writer.put(known.workload_id, GONE)
+        if workload.workload_id and workload.workload_id not in self._census:
+            self._writer.put(workload.workload_id, GONE)
 
     def _rejected(self, workload_id: str, problem: str) -> None:
         self._drop(Unusable("rejected", problem, workload_id))
@@ -204,8 +204,8 @@ class _Stream:
         self._backend.lines.warning("event dropped", same, workload=unusable.workload_id, problem=str(unusable))
 
 
-def _bytes(known: Known | None) -> int:
-    return known.size if known is not None else 0
+def _bytes(workload: Known | None) -> int:
+    return workload.size if workload is not None else 0
 
 
 class Unusable(Exception):
@@ -256,8 +256,8 @@ class _Census:
 
     def begin(self, sizes: Iterable[int]) -> None:
         """These are the sizes of what is stored."""
-        found = list(sizes)
-        self.stored, self.stored_bytes = len(found), sum(found)
+        names = list(sizes)
+        self.stored, self.stored_bytes = len(names), sum(names)
 
     def room(self, workload_id: str, *, known: bool) -> bool:
         """Whether this workload may be taken; `known` are those that are stored."""

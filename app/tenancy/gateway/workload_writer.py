@@ -115,8 +115,8 @@ class WorkloadWriter:
     async def _next(self, workload_id: str, state: State) -> None:
         namespace = self._tenant.namespace
         key = (namespace, workload_name(workload_id))
-        known = self.known(workload_id)
-        if state.spec is not None and (known is None or known.digest != state.digest):
+        stored = self.known(workload_id)
+        if state.spec is not None and (stored is None or stored.digest != state.digest):
             await self._backend.storing.turn(namespace, state.size)
         try:
             async with self._backend.turns.of(namespace):
@@ -166,14 +166,14 @@ class WorkloadWriter:
 
     async def _write(self, key: ObjectKey, state: State) -> str:
         """Returns "create", "replace", "delete" or "unchanged". Raises ApiError, or Refused for a missing namespace."""
-        known = self._ledger.get(key)
-        if known is None:
+        stored = self._ledger.get(key)
+        if stored is None:
             return "unchanged" if state.spec is None else await self._create(key, state)
         if state.spec is None:
-            return await self._remove(known)
-        if known.digest == state.digest:
+            return await self._remove(stored)
+        if stored.digest == state.digest:
             return "unchanged"
-        return await self._replace(key, state, marked=bool(known.stream))
+        return await self._replace(key, state, marked=bool(stored.stream))
 
     async def _create(self, key: ObjectKey, state: State) -> str:
         namespace, name = key
@@ -208,17 +208,17 @@ class WorkloadWriter:
         self._ledger.wrote(key, project_known(made))
         return "replace"
 
-    async def _remove(self, known: Known) -> str:
-        self._removing.add(known.uid)  # before the request: the watch may be faster than the answer
+    async def _remove(self, stored: Known) -> str:
+        self._removing.add(stored.uid)  # before the request: the watch may be faster than the answer
         try:
-            await self._client.delete(WORKLOADS, known.name, namespace=known.namespace, uid=known.uid)
+            await self._client.delete(WORKLOADS, stored.name, namespace=stored.namespace, uid=stored.uid)
         except ApiError as error:
-            shown = self._backend.sources.workloads.get(*known.key)
-            if (error.not_found or error.conflict) and (shown is None or shown.uid != known.uid):
-                self._removing.discard(known.uid)  # it was gone before, and its end has been shown
+            shown = self._backend.sources.workloads.get(*stored.key)
+            if (error.not_found or error.conflict) and (shown is None or shown.uid != stored.uid):
+                self._removing.discard(stored.uid)  # it was gone before, and its end has been shown
             if not error.not_found:
                 raise  # a conflict is another object of this name: the cache will show it, and it is tried again
-        self._ledger.deleted(known.key, known.uid)
+        self._ledger.deleted(stored.key, stored.uid)
         return "delete"
 
 
@@ -263,6 +263,6 @@ class Doubles:
 
         That it has another cluster may arrive later, by another watch.
         """
-        found = {tenant: await get_or_none(self._backend.client, TENANTS, tenant) for tenant in (self._tenant, name)}
-        links = {one: link_of(obj) for one, obj in found.items() if obj is not None}
+        tenants = {tenant: await get_or_none(self._backend.client, TENANTS, tenant) for tenant in (self._tenant, name)}
+        links = {holder: link_of(obj) for holder, obj in tenants.items() if obj is not None}
         return name in links and holder_of(links[name].cluster, links.items()) == self._tenant

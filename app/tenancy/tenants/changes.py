@@ -271,9 +271,9 @@ async def move_cluster(client: KubeClient, cluster: str, *, source: str, target:
         return [f"tenant {target} has the cluster of tenant {source} already"]
 
     async def attempt() -> None:
-        found = await client.get(TENANTS, target)
+        obj = await client.get(TENANTS, target)
         patch = {"metadata": {"annotations": {CLUSTER: cluster, MOVED: stamp(now)}}}
-        version = found["metadata"]["resourceVersion"]
+        version = obj["metadata"]["resourceVersion"]
         await client.patch(TENANTS, target, patch, patch_type="merge", version=version)
 
     await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)

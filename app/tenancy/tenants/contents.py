@@ -51,21 +51,21 @@ def counted(counts: Mapping[str, int]) -> str:
 
 async def companions_on(client: KubeClient, tenant: str, nodes: Collection[str]) -> int:
     """How many companions of the tenant run on these nodes."""
-    namespace, found = tenant_namespace(tenant), 0
+    namespace, number = tenant_namespace(tenant), 0
     for where in (namespace, SYSTEM_NAMESPACE):
         async for pod in _items(client, PODS, where, COMPANION):
-            found += (where == namespace or _is_of(pod, namespace)) and pod["spec"].get("nodeName") in nodes
-    return found
+            number += (where == namespace or _is_of(pod, namespace)) and pod["spec"].get("nodeName") in nodes
+    return number
 
 
 async def dpus_of(client: KubeClient, tenant: str, hosts: Sequence[str], *, placement: PlacementOptions) -> list[Dpu]:
     """The nodes with the label of the tenant or of one of the hosts, by name."""
-    found = []
+    dpus = []
     async for node in _items(client, NODES):
-        known = project_node(node, placement)
-        if known is not None and (known.tenant == tenant or known.host in hosts):
-            found.append(Dpu(known.name, known.host, known.tenant, is_true(node.get("status") or {}, "Ready")))
-    return sorted(found, key=lambda dpu: dpu.node)
+        state = project_node(node, placement)
+        if state is not None and (state.tenant == tenant or state.host in hosts):
+            dpus.append(Dpu(state.name, state.host, state.tenant, is_true(node.get("status") or {}, "Ready")))
+    return sorted(dpus, key=lambda dpu: dpu.node)
 
 
 async def _items(

@@ -144,8 +144,8 @@ async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: dateti
 
 async def describe(client: KubeClient, name: str) -> str:
     """One line that says what `remove` would remove. Raises UsageError where there is nothing of that name."""
-    tenant, found = await read_tenant(client, name), await read_namespace(client, name)
-    ours = found is not None and found.ours
+    tenant, present = await read_tenant(client, name), await read_namespace(client, name)
+    ours = present is not None and present.ours
     if tenant is None and not ours:
         raise UsageError(f"there is no tenant {name}")
     what = [f"tenant {name}"] if tenant is not None else []

@@ -123,14 +123,14 @@ def annotations_of(
     rule: Rule, workload: Workload, *, spec_hash: str, injected: Mapping[str, str], host: str | None
 ) -> dict[str, str]:
     """The annotations that are marks. Only that of the injected ones changes while the Pod exists."""
-    found = {
+    annotations = {
         RULE_NAME: rule.name,
         RULE: rule.id,
         WORKLOAD: f"{workload.namespace}/{workload.id}",
         SPEC_HASH: spec_hash,
         INJECTED: injected_mark(injected),
     }
-    return found if host is None else {**found, DPU_OF_HOST: host}
+    return annotations if host is None else {**annotations, DPU_OF_HOST: host}
 
 
 def injected_mark(names: Mapping[str, str]) -> str:

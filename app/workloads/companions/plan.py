@@ -166,8 +166,8 @@ class Blueprint:
         tenant = tenant_name(workload.namespace) if rule.kind == "admin" else None
         wanted = requirements(host=host, tenant=tenant, options=self._placement)
         problem = _unknown_host(host)
-        if problem is None and (found := _contradiction(self.spec, wanted)) is not None:
-            problem = replace(found, of_workload=True)
+        if problem is None and (contradiction := _contradiction(self.spec, wanted)) is not None:
+            problem = replace(contradiction, of_workload=True)
         if problem is not None:
             return problem
         return _Placed(placed(self.spec, wanted), _hash(rule, (*self._wanted, *wanted)), host)
@@ -183,13 +183,13 @@ def _unknown_host(host: str) -> Problem | None:
     return None
 
 
-def _contradiction(spec: JSON, wanted: Sequence[Requirement]) -> Problem | None:
-    lines = contradictions(spec, wanted, path="spec.template.spec")
+def _contradiction(spec: JSON, requirements: Sequence[Requirement]) -> Problem | None:
+    lines = contradictions(spec, requirements, path="spec.template.spec")
     return Problem("PlacementContradiction", "; ".join(lines)) if lines else None
 
 
-def _hash(rule: Rule, wanted: Sequence[Requirement]) -> str:
+def _hash(rule: Rule, requirements: Sequence[Requirement]) -> str:
     """Over all that cannot be changed in place, and nothing else: not the terms, nor what is injected."""
-    facts = encode_json([[entry.key, entry.value] for entry in wanted])
+    facts = encode_json([[entry.key, entry.value] for entry in requirements])
     parts = (_RECIPE, rule.id.encode(), rule.policy.encode(), facts, rule.template)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

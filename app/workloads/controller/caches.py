@@ -129,11 +129,11 @@ class WorkloadCaches:
 
     def standings(self, rule: ObjectKey) -> Counter[str]:
         """How many companions of a rule exist, without those that have to go, by what keeps them from running."""
-        found = Counter(self._standings.get(rule))
+        counts = Counter(self._standings.get(rule))
         for key in self._removing.get(rule, ()):
             if (companion := self.companions.get(*key)) is not None:
-                found[companion.standing] -= 1
-        return +found
+                counts[companion.standing] -= 1
+        return +counts
 
     def lacking(self, rule: ObjectKey) -> Counter[str]:
         """Workloads of which it is known why they have no companion of this rule, by the reason."""
@@ -147,8 +147,8 @@ class WorkloadCaches:
 
     def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
         """The companions of a workload, as the watch and our own writes say."""
-        found = {companion.key: companion for companion in self._by_workload.get(workload, ())}
-        return found | {companion.key: companion for companion in self.written.of(workload)}
+        observed = {companion.key: companion for companion in self._by_workload.get(workload, ())}
+        return observed | {companion.key: companion for companion in self.written.of(workload)}
 
     def keys(self) -> set[ObjectKey]:
         """Every workload that exists or has companions: the sweep over these leaves no orphan."""
@@ -232,8 +232,8 @@ class WorkloadCaches:
     def _others_with_companions_of(self, rule: ObjectKey, workloads: set[ObjectKey]) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""
         companions = (companion for workload in workloads for companion in self._by_workload.get(workload, ()))
-        found = sum(companion.rule == rule and not companion.ending for companion in companions)
-        if found == self._standings.get(rule, Counter()).total():
+        number = sum(companion.rule == rule and not companion.ending for companion in companions)
+        if number == self._standings.get(rule, Counter()).total():
             return set()  # to look at the companions of all rules takes long
         return {companion.workload for companion in self.companions.values() if companion.rule == rule}
 

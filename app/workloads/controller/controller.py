@@ -245,9 +245,9 @@ class Companions:
 
         Raises `refusal` where it is gone again: the next try will do.
         """
-        known = self._caches.companions.get(*planned.key)
-        if known is not None:
-            return _ours(known, planned, run)
+        companion = self._caches.companions.get(*planned.key)
+        if companion is not None:
+            return _ours(companion, planned, run)
         try:
             pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
         except ApiError as error:

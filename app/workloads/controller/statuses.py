@@ -130,12 +130,12 @@ def rule_status(
             explanation = f"{explanation}; {message}"
         if removing or created + len(excluded) < matched:
             ready, reason = "False", "Waiting"
-    wanted = Counter(standings) + Counter(lacking or {})
-    wanted[_NOT_CREATED] += max(0, matched - wanted.total())
+    counts = Counter(standings) + Counter(lacking or {})
+    counts[_NOT_CREATED] += max(0, matched - counts.total())
     conditions = (
         ("Ready", ready, reason, explanation),
         matched_condition(matched, terms),
-        running_condition(wanted),
+        running_condition(counts),
     )
     return {
         "result": result,
@@ -182,14 +182,14 @@ def matched_condition(count: int, terms: Iterable[Term]) -> _Condition:
 def running_condition(standings: Mapping[str, int]) -> _Condition:
     """`standings` are how many companions run (`RUNS`), and how many do not or are missing, by the reason."""
     counts = {standing: count for standing, count in standings.items() if count > 0}
-    wanted = sum(counts.values())
-    if not wanted:
+    total = sum(counts.values())
+    if not total:
         return "Running", "False", "NoCompanion", "there are no companions to run"
     runs = counts.pop(RUNS, 0)
-    message = f"{runs} of {wanted} companions run"
+    message = f"{runs} of {total} companions run"
     if not counts:
         return "Running", "True", "CompanionsRun", message
-    obstacles = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    obstacles = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count} {reason}" for reason, count in obstacles[:_REASONS]]
     if rest := sum(count for _, count in obstacles[_REASONS:]):
         shown.append(f"{rest} for other reasons")
@@ -203,17 +203,17 @@ class Findings:
         self._by_workload: dict[ObjectKey, dict[ObjectKey, Finding]] = {}
         self._by_rule: dict[ObjectKey, dict[ObjectKey, Finding]] = {}
 
-    def put(self, workload: ObjectKey, found: Mapping[ObjectKey, Finding]) -> None:
-        """Replace all that is known of a workload; `found` is by rule."""
+    def put(self, workload: ObjectKey, findings: Mapping[ObjectKey, Finding]) -> None:
+        """Replace all that is known of a workload; `findings` is by rule."""
         before = self._by_workload.get(workload, {})
-        for rule in before.keys() - found.keys():
+        for rule in before.keys() - findings.keys():
             del self._by_rule[rule][workload]
             if not self._by_rule[rule]:
                 del self._by_rule[rule]
-        for rule, finding in found.items():
+        for rule, finding in findings.items():
             self._by_rule.setdefault(rule, {})[workload] = finding
-        if found:
-            self._by_workload[workload] = dict(found)
+        if findings:
+            self._by_workload[workload] = dict(findings)
         else:
             self._by_workload.pop(workload, None)
 

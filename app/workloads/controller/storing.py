@@ -97,10 +97,20 @@ class Storing:
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         """The cache of companions has changed."""
         # The increase comes first, so that no workload is woken for nothing.
-        for one, sign in ((new, 1), (old, -1)):
-            if one is not None:
-                weight = 0 if one.bound else one.weight
-                self._count(_Part(one.workload[0], one.namespace, one.host, one.size, weight, one.queued), sign)
+        for companion, sign in ((new, 1), (old, -1)):
+            if companion is not None:
+                weight = 0 if companion.bound else companion.weight
+                self._count(
+                    _Part(
+                        companion.workload[0],
+                        companion.namespace,
+                        companion.host,
+                        companion.size,
+                        weight,
+                        companion.queued,
+                    ),
+                    sign,
+                )
         making = self._making.get(key)
         if making is not None and (making[0].queued or (new is not None and (old is None or old.uid != new.uid))):
             self._drop(key)

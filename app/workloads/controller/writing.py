@@ -170,17 +170,17 @@ class WorkloadStatuses(_Statuses[bytes]):
         matching: set[tuple[RuleKind, ObjectKey]] = {
             (rule.kind, rule.key) for rule in self._caches.matcher.rules_of(key)
         }
-        known = dict(findings)
+        counts = dict(findings)
         for companion in companions:
             rule = self._caches.stored_rule(companion.rule)
             if rule is None:
                 continue
             if rule.rule is None or stored.workload is None:
                 matching.add((rule.kind, companion.rule))
-                known[companion.rule] = rule.finding if rule.rule is None else stored.finding
+                counts[companion.rule] = rule.finding if rule.rule is None else stored.finding
             elif companion.rule in self._caches.warming:
                 matching.add((rule.kind, companion.rule))  # as it was, until it is known better
-        return workload_rules(matching, companions, known)
+        return workload_rules(matching, companions, counts)
 
 
 class RuleStatuses(_Statuses[JSON]):

@@ -89,12 +89,12 @@ class RuleIndex:
 
     def candidates(self, facts: Facts) -> set[ObjectKey]:
         """The rules of which a term may hold."""
-        found = set(self._always)
+        keys = set(self._always)
         for key, buckets in self._buckets.items():
             value = facts.find(key)
             if isinstance(value, str):
-                found.update(buckets.get(value, ()))
-        return found
+                keys.update(buckets.get(value, ()))
+        return keys
 
     def _choose(self, term: Term) -> Posting | None:
         """The expression that is likely to be true least often, and that few other rules are found under."""
@@ -231,8 +231,8 @@ class Preparation:
         return self._known[workload.key]
 
     def _knows(self, workload: Workload) -> bool:
-        known = self._known.get(workload.key)
-        return known is not None and known.document == workload.document
+        stored = self._known.get(workload.key)
+        return stored is not None and stored.document == workload.document
 
 
 class Warming:

@@ -81,10 +81,10 @@ class Matcher:
         facts = Facts(workload.document)
         old_facts = None if before is None else Facts(before.document)
         self._space(workload.namespace).move(key, old_facts, facts)
-        found: set[ObjectKey] = set()
+        touched: set[ObjectKey] = set()
         for scope in self._scopes_of(workload.namespace):
-            found |= scope.candidates(facts)
-        changed = self._match(key, {rule for rule in found if holds(self._rules[rule].rule.terms, facts)})
+            touched |= scope.candidates(facts)
+        changed = self._match(key, {rule for rule in touched if holds(self._rules[rule].rule.terms, facts)})
         return changed | self._note_faults(key, facts)
 
     def remove_workload(self, key: ObjectKey) -> set[ObjectKey]:
@@ -189,34 +189,34 @@ class Matcher:
     def _search(
         self, rule: Rule, postings: Postings, space: WorkloadIndex, preparation: Preparation | None
     ) -> set[ObjectKey]:
-        def value(key: str, one: Workload) -> Found:
+        def value(key: str, workload: Workload) -> Found:
             if preparation:
-                self._note(rule.key, one.key, preparation.fault(one))
-                return preparation.value(key, one)
-            facts = Facts(one.document)
-            found = facts.find(key)
-            self._note(rule.key, one.key, facts.fault_of(rule.keys))
-            return found
+                self._note(rule.key, workload.key, preparation.fault(workload))
+                return preparation.value(key, workload)
+            facts = Facts(workload.document)
+            fact = facts.find(key)
+            self._note(rule.key, workload.key, facts.fault_of(rule.keys))
+            return fact
 
-        def met(one: Workload) -> bool:
+        def met(workload: Workload) -> bool:
             if preparation:
-                self._note(rule.key, one.key, preparation.fault(one))
-                return preparation.holds(one)
-            facts = Facts(one.document)
-            found = holds(rule.terms, facts)
-            self._note(rule.key, one.key, facts.fault_of(rule.keys))
-            return found
+                self._note(rule.key, workload.key, preparation.fault(workload))
+                return preparation.holds(workload)
+            facts = Facts(workload.document)
+            matches = holds(rule.terms, facts)
+            self._note(rule.key, workload.key, facts.fault_of(rule.keys))
+            return matches
 
-        found: set[ObjectKey] = set()
+        matches: set[ObjectKey] = set()
         for posting in postings:
             if posting is not None:
                 members, key = (self._workloads[member] for member in space.members), posting[0]
                 space.track(key, ((member.key, value(key, member)) for member in members))
-            found.update(space.candidates(posting))
+            matches.update(space.candidates(posting))
         # What another rule has indexed by the same key was not evaluated above.
         for member in self._faulty.keys() & space.members:
             met(self._workloads[member])
-        return {key for key in found if met(self._workloads[key])}
+        return {key for key in matches if met(self._workloads[key])}
 
     def _note(self, rule: ObjectKey, workload: ObjectKey, fault: str) -> None:
         if fault:

@@ -91,9 +91,9 @@ def without_match(terms: Iterable[Term]) -> Iterator[tuple[str, str]]:
     """
     for number, term in enumerate(terms):
         for place, expression in enumerate(term):
-            found = fixed(expression)
-            if found is not None and not found.holds:
-                yield f"workloadTerms[{number}].matchExpressions[{place}].key", found.why
+            verdict = fixed(expression)
+            if verdict is not None and not verdict.holds:
+                yield f"workloadTerms[{number}].matchExpressions[{place}].key", verdict.why
                 break
 
 
@@ -117,16 +117,16 @@ def _meant(path: _Path, depth: int) -> _Path | None:
     """The path that this one, which leaves the document at `depth`, was probably meant to be."""
     for wrong, right in _MEANT.items():
         if path[: len(wrong)] == wrong:
-            found = (*right, *path[len(wrong) :])
+            meant = (*right, *path[len(wrong) :])
             break
     else:
         places = {place[-1]: place for place in _places(_DOCUMENT)}
         if not (name := closest(path[depth], places)):
             return None
-        found = (*places[name], *path[depth + 1 :])
-    if (named := found[: len(_LABELS)]) in (_LABELS, _ANNOTATIONS) and len(found) > len(_LABELS):
-        return (*named, ".".join(found[len(_LABELS) :]))
-    return None if _unreachable(found) else found
+        meant = (*places[name], *path[depth + 1 :])
+    if (named := meant[: len(_LABELS)]) in (_LABELS, _ANNOTATIONS) and len(meant) > len(_LABELS):
+        return (*named, ".".join(meant[len(_LABELS) :]))
+    return None if _unreachable(meant) else meant
 
 
 def _places(node: Mapping[str, Any], above: _Path = ()) -> Iterator[_Path]:

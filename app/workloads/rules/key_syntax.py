@@ -92,8 +92,8 @@ def path_text(names: Iterable[str]) -> str:
 
 def _reason(error: JMESPathError, text: str) -> str:
     """What the library found, without its drawing, the place, counted from 1, and what was probably meant."""
-    found, meant = _found(error, text), _OF_LABEL.fullmatch(text.strip())
-    return f"{found}; write {path_text(('state', 'extra', meant[1], meant[3]))}" if meant else found
+    reason, meant = _found(error, text), _OF_LABEL.fullmatch(text.strip())
+    return f"{reason}; write {path_text(('state', 'extra', meant[1], meant[3]))}" if meant else reason
 
 
 def _found(error: JMESPathError, text: str) -> str:
@@ -113,12 +113,12 @@ def _problem(tree: dict[str, Any]) -> str | None:
     for node, depth in _walk(tree):
         deepest = max(deepest, depth)
         kind, children = node["type"], node.get("children", ())
-        if kind == "function_expression" and (found := _call_problem(node["value"], children)):
-            return found
+        if kind == "function_expression" and (problem := _call_problem(node["value"], children)):
+            return problem
         if kind != "function_expression" and any(_is_node(child) and child["type"] == "expref" for child in children):
             return _MISPLACED
-        if kind == "literal" and (found := _literal_problem(node["value"])):
-            return found
+        if kind == "literal" and (problem := _literal_problem(node["value"])):
+            return problem
         if kind in ("field", "key_val_pair") and _unpaired(node["value"]):
             return "a name has half of a surrogate pair"
         if kind == "slice" and 0 in children[2:]:
@@ -131,15 +131,15 @@ def _problem(tree: dict[str, Any]) -> str | None:
 
 
 def _call_problem(name: str, arguments: Sequence[Any]) -> str | None:
-    known = Functions.FUNCTION_TABLE.get(name)
-    if known is None:
+    function = Functions.FUNCTION_TABLE.get(name)
+    if function is None:
         return f"there is no function {name}()"
-    wanted, count = known["signature"], len(arguments)
-    variadic = bool(wanted and wanted[-1].get("variadic"))
-    if count < len(wanted) or (count > len(wanted) and not variadic):
-        return f"{name}() takes {'at least ' * variadic}{len(wanted)} arguments, not {count}"
+    signature, count = function["signature"], len(arguments)
+    variadic = bool(signature and signature[-1].get("variadic"))
+    if count < len(signature) or (count > len(signature) and not variadic):
+        return f"{name}() takes {'at least ' * variadic}{len(signature)} arguments, not {count}"
     for at, argument in enumerate(arguments):
-        types = wanted[min(at, len(wanted) - 1)]["types"]
+        types = signature[min(at, len(signature) - 1)]["types"]
         if argument["type"] == "expref" and "expref" not in types:
             return _MISPLACED
     return None

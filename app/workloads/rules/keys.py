@@ -91,15 +91,15 @@ class Facts:
         try:
             return self._found[key]
         except KeyError:
-            compiled, found = compile_key(key), None
+            compiled, fact = compile_key(key), None
             try:
                 value = self._value(compiled)
                 text = comparable(value)
-                found = False if text is None and value is not None else text
+                fact = False if text is None and value is not None else text
             except Exception as error:  # noqa: BLE001  the wall: a key is a tenant's, and other rules have to be evaluated
                 self._fault(key, error)
-            self._found[key] = found
-            return found
+            self._found[key] = fact
+            return fact
 
     def text(self, key: str) -> str | None:
         """What stands at the key, as an annotation; None for no annotation, and for a key that is in `faults` then."""
@@ -135,14 +135,14 @@ def holds(terms: Iterable[Term], facts: Facts) -> bool:
 
 def met(expression: Expression, facts: Facts) -> bool:
     """Whether one expression holds."""
-    found = facts.find(expression.key)
+    fact = facts.find(expression.key)
     if expression.key in facts.faults:
         return False
     if expression.operator == "In":
-        return found in expression.values
+        return fact in expression.values
     if expression.operator == "NotIn":
-        return found not in expression.values
-    return (found is not None) == (expression.operator == "Exists")
+        return fact not in expression.values
+    return (fact is not None) == (expression.operator == "Exists")
 
 
 def comparable(value: Any) -> str | None:

@@ -96,31 +96,31 @@ def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]
     """What is wrong with the spec of a WorkloadRule, TenantWorkloadRule (`tenant`) or AdminWorkloadRule (`admin`)."""
     if not isinstance(spec, dict):
         return [f"{path}: must be an object"]
-    found = _Problems()
+    problems = _Problems()
     if (resource := spec.get("resourceType")) != RESOURCE_TYPE:
-        found.append(
+        problems.append(
             f"{path}.resourceType: must be {RESOURCE_TYPE}" + (f", not {cut(repr(resource))}" if resource else "")
         )
     injected = [*_keys(spec.get("workloadInfoInject"), "workloadKey", MAX_INJECTIONS)]
     crowded = [*_crowded(f"{path}.workloadTerms", match_keys(spec)), *_crowded(f"{path}.workloadInfoInject", injected)]
     if crowded:
-        return [*found, *crowded]
-    _terms(spec.get("workloadTerms"), f"{path}.workloadTerms", found)
-    _injections(spec.get("workloadInfoInject"), f"{path}.workloadInfoInject", found)
+        return [*problems, *crowded]
+    _terms(spec.get("workloadTerms"), f"{path}.workloadTerms", problems)
+    _injections(spec.get("workloadInfoInject"), f"{path}.workloadInfoInject", problems)
     for name, keys in (("workloadTerms", match_keys(spec)), ("workloadInfoInject", injected)):
         if (count := len(computed_keys(keys))) > MAX_COMPUTED:
-            found.append(
+            problems.append(
                 f"{path}.{name}: has {count} different keys that are more than a path of names: at most "
                 f"{MAX_COMPUTED}, for every workload has to be searched with each of them"
             )
     policy = spec.get("dpuSelectionPolicy")
     if policy not in (None, "", *_POLICIES):
-        found.append(f"{path}.dpuSelectionPolicy: must be one of {', '.join(_POLICIES)}, not {cut(repr(policy))}")
+        problems.append(f"{path}.dpuSelectionPolicy: must be one of {', '.join(_POLICIES)}, not {cut(repr(policy))}")
     if kind == "admin":
-        _tenant_match(spec.get("tenantMatch"), f"{path}.tenantMatch", found)
+        _tenant_match(spec.get("tenantMatch"), f"{path}.tenantMatch", problems)
     elif spec.get("tenantMatch") is not None:
-        found.append(f"{path}.tenantMatch: only a rule of the admin names tenants")
-    return found
+        problems.append(f"{path}.tenantMatch: only a rule of the admin names tenants")
+    return problems
 
 
 def _crowded(path: str, keys: Iterable[str]) -> Iterator[str]:
@@ -228,59 +228,61 @@ def _computes(text: str) -> bool:
         return False
 
 
-def _terms(terms: Any, path: str, found: _Problems) -> None:
+def _terms(terms: Any, path: str, problems: _Problems) -> None:
     empty = "a rule without terms would match nothing: give at least one"
-    for here, term in found.objects(terms, path, MAX_TERMS, empty=empty):
+    for here, term in problems.objects(terms, path, MAX_TERMS, empty=empty):
         empty, where = "an empty term would match nothing: give at least one expression", f"{here}.matchExpressions"
-        for at, expression in found.objects(term.get("matchExpressions"), where, MAX_EXPRESSIONS, empty=empty):
-            _expression(expression, at, found)
+        for at, expression in problems.objects(term.get("matchExpressions"), where, MAX_EXPRESSIONS, empty=empty):
+            _expression(expression, at, problems)
 
 
-def _expression(expression: JSON, path: str, found: _Problems) -> None:
-    found.check(expression.get("key"), f"{path}.key", compile_key)
+def _expression(expression: JSON, path: str, problems: _Problems) -> None:
+    problems.check(expression.get("key"), f"{path}.key", compile_key)
     operator, values = expression.get("operator"), expression.get("values")
     of_list, empty = _Problems(), ""
     if operator not in _OPERATORS:
-        found.append(f"{path}.operator: must be one of {', '.join(_OPERATORS)}, not {cut(repr(operator))}")
+        problems.append(f"{path}.operator: must be one of {', '.join(_OPERATORS)}, not {cut(repr(operator))}")
     elif operator in ("In", "NotIn"):
-        of_list, empty = found, f"{operator} needs at least one value"
+        of_list, empty = problems, f"{operator} needs at least one value"
     elif values:
-        found.append(f"{path}.values: {operator} takes no values")
+        problems.append(f"{path}.values: {operator} takes no values")
     else:
-        of_list = found
+        of_list = problems
     for here, value in of_list.entries(values, f"{path}.values", MAX_VALUES, empty=empty):
         if not isinstance(value, str):
-            found.append(f'{here}: must be a string, not {cut(repr(value))}: write "true", "1" in quotes')
+            problems.append(f'{here}: must be a string, not {cut(repr(value))}: write "true", "1" in quotes')
         elif len(value) > MAX_VALUE_LENGTH:
-            found.append(f"{here}: has {len(value)} characters: at most {MAX_VALUE_LENGTH}")
+            problems.append(f"{here}: has {len(value)} characters: at most {MAX_VALUE_LENGTH}")
 
 
-def _injections(injections: Any, path: str, found: _Problems) -> None:
+def _injections(injections: Any, path: str, problems: _Problems) -> None:
     seen: dict[str, str] = {}
-    for here, injection in found.objects(injections, path, MAX_INJECTIONS):
-        found.check(injection.get("workloadKey"), f"{here}.workloadKey", compile_key)
+    for here, injection in problems.objects(injections, path, MAX_INJECTIONS):
+        problems.check(injection.get("workloadKey"), f"{here}.workloadKey", compile_key)
         target = injection.get("asAnnotation")
         if not isinstance(target, dict):
-            found.append(f"{here}.asAnnotation: must be an object with a name")
+            problems.append(f"{here}.asAnnotation: must be an object with a name")
             continue
         name: Any = target.get("name")
         where = f"{here}.asAnnotation.name"
-        if found.check(name, where, check_annotation_key):
+        if problems.check(name, where, check_annotation_key):
             domain = domain_above(name, (*RESERVED_DOMAINS, *_FOREIGN_DOMAINS))
             if domain is not None:
-                found.append(f"{where}: {cut(repr(name))} is reserved: annotations below {domain} cannot be injected")
+                problems.append(
+                    f"{where}: {cut(repr(name))} is reserved: annotations below {domain} cannot be injected"
+                )
         if isinstance(name, str) and seen.setdefault(name, here) != here:
-            found.append(f"{where}: {cut(repr(name))} is also what {seen[name]} writes")
+            problems.append(f"{where}: {cut(repr(name))} is also what {seen[name]} writes")
 
 
-def _tenant_match(tenants: Any, path: str, found: _Problems) -> None:
+def _tenant_match(tenants: Any, path: str, problems: _Problems) -> None:
     empty = f'name at least one tenant, or "{ALL_TENANTS}" for all'
-    for here, tenant in found.entries(tenants, path, MAX_TENANTS, empty=empty):
+    for here, tenant in problems.entries(tenants, path, MAX_TENANTS, empty=empty):
         if tenant == ALL_TENANTS:
             if tenants != [ALL_TENANTS]:
-                found.append(f'{here}: "{ALL_TENANTS}" must stand alone')
+                problems.append(f'{here}: "{ALL_TENANTS}" must stand alone')
         elif isinstance(tenant, str) and len(tenant) > MAX_TENANT_NAME:
             most = f"the name of a tenant has at most {MAX_TENANT_NAME}"
-            found.append(f"{here}: {cut(repr(tenant))} has {len(tenant)} characters: {most}")
+            problems.append(f"{here}: {cut(repr(tenant))} has {len(tenant)} characters: {most}")
         else:
-            found.check(tenant, here, check_dns_label)
+            problems.check(tenant, here, check_dns_label)

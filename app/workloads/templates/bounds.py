@@ -212,13 +212,13 @@ def _unmerged(term: Any) -> int:
     """How many label keys the API server will merge into the selector; it has an expression for each that it has."""
     lists = [found for field in _KEYS if isinstance(found := member(term, field), list)]
     keys = {key for names in lists for key in names if isinstance(key, str)}
-    merged = {str(one.get("key")) for _, one in each(term, "labelSelector.matchExpressions", "")}
+    merged = {str(expression.get("key")) for _, expression in each(term, "labelSelector.matchExpressions", "")}
     return sum(map(len, lists)) - len(keys & merged)
 
 
 def _length(holder: Any, field: str) -> int:
-    found = at(holder, field)
-    return len(found) if isinstance(found, (list, dict)) else 0
+    members = at(holder, field)
+    return len(members) if isinstance(members, (list, dict)) else 0
 
 
 def _line(path: str, what: str, most: int) -> str:

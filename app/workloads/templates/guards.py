@@ -124,9 +124,9 @@ def _grace(seconds: Any, path: str, _policy: TenantPolicy) -> Iterable[str]:
         yield f"{path}: {shown(seconds)} is too long for a tenant's Pod; want at most {MOST_GRACE_SECONDS}"
 
 
-def _device_classes(wanted: Any, path: str, policy: TenantPolicy) -> Iterable[str]:
+def _device_classes(spec: Any, path: str, policy: TenantPolicy) -> Iterable[str]:
     """Devices that are asked for as an extended resource, without a claim of one's own."""
-    for key in wanted if isinstance(wanted, dict) else ():
+    for key in spec if isinstance(spec, dict) else ():
         step()
         name = key.removeprefix(IMPLICIT_PREFIX)
         if name != key and not policy.allows("deviceClass", name):

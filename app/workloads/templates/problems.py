@@ -56,8 +56,8 @@ def manifest_problems(
     says what its Pods may ask for.
     """
     if kind not in _KINDS:
-        known = ", ".join(_KINDS)
-        return [f"{path}.kind: {shown(kind)} cannot be created for a tenant; want one of {known}"]
+        kinds = ", ".join(_KINDS)
+        return [f"{path}.kind: {shown(kind)} cannot be created for a tenant; want one of {kinds}"]
     return _problems(manifest, kind, path, policy, kept=_MANIFEST_METADATA)
 
 
@@ -97,7 +97,7 @@ def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:
     Affinity has bounds of its own (`terms`).
     """
     where = _PODS.get(kind, _PODS["DaemonSet"])
-    found: list[str] = []
+    problems: list[str] = []
     total, waiting = 0, [(f"{path}.{where}", at(manifest, where))]
     while waiting:
         here, value = waiting.pop()
@@ -108,12 +108,12 @@ def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:
             entries = [(f"{here}[{index}]", item) for index, item in enumerate(value) if not isinstance(item, str)]
             total += len(entries)
             if len(entries) > MOST_ITEMS:
-                found.append(f"{here}: want at most {MOST_ITEMS}, got {len(entries)}")
+                problems.append(f"{here}: want at most {MOST_ITEMS}, got {len(entries)}")
             else:
                 waiting += entries
-    if total > MOST_OBJECTS and not found:
-        found.append(f"{path}.{where}: want at most {MOST_OBJECTS} objects in all lists together, got {total}")
-    return sorted(found)
+    if total > MOST_OBJECTS and not problems:
+        problems.append(f"{path}.{where}: want at most {MOST_OBJECTS} objects in all lists together, got {total}")
+    return sorted(problems)
 
 
 def _has_more_values(manifest: Any) -> bool:
@@ -145,9 +145,9 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     """Why the API server would not take the manifest."""
     version = _API_VERSIONS[kind]
     problems = [
-        f"{path}.{field}: want {wanted}, got {shown(manifest.get(field))}"
-        for field, wanted in (("apiVersion", version), ("kind", kind))
-        if manifest.get(field) != wanted
+        f"{path}.{field}: want {expected}, got {shown(manifest.get(field))}"
+        for field, expected in (("apiVersion", version), ("kind", kind))
+        if manifest.get(field) != expected
     ]
     rest = {field: value for field, value in manifest.items() if field != "status"}
     whole = {**rest, "apiVersion": version, "kind": kind}
