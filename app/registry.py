@@ -131,7 +131,7 @@ WEBHOOK = Role(
 )
 CONTROLLER = Role(
     name="controller",
-    settings="app.runtime.controller_settings:ControllerSettings",
+    settings="app.runtime.controller:ControllerSettings",
     build="app.runtime.controller:build",
     summary="Reconcile companions and tenants in the infra cluster.",
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.certs.certificate_set import DAYS
-from app.cli import cluster, options, tenant_running
-from app.cli.tenant_changing import host_app, resume, suspend
-from app.cli.tenant_running import (
+from app.cli import cluster, options, tenant_commands
+from app.cli.tenant_commands import (
     Kubeconfig,
     Name,
     NewName,
     Yes,
     check_name,
     confirmed,
+    host_app,
     in_infra,
     placement,
     print_lines,
+    resume,
+    suspend,
 )
 from app.errors import UsageError
 from app.tenancy.authority import AuthorityOptions, locate_authority
@@ -187,7 +189,7 @@ tenant_app.add_typer(host_app)
 
 @tenant_app.command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
 def list_command(
-    output: Annotated[tenant_running.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
+    output: Annotated[tenant_commands.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
     kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
@@ -195,7 +197,7 @@ def list_command(
     tenants = in_infra(changes.list_tenants, kubeconfig, context)
     if not tenants and output == "table":
         print("no tenants; add one with berth tenant add NAME", file=sys.stderr)
-    elif text := tenant_running.render_tenants(tenants, output):
+    elif text := tenant_commands.render_tenants(tenants, output):
         print(text)
 
 
@@ -210,7 +212,7 @@ namespace has.""",
 def show(
     *,
     name: Name,
-    output: Annotated[tenant_running.SummaryForm, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    output: Annotated[tenant_commands.SummaryForm, typer.Option("-o", "--output", help="Form of the answer")] = "text",
     kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
@@ -221,7 +223,7 @@ def show(
         return await enrolling.summarize(client, name, placement=await placement(client), now=datetime.now(UTC))
 
     summary = in_infra(work, kubeconfig, context)
-    print(tenant_running.render_summary(summary, output))
+    print(tenant_commands.render_summary(summary, output))
 
 
 @tenant_app.command(

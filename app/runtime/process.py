@@ -17,7 +17,7 @@ from app.runtime.composing import context_of
 from app.runtime.manager import Manager
 from app.serving.listener import address, listen
 from app.settings.source import RoleSettings
-from app.tracing.opening import opened_spans
+from app.tracing.context import opened_spans
 from app.wiring import Role, resolve
 
 _MOST_DESCRIPTORS = 65_536

@@ -34,7 +34,7 @@ from app.runtime.manager import Manager
 from app.runtime.process import until_signal
 from app.settings.reconciling import Runnable
 from app.settings.webhook import WebhookSettings
-from app.tracing.opening import opened_spans
+from app.tracing.context import opened_spans
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans

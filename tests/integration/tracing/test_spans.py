@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from app.admission.endpoint import Outcome
 from app.admission.review import Decision, GroupVersionKind, WholeRequest
 from app.tracing import spans as spans_module
-from app.tracing.context import parse
-from app.tracing.opening import opened_spans
+from app.tracing.context import opened_spans, parse
 from app.tracing.spans import Spans
 from tests.support.otlp_receiver import Receiver
 
@@ -180,7 +179,7 @@ def test_a_mistake_costs_the_spans_and_nothing_else(
 
 LOADS = """
 import sys, app.runtime.serving, app.tenancy.agent.agent
-from app.tracing.opening import opened_spans
+from app.tracing.context import opened_spans
 with opened_spans("x") as spans:
     print(spans, sorted(name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exp"))))
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.cli.tenant_running import render_tenants
+from app.cli.tenant_commands import render_tenants
 from tests.support.tenants import tenant
 
 

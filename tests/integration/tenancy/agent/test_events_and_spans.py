@@ -12,7 +12,7 @@ import pytest
 
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
-from app.tracing.opening import opened_spans
+from app.tracing.context import opened_spans
 from app.workloads.model import TENANT_RULES, UVS_PODS, WORKLOAD_RULES
 from tests.integration.tenancy.agent.conftest import Runner, Tenant, changed, options_for
 from tests.integration.tenancy.agent.fakegateway import FakeGateway, write_files
