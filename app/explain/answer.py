@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from app.explain import rules, wrapped
 from app.explain.model import Finding
 from app.explain.rendering import Explained, Form, Line, asides, object_of, render
-from app.explain.rules import Requested, RuleExplained
+from app.explain.rules import RuleExplained
+from app.explain.wrapped import Requested
 from app.text import printable, several
 from app.wire import JSON
 
@@ -82,7 +83,7 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
         for rule in (rule for rule in answer.rules if not rule.refused):
             yield from rules.text_of(rule)
         for request in (request for request in answer.requests if not request.refused):
-            yield from rules.request_text(request)
+            yield from wrapped.request_text(request)
         yield from _findings(answer)
         yield _summary(answer)
 
@@ -93,7 +94,7 @@ def _document(answer: Answer) -> JSON:
             *map(object_of, answer.pods),
             *map(wrapped.object_of, answer.wrappers),
             *map(rules.object_of, answer.rules),
-            *map(rules.request_object, answer.requests),
+            *map(wrapped.request_object, answer.requests),
         ],
         "findings": [finding.members for finding in answer.findings],
         "unused": dict(answer.unused),

@@ -27,7 +27,8 @@ from app.explain.manifests import REVIEWED, Manifests
 from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.rehearsal import Rehearsal, live, review
 from app.explain.rendering import Explained
-from app.explain.rules import Comparison, RuleExplained, given_workloads, live_workloads, requested
+from app.explain.rules import Comparison, RuleExplained, given_workloads, live_workloads
+from app.explain.wrapped import requested
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.kube.store import Key
 from app.networks.interfaces import chosen_by

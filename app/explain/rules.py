@@ -1,6 +1,6 @@
-"""What a rule or a UVS object would do, and how that is written as text and for a JSON answer. Pure.
+"""What a rule would do, and how that is written as text and for a JSON answer. Pure.
 
-Of a rule: which workloads match, what keeps the others out, and the companion of each. The workloads that rules are
+Shown are which workloads match, what keeps the others out, and the companion of each. The workloads that rules are
 compared with are Pods and Workloads of manifests, and those of a cluster. What a manifest does not say of a Pod has a
 stand-in: a UID of zeros, and `xxxxx` at the end of a name that is made.
 """
@@ -14,19 +14,17 @@ from dataclasses import dataclass, field, replace
 from app.errors import ApiError
 from app.explain.manifests import Manifests
 from app.explain.model import Manifest, PodManifest
-from app.explain.rendering import Line, dump
+from app.explain.rendering import Line
 from app.kube.client import KubeClient
 from app.kube.conditions import is_true
 from app.kube.resources import PODS, Resource
 from app.kube.retry import every_item
 from app.placement.model import PlacementOptions
-from app.tenancy.gateway.confining import Confinement
 from app.text import cut, quoted, several
 from app.wire import JSON
 from app.workloads.companions.plan import Outcome, Planned, Planner
 from app.workloads.controller.stored import project_workload
 from app.workloads.model import (
-    MIRROR,
     SYSTEM_NAMESPACE,
     TENANT_RULES,
     WORKLOAD_RULES,
@@ -35,7 +33,6 @@ from app.workloads.model import (
     Rule,
     Workload,
     counts_as_gone,
-    named_manifest,
     tenant_name,
     tenant_namespace,
     workload_name,
@@ -44,7 +41,6 @@ from app.workloads.model import (
 from app.workloads.rules.key_reach import fixed
 from app.workloads.rules.keys import Facts, met
 from app.workloads.rules.problems import parse_rule
-from app.workloads.templates.bounds import at, member
 from app.workloads.webhook import RULES
 
 MOST = 20_000
@@ -219,62 +215,6 @@ def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
 def _shown(expression: Expression) -> str:
     values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
     return f"{cut(expression.key)} {expression.operator}{cut(values)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Requested:
-    """`made` is the object as the gateway would write it, but for its marks; None where nothing is made.
-
-    `refused` says why it would be refused.
-    """
-
-    manifest: Manifest
-    refused: str = ""
-    made: JSON | None = None
-
-    @property
-    def verdict(self) -> str:
-        if self.refused:
-            return f"would be refused: {self.refused}"
-        if self.made is None:
-            return "shows a companion; nothing is made of it"
-        metadata = self.made["metadata"]
-        where = ", on DPUs of the tenant" if self.made["kind"] in ("Pod", "DaemonSet") else ""
-        return f"makes {self.made['kind']} {metadata['namespace']}/{metadata['name']} in the infra cluster{where}"
-
-
-def requested(manifest: Manifest, refused: str, placement: PlacementOptions) -> Requested:
-    """`refused` is what `/validate` says against the object, "" for nothing."""
-    if not refused and MIRROR in (at(manifest.obj, "metadata.labels") or {}):
-        return Requested(manifest)
-    try:
-        body = {} if refused else named_manifest(manifest.obj["spec"], manifest.name)
-    except ValueError as error:
-        refused = str(error)
-    if refused:
-        return Requested(manifest, refused)
-    given, namespace = body["metadata"], tenant_namespace(UNKNOWN_TENANT)
-    kept = {part: given[part] for part in ("labels", "annotations") if member(given, part)}
-    body = {**body, "metadata": {"name": given["name"], "namespace": namespace, **kept}}
-    return Requested(manifest, made=Confinement(UNKNOWN_TENANT, placement).confined(body))
-
-
-def request_text(request: Requested) -> Iterator[Line]:
-    """As `berth explain` prints an object that would be admitted."""
-    yield Line(f"{request.manifest.subject}: {request.verdict}", "green")
-    affinity = at(request.made, "spec.affinity") or at(request.made, "spec.template.spec.affinity")
-    if affinity:
-        yield from (Line(f"    {line}", "cyan") for line in dump({"affinity": affinity}).splitlines())
-
-
-def request_object(request: Requested) -> JSON:
-    """As its JSON answer has it. Contents of Secrets are left out; annotations of kubectl repeat them."""
-    made = request.made
-    if made is not None and made["kind"] == "Secret":
-        metadata = {field: value for field, value in made["metadata"].items() if field != "annotations"}
-        made = {field: value for field, value in made.items() if field not in ("data", "stringData")}
-        made = {**made, "metadata": metadata}
-    return {**request.manifest.reference, "allowed": not request.refused, "message": request.verdict, "object": made}
 
 
 @dataclass(frozen=True, slots=True)

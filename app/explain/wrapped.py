@@ -1,4 +1,8 @@
-"""What an AppWrapper of a manifest means: its podSets, what they ask for together, and who would be asked for what."""
+"""What an AppWrapper or a UVS object of a manifest means. Pure.
+
+Of an AppWrapper: its podSets, what they ask for together, and who would be asked for what. Of a UVS object: what it
+asks for in the infra cluster.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,15 @@ from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
 from app.appwrappers.options import FaultTolerance
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.explain.model import Manifest
-from app.explain.rendering import Line
+from app.explain.rendering import Line, dump
+from app.explain.rules import UNKNOWN_TENANT
 from app.kinds.requests import Amounts, added, pod_requests
 from app.kube.resources import PODS
+from app.placement.model import PlacementOptions
+from app.tenancy.gateway.confining import Confinement
 from app.wire import JSON
+from app.workloads.model import MIRROR, named_manifest, tenant_namespace
+from app.workloads.templates.bounds import at, member
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +66,11 @@ def explained(manifest: Manifest) -> Wrapped:
         return Wrapped(manifest, "", (*problems, *name_problems(metadata, 1), *label_problems(labels)))
     pod_sets = [(component, pod_set) for component in spec["components"] for pod_set in pod_sets_of(component)]
     problems = [*name_problems(metadata, len(pod_sets)), *label_problems(labels)]
-    asked: Amounts = {}
+    amounts: Amounts = {}
     for component, pod_set in pod_sets:
         counted = counted_spec(counted_template(component["template"], pod_set.path)["spec"], {})
         requests = pod_requests({"spec": counted})
-        asked = added(asked, {name: amount * pod_set.replicas for name, amount in requests.items()})
+        amounts = added(amounts, {name: amount * pod_set.replicas for name, amount in requests.items()})
     return Wrapped(
         manifest,
         queue_of(obj),
@@ -72,7 +81,7 @@ def explained(manifest: Manifest) -> Wrapped:
             *fields,
         ),
         tuple((pod_set_name(manifest.name, number), pod_set) for number, (_, pod_set) in enumerate(pod_sets)),
-        asked,
+        amounts,
         tuple(dict.fromkeys(_rights(spec["components"], namespace))),
     )
 
@@ -117,3 +126,59 @@ def object_of(wrapper: Wrapped) -> JSON:
 
 def _said(amount: Decimal) -> str:
     return f"{amount.normalize():f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """`made` is the object as the gateway would write it, but for its marks; None where nothing is made.
+
+    `refused` says why it would be refused.
+    """
+
+    manifest: Manifest
+    refused: str = ""
+    made: JSON | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.refused:
+            return f"would be refused: {self.refused}"
+        if self.made is None:
+            return "shows a companion; nothing is made of it"
+        metadata = self.made["metadata"]
+        where = ", on DPUs of the tenant" if self.made["kind"] in ("Pod", "DaemonSet") else ""
+        return f"makes {self.made['kind']} {metadata['namespace']}/{metadata['name']} in the infra cluster{where}"
+
+
+def requested(manifest: Manifest, refused: str, placement: PlacementOptions) -> Requested:
+    """`refused` is what `/validate` says against the object, "" for nothing."""
+    if not refused and MIRROR in (at(manifest.obj, "metadata.labels") or {}):
+        return Requested(manifest)
+    try:
+        body = {} if refused else named_manifest(manifest.obj["spec"], manifest.name)
+    except ValueError as error:
+        refused = str(error)
+    if refused:
+        return Requested(manifest, refused)
+    given, namespace = body["metadata"], tenant_namespace(UNKNOWN_TENANT)
+    kept = {part: given[part] for part in ("labels", "annotations") if member(given, part)}
+    body = {**body, "metadata": {"name": given["name"], "namespace": namespace, **kept}}
+    return Requested(manifest, made=Confinement(UNKNOWN_TENANT, placement).confined(body))
+
+
+def request_text(request: Requested) -> Iterator[Line]:
+    """As `berth explain` prints an object that would be admitted."""
+    yield Line(f"{request.manifest.subject}: {request.verdict}", "green")
+    affinity = at(request.made, "spec.affinity") or at(request.made, "spec.template.spec.affinity")
+    if affinity:
+        yield from (Line(f"    {line}", "cyan") for line in dump({"affinity": affinity}).splitlines())
+
+
+def request_object(request: Requested) -> JSON:
+    """As its JSON answer has it. Contents of Secrets are left out; annotations of kubectl repeat them."""
+    made = request.made
+    if made is not None and made["kind"] == "Secret":
+        metadata = {field: value for field, value in made["metadata"].items() if field != "annotations"}
+        made = {field: value for field, value in made.items() if field not in ("data", "stringData")}
+        made = {**made, "metadata": metadata}
+    return {**request.manifest.reference, "allowed": not request.refused, "message": request.verdict, "object": made}
