@@ -70,18 +70,18 @@ def join(left: Type, right: Type) -> Type | None:
     return Type(left.name, parts) if len(parts) == len(left.parts) else None
 
 
-def fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
-    """Whether `given` may stand for `wanted`, a part of a signature; `bound` keeps what its variables stand for."""
-    if wanted.name in _VARIABLES:
-        common = join(bound.get(wanted.name, given), given)
+def fits(given: Type, declared: Type, bound: dict[str, Type]) -> bool:
+    """Whether `given` may stand for `declared`, a part of a signature; `bound` keeps what its variables stand for."""
+    if declared.name in _VARIABLES:
+        common = join(bound.get(declared.name, given), given)
         if common is not None:
-            bound[wanted.name] = common
+            bound[declared.name] = common
         return common is not None
-    if given.name == "dyn" or wanted.name == "dyn":
+    if given.name == "dyn" or declared.name == "dyn":
         return True
-    if given.name != wanted.name or len(given.parts) != len(wanted.parts):
+    if given.name != declared.name or len(given.parts) != len(declared.parts):
         return False
-    return all(fits(mine, theirs, bound) for mine, theirs in zip(given.parts, wanted.parts, strict=True))
+    return all(fits(mine, theirs, bound) for mine, theirs in zip(given.parts, declared.parts, strict=True))
 
 
 def filled(result: Type, bound: Mapping[str, Type]) -> Type:

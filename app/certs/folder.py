@@ -80,8 +80,8 @@ def make(
         )
     leaves = {stem: Leaf(lambda *_: True, _again(pair)) for stem, pair in held.leaves.items()}
     leaves |= {stem: replace(leaf, stays=lambda *_: False) for stem, leaf in requested.items()}
-    wanted = Wanted(leaves, authority_days, algorithm=algorithm)
-    after = following(held, wanted, now=now, force="ca" if new_authority else "")
+    plan = Wanted(leaves, authority_days, algorithm=algorithm)
+    after = following(held, plan, now=now, force="ca" if new_authority else "")
     others = [stem for stem in held.problems if stem.startswith("client-")]
     _check(held, but=[*requested, BRIDGE] if _is_new(after, held) else [*requested, *others, BUNDLE])
     return after.files
@@ -97,8 +97,8 @@ def renew(present: Files, *, now: datetime, force: bool = False) -> Renewed:
     if not {f"{AUTHORITY}.crt", f"{AUTHORITY}.key"} <= present.keys():
         raise UsageError("no CA to renew with: ca.crt and ca.key are both needed")
     leaves = {stem: Leaf(lambda old, _, at: at < renewal_due(old), _again(pair)) for stem, pair in held.leaves.items()}
-    wanted = Wanted(leaves, _days(held.authority.certificate), algorithm=algorithm_of(held.authority.key))
-    after = following(held, wanted, now=now, force="certificate" if force else "")
+    plan = Wanted(leaves, _days(held.authority.certificate), algorithm=algorithm_of(held.authority.key))
+    after = following(held, plan, now=now, force="certificate" if force else "")
     _check(held, but=[BRIDGE] if _is_new(after, held) else [])
     renewed = tuple(stem for stem, pair in after.pairs.items() if pair != held.pairs[stem])
     return Renewed(after.files, renewed, after.next_due)

@@ -1,7 +1,8 @@
 """Names of dynamic resource allocation and of Multus that the wing reads and writes. Pure.
 
-And the entries of `status.devices` whose network data an update changes, in Python, and in CEL for the API server.
-What was written before is not looked at again: an old odd entry must not keep others from writing theirs.
+An update changes the network data of some entries of `status.devices`: which ones is said in Python, and in CEL for
+the API server. What was written before is not looked at again: an old odd entry must not keep others from writing
+theirs.
 """
 
 from __future__ import annotations

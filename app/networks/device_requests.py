@@ -152,7 +152,7 @@ def plan_resources(
     return added
 
 
-def resources_shape(pod: Pod, wanted: KeysView[str]) -> tuple[bool, bool, bool] | None:
+def resources_shape(pod: Pod, names: KeysView[str]) -> tuple[bool, bool, bool] | None:
     """What the plan for these resources depends on, where the first container gets all of them.
 
     None where a container names one of them already, where an annotation chooses the container, or where there is none.
@@ -163,9 +163,7 @@ def resources_shape(pod: Pod, wanted: KeysView[str]) -> tuple[bool, bool, bool] 
     sidecars = pod.spec.init_containers
     for container in [*containers, *sidecars] if sidecars else containers:
         resources = container.resources
-        if resources is not None and not (
-            wanted.isdisjoint(resources.requests) and wanted.isdisjoint(resources.limits)
-        ):
+        if resources is not None and not (names.isdisjoint(resources.requests) and names.isdisjoint(resources.limits)):
             return None
     resources = containers[0].resources
     if resources is None:

@@ -266,7 +266,7 @@ def _added_lines(added: dict[str, int], needs: dict[str, Need]) -> Iterator[str]
 
 def _wanted_labels(attachments: Iterable[Attachment]) -> _Labels:
     """Raises Denied for a broken selector, and where two attachments contradict each other: no node fits both."""
-    wanted: _Labels = {}
+    by_key: _Labels = {}
     for attachment in attachments:
         if not attachment.node_selector:
             continue
@@ -278,14 +278,14 @@ def _wanted_labels(attachments: Iterable[Attachment]) -> _Labels:
                 reason="BadNodeSelector",
             ) from error
         for key, value in labels:
-            other_value, other = wanted.setdefault(key, (value, attachment))
+            other_value, other = by_key.setdefault(key, (value, attachment))
             if other_value != value:
                 raise Denied(
                     f"network attachment definitions '{other.key}' and '{attachment.key}' contradict each other: "
                     f"their node selectors ask for {key}={other_value} and {key}={value}; no node fits both",
                     reason="NodeSelectorContradiction",
                 )
-    return wanted
+    return by_key
 
 
 def _plan_node_selector(pod: Pod, labels: _Labels, plan: MutationPlan, *, conflict: str) -> list[str]:

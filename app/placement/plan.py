@@ -225,8 +225,8 @@ def _expression(requirement: Requirement) -> JSON:
     return {"key": requirement.key, "operator": "In", "values": [requirement.value]}
 
 
-def _new_term(wanted: Iterable[Requirement]) -> JSON:
-    return {_EXPRESSIONS: [_expression(requirement) for requirement in wanted]}
+def _new_term(requirements: Iterable[Requirement]) -> JSON:
+    return {_EXPRESSIONS: [_expression(requirement) for requirement in requirements]}
 
 
 def _implies(term: Term, requirement: Requirement) -> bool:

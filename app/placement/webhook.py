@@ -97,8 +97,8 @@ class PlacementInjector:
             return {}
         reasons = [] if host is None else [f"annotation {DPU_OF_HOST}: {quoted(host)[1:-1]}"]
         reasons.append(f"namespace {namespace} belongs to tenant {quoted(tenant)[1:-1]}")
-        wanted = requirements(host=host, tenant=tenant, options=self._options)
-        return dict(zip(wanted, reasons, strict=False))
+        placements = requirements(host=host, tenant=tenant, options=self._options)
+        return dict(zip(placements, reasons, strict=False))
 
 
 def _spec_of(pod: Pod) -> PodSpec | None:

@@ -70,8 +70,8 @@ class Serving:
         self._caches.on_changed(memo.clear)
         self._sources = Sources(settings, self._caches)
         # With manifests there is no cluster, so Events cannot be written.
-        wanted = settings.events and settings.manifests is None
-        self._events = recorder("webhook", lambda: self._caches.client) if wanted else None
+        records_events = settings.events and settings.manifests is None
+        self._events = recorder("webhook", lambda: self._caches.client) if records_events else None
         self._log = ReviewLog(
             level=settings.level,
             denied=Denials(self._events) if self._events is not None else None,

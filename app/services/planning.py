@@ -66,7 +66,7 @@ def plan_service(inputs: Inputs) -> ServicePlan:
     counts = Counter(endpoint.ready for endpoints in by_group.values() for endpoint in endpoints)
     return ServicePlan(
         create=dict(zip(_names(inputs), () if service.deleting else create, strict=False)),
-        change=tuple((one, to) for one, to in change if to.patch(one)),
+        change=tuple((stored, to) for stored, to in change if to.patch(stored)),
         delete=tuple(gone),
         skipped=tuple(skipped),
         ready=counts[True],
@@ -164,7 +164,7 @@ def pack(slices: Found, endpoints: Iterable[Endpoint], most: int = MOST_ENDPOINT
     if best is not None:
         kept[best] += rest
         rest = []
-    return Packed({name: tuple(one) for name, one in kept.items()}, _chunks(rest, most))
+    return Packed({name: tuple(endpoints) for name, endpoints in kept.items()}, _chunks(rest, most))
 
 
 def _keep(
@@ -188,7 +188,7 @@ def _keep(
 
 def _best(kept: Mapping[str, Sequence[Endpoint]], changed: set[str], count: int, most: int) -> str | None:
     """The slice that has the least room left with so many more."""
-    room = {name: most - len(one) - count for name, one in kept.items() if name not in changed}
+    room = {name: most - len(endpoints) - count for name, endpoints in kept.items() if name not in changed}
     return min((name for name, left in room.items() if left >= 0), key=lambda name: (room[name], name), default=None)
 
 

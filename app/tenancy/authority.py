@@ -156,9 +156,9 @@ class _Ensuring:
             return client_leaf(options.admin_name, days=days)
 
         files, apart = {}, Apart()
-        for stem, wanted in ((SERVING, serving), (_ADMIN, admin)):
+        for stem, leaf_for in ((SERVING, serving), (_ADMIN, admin)):
             with apart.step():
-                pair, files[stem] = await self._leaf(stem, wanted, held)
+                pair, files[stem] = await self._leaf(stem, leaf_for, held)
                 held = replace(held, pairs={**held.pairs, stem: pair})
         apart.end()
         return GatewayCertificates(held, files[SERVING], files[_ADMIN], tuple(self._renewed))
@@ -176,7 +176,7 @@ class _Ensuring:
         return held
 
     async def _leaf(
-        self, stem: str, wanted: Callable[[Issued | None], Leaf], held: CertificateSet
+        self, stem: str, leaf_for: Callable[[Issued | None], Leaf], held: CertificateSet
     ) -> tuple[Issued, dict[str, bytes]]:
         """The certificate, and what its Secret holds after this call."""
         secret = await self._read(stem)
@@ -186,7 +186,7 @@ class _Ensuring:
             old = load(secret.files, stem)
         except UsageError:
             old = None
-        pair = next_leaf(wanted(old), old, held.signer(self._now), now=self._now)
+        pair = next_leaf(leaf_for(old), old, held.signer(self._now), now=self._now)
         files = _files(stem, pair, held.bundle)
         if files != secret.files:
             await write_secret(self._client, secret, files, make_namespace=True)

@@ -94,8 +94,8 @@ class AppWrapperCheck:
         problems += name_problems(metadata, sum(map(counted, _components(spec))))
         problems += label_problems(mapping(metadata, "labels"))
         creator = mapping(metadata, "annotations").get(CREATOR)
-        wanted = self._strict and request.namespace not in self._without_defaults
-        if (wanted or creator is not None) and creator != rights.text_of(request.user_info):
+        defaulted = self._strict and request.namespace not in self._without_defaults
+        if (defaulted or creator is not None) and creator != rights.text_of(request.user_info):
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
         warnings = self._annotation_warnings(metadata)
         if readable and isinstance(spec, dict):
@@ -104,14 +104,14 @@ class AppWrapperCheck:
         passing = _unadmitted(request.user_info, obj, {}) if self._strict else []
         return self._ask_created(request, obj, _Found(problems, warnings, passing, (), components), plan)
 
-    async def _ask_created(self, request: Request, obj: JSON, found: _Found, plan: MutationPlan) -> None:
-        problems = [*found.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]
-        if found.passing:
-            problems += [] if await self._may_admit(request, obj) else found.passing
+    async def _ask_created(self, request: Request, obj: JSON, findings: _Found, plan: MutationPlan) -> None:
+        problems = [*findings.problems, *await self._unentitled(request.user_info, obj.get("spec"), request.namespace)]
+        if findings.passing:
+            problems += [] if await self._may_admit(request, obj) else findings.passing
         refuse(list(dict.fromkeys(problems)), reason=_REASON)
-        plan.warnings += found.warnings
-        if found.components:
-            plan.warnings += await self._entitlement.warnings(found.components, request.namespace)
+        plan.warnings += findings.warnings
+        if findings.components:
+            plan.warnings += await self._entitlement.warnings(findings.components, request.namespace)
 
     def _changed(self, request: Request, obj: JSON, old: JSON, plan: MutationPlan) -> Awaitable[None]:
         metadata = mapping(obj, "metadata")
@@ -125,25 +125,25 @@ class AppWrapperCheck:
         passing = _unadmitted(request.user_info, obj, old) if deciding else []
         return self._ask_changed(request, obj, old, _Found(problems, warnings, passing, deciding), plan)
 
-    async def _ask_changed(self, request: Request, obj: JSON, old: JSON, found: _Found, plan: MutationPlan) -> None:
-        problems = list(found.problems)
-        if found.deciding:
-            problems += await self._unentitled_change(request, obj, old, found, plan)
+    async def _ask_changed(self, request: Request, obj: JSON, old: JSON, findings: _Found, plan: MutationPlan) -> None:
+        problems = list(findings.problems)
+        if findings.deciding:
+            problems += await self._unentitled_change(request, obj, old, findings, plan)
         refuse(list(dict.fromkeys(problems)), reason=_REASON)
-        plan.warnings += found.warnings
+        plan.warnings += findings.warnings
 
     def _annotation_warnings(self, metadata: JSON) -> list[str]:
         defaults = self._configuration.current.fault_tolerance
         return list(annotation_warnings(mapping(metadata, "annotations"), defaults))
 
     async def _unentitled_change(
-        self, request: Request, obj: JSON, old: JSON, found: _Found, plan: MutationPlan
+        self, request: Request, obj: JSON, old: JSON, findings: _Found, plan: MutationPlan
     ) -> list[str]:
         """The rights that are missing to the user who changes what runs, and to the creator of what is to run."""
         user, admits = request.user_info, await self._may_admit(request, obj)
-        problems = [] if admits else list(found.passing)
+        problems = [] if admits else list(findings.passing)
         if not admits and (missing := await self._unentitled(user, obj.get("spec"), request.namespace)):
-            problems += [*missing, f"{', '.join(found.deciding)}: takes these rights, since it decides what runs"]
+            problems += [*missing, f"{', '.join(findings.deciding)}: takes these rights, since it decides what runs"]
         if mapping(old, "spec").get("suspend") is True and mapping(obj, "spec").get("suspend") is not True:
             if CREATOR not in mapping(mapping(obj, "metadata"), "annotations"):
                 plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")

@@ -53,14 +53,14 @@ def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
 
 def _most_pod_sets(definition: JSON) -> int:
     """The least that a served version of the definition allows; 0 where none says it."""
-    found = []
+    counts = []
     for version in definition["spec"]["versions"]:
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         for field in ("spec", "podSets"):
             schema = (schema.get("properties") or {}).get(field) or {}
         if version.get("served") and schema.get("maxItems"):
-            found.append(int(schema["maxItems"]))
-    return min(found, default=0)
+            counts.append(int(schema["maxItems"]))
+    return min(counts, default=0)
 
 
 class _Defaulting:

@@ -1,6 +1,6 @@
 """What one pass over an AppWrapper sees, what it decides, and what has become of it.
 
-Why Kueue has suspended an AppWrapper, its Workload says.
+The Workload of an AppWrapper says why Kueue has suspended it.
 """
 
 from __future__ import annotations

@@ -329,13 +329,13 @@ class _Pass:
     def _reclaim(self) -> None:
         """Tell which Pods are not needed any more, as Kueue calls their podSets."""
         health = self._seen.health
-        found = [
+        counts = [
             {"name": pod_set_name(self._wrapper.key[1], index), "count": count}
             for index, count in enumerate(health.reclaimable if health else ())
             if count
         ]
-        if found:
-            self._status["reclaimablePods"] = found
+        if counts:
+            self._status["reclaimablePods"] = counts
 
     def _component(self, index: int, truth: Truth, reason: str, message: str = "", *, name: str = "") -> None:
         status = self._status["componentStatus"][index]

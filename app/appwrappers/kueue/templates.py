@@ -145,8 +145,10 @@ def same_pod_sets(
     of_container = (*_OF_CONTAINER, "restartPolicy") if waiting else _OF_CONTAINER
     now = [(count, None, template["spec"]) for count, template, _ in _found(components, statuses)]
     before = [(pod_set.get("count", 1), pod_set.get("minCount"), _spec_of(pod_set)) for pod_set in stored]
-    wanted, held = ([(*counts, _shape(spec, of_pod, of_container)) for *counts, spec in sets] for sets in (now, before))
-    return wanted == held
+    planned, held = (
+        [(*counts, _shape(spec, of_pod, of_container)) for *counts, spec in sets] for sets in (now, before)
+    )
+    return planned == held
 
 
 def _spec_of(pod_set: JSON) -> JSON:

@@ -39,10 +39,10 @@ class PodSet:
         return status | ({"annotations": dict(self.annotations)} if self.annotations else {})
 
 
-def read_pod_set(said: JSON) -> PodSet:
+def read_pod_set(pod_set: JSON) -> PodSet:
     """A podSet of a spec or status."""
-    replicas = said.get("replicas")
-    return PodSet(said["path"], 1 if replicas is None else replicas, said.get("annotations") or {})
+    replicas = pod_set.get("replicas")
+    return PodSet(pod_set["path"], 1 if replicas is None else replicas, pod_set.get("annotations") or {})
 
 
 def pod_sets_of(component: JSON) -> list[PodSet]:

@@ -138,10 +138,10 @@ class ClaimsInjector:
         return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
-        self, pod: Pod, wanted: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: MutationPlan
+        self, pod: Pod, network_claims: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: MutationPlan
     ) -> Generator[tuple[Lookup[Any], str, str], Any, list[_NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
-        ours = {claim.name for claim in wanted}
+        ours = {claim.name for claim in network_claims}
         own: dict[str, Requests] = {}
         for reference, claims in claims_by_reference(pod).items():
             requests = (yield from self._sources.requests(namespace, reference)) or {}
@@ -149,7 +149,7 @@ class ClaimsInjector:
         for pair in pairs:
             own[pair.name] = (yield from self._sources.requests(namespace, Reference(template=pair.template))) or {}
         needs: dict[str, Requests] = {}
-        for claim in wanted:
+        for claim in network_claims:
             if claim.source.device_class:
                 needs[claim.template] = {claim.source.device_class: 1}
             elif claim.template not in needs:
@@ -160,7 +160,7 @@ class ClaimsInjector:
                         f"ResourceClaimTemplate {namespace}/{claim.template} does not exist: the Pod waits until it is "
                         f"created ({claim.reason})"
                     )
-        chosen = _choose(wanted, needs, own)
+        chosen = _choose(network_claims, needs, own)
         plan.warnings += chosen.warnings
         if chosen.own:
             plan.audit["own-claims"] = audit_text(chosen.own.values())
@@ -206,15 +206,17 @@ def _network_claims(networks: Networks) -> list[_NetworkClaim]:
     return network_claims
 
 
-def _choose(wanted: Iterable[_NetworkClaim], needs: Mapping[str, Requests], own: dict[str, Requests]) -> _Chosen:
-    """What of `wanted` is left to inject. `needs` is what the claims of a template ask for, by its name.
+def _choose(
+    network_claims: Iterable[_NetworkClaim], needs: Mapping[str, Requests], own: dict[str, Requests]
+) -> _Chosen:
+    """What of `network_claims` is left to inject. `needs` is what the claims of a template ask for, by its name.
 
     `own` are the Pod's other claims. Where one of them asks for a device of a class that a network needs, its author
     has seen to these networks: nothing is injected for them, however many devices it asks for.
     """
     chosen, left = _Chosen(), dict(added(own.values()))
     claims = {name: claim for claim, requests in reversed(own.items()) for name in requests}  # the first that asks
-    for claim in wanted:
+    for claim in network_claims:
         classes = needs.get(claim.template) or {}
         shared = next((name for name in classes if name in left), None)
         if shared is None:

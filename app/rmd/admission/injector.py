@@ -54,8 +54,8 @@ class RdtClassInjector:
 
 
 def _inject(pod: Pod, given: _Given, plan: MutationPlan) -> None:
-    for key, (chosen, one) in given.classes.items():
-        reason = f"container {one.container}: RDT class {chosen.name} serves {one.wish}"
+    for key, (chosen, wisher) in given.classes.items():
+        reason = f"container {wisher.container}: RDT class {chosen.name} serves {wisher.wish}"
         plan.patch.ensure("/metadata/annotations", {}, present=bool(pod.metadata.annotations), reason=reason)
         plan.patch.add(pointer("metadata", "annotations", key), chosen.name, reason=reason)
         plan.count("rdt-class")
@@ -220,7 +220,7 @@ def _wisher(container: JSON, place: tuple[str, int], annotations: Mapping[str, s
     settings = settings_of(name, ways, annotations, problems)
     least, mba = (
         settings["rdt"]["cache"]["min"],
-        {unit: one for unit, one in settings["rdt"].get("mba", {}).items() if one},
+        {unit: value for unit, value in settings["rdt"].get("mba", {}).items() if value},
     )
     problems += _out_of_range(name, ways, least, mba)
     policy = settings.get("policy", "")

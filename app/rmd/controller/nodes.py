@@ -179,10 +179,13 @@ def _desired(
     """
     desired = _Desired()
     for workload in workloads:
-        known, last = str(workload.states[node].get("id") or ""), unanswered(workload.states[node], workload.generation)
+        reservation_id, last = (
+            str(workload.states[node].get("id") or ""),
+            unanswered(workload.states[node], workload.generation),
+        )
         request = workload.read.request
         if workload.deleting or (not workload.read.problems and node not in targets_of(workload)):
-            desired.leaving.append(Leaving(workload.key, known, last))
+            desired.leaving.append(Leaving(workload.key, reservation_id, last))
         elif workload.read.problems:
             continue
         elif request.all_cores and every is None:
@@ -190,7 +193,7 @@ def _desired(
         else:
             cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
             desired.wanted.append(
-                Wanted(workload.key, workload.created, cores, request.settings, known, request.numbered, last)
+                Wanted(workload.key, workload.created, cores, request.settings, reservation_id, request.numbered, last)
             )
     return desired
 

@@ -50,7 +50,9 @@ class Pauses:
     def keep(self, plan: DaemonPlan) -> None:
         """Forget those that the plan has not, or with other words."""
         owners = {owner.key: owner for owner in (*(owner for owner, _ in plan.release), *plan.reserve)}
-        for key in [key for key, one in self._found.items() if key not in owners or one.asked != _asked(owners[key])]:
+        for key in [
+            key for key, pause in self._found.items() if key not in owners or pause.asked != _asked(owners[key])
+        ]:
             del self._found[key]
 
     def text_of(self, key: Key) -> str:

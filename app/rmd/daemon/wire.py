@@ -223,7 +223,7 @@ def read_caches(document: Any) -> tuple[Cache, ...]:
     """The answer to GET /v1/cache/l3, by the ids of caches. Raises Malformed."""
     try:
         members = document.get("Caches") or document.get("caches") or {}
-        caches = tuple(_cache(str(name), one) for name, one in sorted(members.items()))
+        caches = tuple(_cache(str(name), member) for name, member in sorted(members.items()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Malformed(f"not a list of caches: {error}") from error
     if not any(cache.cores for cache in caches):

@@ -41,9 +41,9 @@ _OF_A_TENANT: Mapping[Counter, tuple[tuple[str, ...], ...]] = {
 
 def create_series(methods: Mapping[str, Iterable[str]], reasons: Iterable[str]) -> None:
     """Create the series of each service at zero, so that a rate over them is right from the first scrape."""
-    known = tuple(reasons)
+    reason_names = tuple(reasons)
     for service, names in methods.items():
-        for reason in known:
+        for reason in reason_names:
             REFUSED.labels(service, reason)
         for method in names:
             CALL_DURATION.labels(service, method)

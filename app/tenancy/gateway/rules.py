@@ -86,10 +86,10 @@ class _RuleService(Service, ABC):
         if size > limit:
             raise invalid([f"rule: {size} bytes: a rule has at most {limit}"])
         confinement = Confinement(tenant_name(self._namespace) if self._owners else "", self._backend.placement)
-        wanted = await self._read(lambda: _wanted_of(rule, confinement), size=size)
-        async with self._room(wanted), self._turn():
-            with creating("rule", wanted.name):
-                return self._message(await write(wanted))
+        checked = await self._read(lambda: _wanted_of(rule, confinement), size=size)
+        async with self._room(checked), self._turn():
+            with creating("rule", checked.name):
+                return self._message(await write(checked))
 
     async def _found(self, name: str) -> JSON:
         rule = await self._find(self._resource, name)

@@ -119,12 +119,12 @@ async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Iss
     return lines
 
 
-def _check_hosts(name: str, present: list[str] | None, wanted: tuple[str, ...]) -> None:
+def _check_hosts(name: str, present: list[str] | None, names: tuple[str, ...]) -> None:
     """Raise UsageError where `add` would have to change the hosts of a tenant: it takes nothing away from one."""
-    if present is not None and set(present) == set(wanted):
+    if present is not None and set(present) == set(names):
         return
-    more = [host for host in wanted if host not in (present or ())]
-    fewer = [host for host in present or () if host not in wanted]
+    more = [host for host in names if host not in (present or ())]
+    fewer = [host for host in present or () if host not in names]
     commands = [
         f"berth tenant host {verb} {name} {' '.join(hosts)}"
         for verb, hosts in (("add", more), ("remove", fewer))

@@ -164,13 +164,13 @@ class Blueprint:
             return _NO_NODE
         # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
         tenant = tenant_name(workload.namespace) if rule.kind == "admin" else None
-        wanted = requirements(host=host, tenant=tenant, options=self._placement)
+        placement = requirements(host=host, tenant=tenant, options=self._placement)
         problem = _unknown_host(host)
-        if problem is None and (contradiction := _contradiction(self.spec, wanted)) is not None:
+        if problem is None and (contradiction := _contradiction(self.spec, placement)) is not None:
             problem = replace(contradiction, of_workload=True)
         if problem is not None:
             return problem
-        return _Placed(placed(self.spec, wanted), _hash(rule, (*self._wanted, *wanted)), host)
+        return _Placed(placed(self.spec, placement), _hash(rule, (*self._wanted, *placement)), host)
 
 
 @lru_cache(maxsize=4096)  # one cache for all rules, of which there may be hundreds

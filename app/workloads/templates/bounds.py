@@ -210,7 +210,7 @@ def _selecting(term: Any) -> int:
 
 def _unmerged(term: Any) -> int:
     """How many label keys the API server will merge into the selector; it has an expression for each that it has."""
-    lists = [found for field in _KEYS if isinstance(found := member(term, field), list)]
+    lists = [labels for field in _KEYS if isinstance(labels := member(term, field), list)]
     keys = {key for names in lists for key in names if isinstance(key, str)}
     merged = {str(expression.get("key")) for _, expression in each(term, "labelSelector.matchExpressions", "")}
     return sum(map(len, lists)) - len(keys & merged)
