@@ -24,6 +24,10 @@ from app.workloads.model import TENANTS, tenant_namespace
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
     from app.placement.model import PlacementOptions
+    from app.tenancy.tenants.contents import Dpu
+    from app.tenancy.tenants.enrolling import Pin, Summary
+
+
 T = TypeVar("T")
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
 Name = Annotated[
@@ -32,16 +36,11 @@ Name = Annotated[
 ]
 Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster (default: in-cluster, $KUBECONFIG)")]
 Yes = Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)]
-if TYPE_CHECKING:
-    from app.tenancy.tenants.contents import Dpu
-    from app.tenancy.tenants.enrolling import Pin, Summary
 Form = Literal["table", "json", "yaml", "name"]
 SummaryForm = Literal["text", "json", "yaml"]
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "message")
 _SHOWN_DIGITS = 12
 _NAMES = {"other Pod": "otherPods"}
-if TYPE_CHECKING:
-    from app.kube.client import KubeClient
 host_app = options.group(
     "host",
     "Add hosts to a tenant, and remove them.",

@@ -1,6 +1,6 @@
 """Validation of the volumes of a Pod by their kinds, in the API server's words. Pure.
 
-Source: `ValidateVolumes` of Kubernetes 1.37. What secrets, ConfigMaps and projected volumes write is in `projections`.
+Source: `ValidateVolumes` of Kubernetes 1.37. What secrets, ConfigMaps and projected volumes write is in `variables`.
 """
 
 from __future__ import annotations

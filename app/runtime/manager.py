@@ -28,12 +28,14 @@ from app.kube.running import stand
 from app.metrics import EVENT_LOOP_LAG, describe, exposition
 from app.settings.reconciling import Runnable
 
+if TYPE_CHECKING:
+    from app.kube.lease import LeaseTiming
+
+
 HUNG_SECONDS = 60.0
 """Seconds without a turn after which an event loop must hang: the longest review has eight seconds, and a probe that
 restarts a busy process would make things worse."""
 _GRACE_SECONDS = 1
-if TYPE_CHECKING:
-    from app.kube.lease import LeaseTiming
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.25
 _WAKE_SECONDS = 0.1

@@ -28,6 +28,121 @@ _MOST_UNANSWERED = 3
 _LATER = f"not asked yet: the daemon has given no answer to {_MOST_UNANSWERED} other requests"
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A reservation that a node should have. `known` is the id that the status of the RmdWorkload has.
+
+    `numbered`: the RmdWorkload names each core alone. `last`: its request had no answer, and is made after all others.
+    """
+
+    key: Key
+    created: str
+    cores: frozenset[int]
+    settings: Settings
+    known: str = ""
+    numbered: bool = False
+    last: bool = False
+
+    @property
+    def uuid(self) -> str:
+        return uuid_of(*self.key)
+
+    @property
+    def core_ids(self) -> tuple[str, ...]:
+        """The cores as the daemon is sent them, and shows them then: numbers or ranges, as the RmdWorkload has them."""
+        return numbers_of(self.cores) if self.numbered else ranges_of(self.cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An RmdWorkload that should have nothing on the node any more. `last` as of a Wanted."""
+
+    key: Key
+    known: str = ""
+    last: bool = False
+
+    @property
+    def uuid(self) -> str:
+        return uuid_of(*self.key)
+
+
+Owner = Wanted | Leaving
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonPlan:
+    """Steps, in this order: release, then reserve the oldest first. `held` needs none, `foreign` may not be touched.
+
+    `blocked` are wanted ones whose uuid is held by a reservation that this API cannot release.
+    """
+
+    release: tuple[tuple[Owner, Reservation], ...]
+    reserve: tuple[Wanted, ...]
+    held: tuple[tuple[Wanted, Reservation], ...]
+    blocked: tuple[tuple[Owner, Reservation], ...]
+    foreign: tuple[Reservation, ...]
+
+
+def plan_node(
+    workloads: Sequence[Wanted], leaving: Sequence[Leaving], reservations: Sequence[Reservation]
+) -> DaemonPlan:
+    """Reservations of no RmdWorkload are left alone. The class of service of each has to be its own."""
+    shared = _shared_classes(reservations)
+    release: list[tuple[Owner, Reservation]] = []
+    reserve: list[Wanted] = []
+    held: list[tuple[Wanted, Reservation]] = []
+    blocked: list[tuple[Owner, Reservation]] = []
+    owners: tuple[Owner, ...] = (*workloads, *leaving)
+    ours: set[int] = set()
+    for owner in owners:
+        mine = [index for index, candidate in enumerate(reservations) if _is_of(candidate, owner)]
+        ours.update(mine)
+        stuck = next((reservations[index] for index in mine if not _may_go(reservations[index])), None)
+        if stuck is not None:
+            blocked.append((owner, stuck))
+            continue
+        kept = None
+        if isinstance(owner, Wanted):
+            kept = next((reservations[index] for index in mine if _as_wanted(reservations[index], owner, shared)), None)
+            if kept is None:
+                reserve.append(owner)
+            else:
+                held.append((owner, kept))
+        release.extend((owner, reservations[index]) for index in mine if reservations[index] is not kept)
+    reserve.sort(key=lambda workload: (workload.created, workload.key))
+    foreign = tuple(reservation for index, reservation in enumerate(reservations) if index not in ours)
+    return DaemonPlan(tuple(release), tuple(reserve), tuple(held), tuple(blocked), foreign)
+
+
+def _is_of(reservation: Reservation, owner: Owner) -> bool:
+    """By our uuid; or by that of the operator, a name alone, where the status has the same id."""
+    if reservation.uuid == owner.uuid:
+        return True
+    return bool(owner.known) and (reservation.uuid, reservation.id) == (owner.key[1], owner.known)
+
+
+def _may_go(reservation: Reservation) -> bool:
+    return reservation.addressable and reservation.origin == REST
+
+
+def _as_wanted(reservation: Reservation, workload: Wanted, shared: Collection[str]) -> bool:
+    return reservation.cos not in shared and holds(reservation, workload.cores, workload.settings)
+
+
+def _shared_classes(reservations: Iterable[Reservation]) -> frozenset[str]:
+    """Classes of service that a reservation with ways or bandwidth of its own shares: the PATCH of a client has failed.
+
+    Reservations of the shared pool have one class together.
+    """
+    counted = Counter(reservation.cos for reservation in reservations if reservation.cos)
+    own = {
+        reservation.cos
+        for reservation in reservations
+        if reservation.settings.cache not in (None, (0, 0)) or reservation.settings.bandwidth
+    }
+    return frozenset(name for name, times in counted.items() if times > 1 and name in own)
+
+
 @dataclass(slots=True)
 class _Pause:
     asked: object
@@ -165,118 +280,3 @@ def _why_blocked(reservation: Reservation) -> str:
     if not reservation.addressable:
         return f"the daemon holds it under the id {reservation.id!r}, which no request can name"
     return f"the daemon holds it with origin {reservation.origin}, which this API cannot change"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A reservation that a node should have. `known` is the id that the status of the RmdWorkload has.
-
-    `numbered`: the RmdWorkload names each core alone. `last`: its request had no answer, and is made after all others.
-    """
-
-    key: Key
-    created: str
-    cores: frozenset[int]
-    settings: Settings
-    known: str = ""
-    numbered: bool = False
-    last: bool = False
-
-    @property
-    def uuid(self) -> str:
-        return uuid_of(*self.key)
-
-    @property
-    def core_ids(self) -> tuple[str, ...]:
-        """The cores as the daemon is sent them, and shows them then: numbers or ranges, as the RmdWorkload has them."""
-        return numbers_of(self.cores) if self.numbered else ranges_of(self.cores)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """An RmdWorkload that should have nothing on the node any more. `last` as of a Wanted."""
-
-    key: Key
-    known: str = ""
-    last: bool = False
-
-    @property
-    def uuid(self) -> str:
-        return uuid_of(*self.key)
-
-
-Owner = Wanted | Leaving
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonPlan:
-    """Steps, in this order: release, then reserve the oldest first. `held` needs none, `foreign` may not be touched.
-
-    `blocked` are wanted ones whose uuid is held by a reservation that this API cannot release.
-    """
-
-    release: tuple[tuple[Owner, Reservation], ...]
-    reserve: tuple[Wanted, ...]
-    held: tuple[tuple[Wanted, Reservation], ...]
-    blocked: tuple[tuple[Owner, Reservation], ...]
-    foreign: tuple[Reservation, ...]
-
-
-def plan_node(
-    workloads: Sequence[Wanted], leaving: Sequence[Leaving], reservations: Sequence[Reservation]
-) -> DaemonPlan:
-    """Reservations of no RmdWorkload are left alone. The class of service of each has to be its own."""
-    shared = _shared_classes(reservations)
-    release: list[tuple[Owner, Reservation]] = []
-    reserve: list[Wanted] = []
-    held: list[tuple[Wanted, Reservation]] = []
-    blocked: list[tuple[Owner, Reservation]] = []
-    owners: tuple[Owner, ...] = (*workloads, *leaving)
-    ours: set[int] = set()
-    for owner in owners:
-        mine = [index for index, candidate in enumerate(reservations) if _is_of(candidate, owner)]
-        ours.update(mine)
-        stuck = next((reservations[index] for index in mine if not _may_go(reservations[index])), None)
-        if stuck is not None:
-            blocked.append((owner, stuck))
-            continue
-        kept = None
-        if isinstance(owner, Wanted):
-            kept = next((reservations[index] for index in mine if _as_wanted(reservations[index], owner, shared)), None)
-            if kept is None:
-                reserve.append(owner)
-            else:
-                held.append((owner, kept))
-        release.extend((owner, reservations[index]) for index in mine if reservations[index] is not kept)
-    reserve.sort(key=lambda workload: (workload.created, workload.key))
-    foreign = tuple(reservation for index, reservation in enumerate(reservations) if index not in ours)
-    return DaemonPlan(tuple(release), tuple(reserve), tuple(held), tuple(blocked), foreign)
-
-
-def _is_of(reservation: Reservation, owner: Owner) -> bool:
-    """By our uuid; or by that of the operator, a name alone, where the status has the same id."""
-    if reservation.uuid == owner.uuid:
-        return True
-    return bool(owner.known) and (reservation.uuid, reservation.id) == (owner.key[1], owner.known)
-
-
-def _may_go(reservation: Reservation) -> bool:
-    return reservation.addressable and reservation.origin == REST
-
-
-def _as_wanted(reservation: Reservation, workload: Wanted, shared: Collection[str]) -> bool:
-    return reservation.cos not in shared and holds(reservation, workload.cores, workload.settings)
-
-
-def _shared_classes(reservations: Iterable[Reservation]) -> frozenset[str]:
-    """Classes of service that a reservation with ways or bandwidth of its own shares: the PATCH of a client has failed.
-
-    Reservations of the shared pool have one class together.
-    """
-    counted = Counter(reservation.cos for reservation in reservations if reservation.cos)
-    own = {
-        reservation.cos
-        for reservation in reservations
-        if reservation.settings.cache not in (None, (0, 0)) or reservation.settings.bandwidth
-    }
-    return frozenset(name for name, times in counted.items() if times > 1 and name in own)

@@ -50,6 +50,10 @@ from app.workloads.model import (
     WORKLOAD_RULES,
 )
 
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
+
+
 log = structlog.get_logger(__name__)
 _TYPES = {
     UVS_PODS: resource_pb.ResourceType(api_version="v1", kind="Pod"),
@@ -61,8 +65,6 @@ _TYPES = {
 T = TypeVar("T")
 _POLL_SECONDS = 10.0
 _WORKERS = 4
-if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
-    from app.tracing.spans import Spans
 _OBJECTS = (WORKLOAD_RULES, *UVS_RESOURCES)
 
 

@@ -31,10 +31,12 @@ from app.tenancy.agent.outages import UNKNOWN, Cause, Outage, Outages
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.model import CLUSTER_KEY
 
-log = structlog.get_logger(__name__)
-NAMESPACE = "kube-system"
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
+
+
+log = structlog.get_logger(__name__)
+NAMESPACE = "kube-system"
 Stream = Literal["workloads", "rules", "resources"]
 StubClass = Callable[[grpc.aio.Channel], Any]
 _SETTLED = 30.0

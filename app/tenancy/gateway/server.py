@@ -51,10 +51,12 @@ from app.tenancy.proto import (
     workload_pb,
 )
 
-_M_ARENA_MAX = -8
-"""From malloc.h of glibc."""
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
+
+
+_M_ARENA_MAX = -8
+"""From malloc.h of glibc."""
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ drivers (`csi`): the cloud admin allows it by name.
 Required anti-affinity binds both sides in the scheduler: a Pod that runs keeps every Pod off that its terms select, in
 whatever namespace that is (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/). The score of a
 node counts terms of running Pods too. So a term may select Pods of its own namespace alone. Topology spread
-constraints never look beyond it. How many terms a Pod may have is in `terms`.
+constraints never look beyond it. How many terms a Pod may have is in `bounds`.
 """
 
 from __future__ import annotations

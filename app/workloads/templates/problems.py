@@ -94,7 +94,7 @@ def unknown_fields(manifest: Any, *, kind: str, path: str) -> list[str]:
 def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:
     """Lists that are too long, at any level: every item is checked, and other requests wait meanwhile.
 
-    Affinity has bounds of its own (`terms`).
+    Affinity has bounds of its own (`bounds`).
     """
     where = _PODS.get(kind, _PODS["DaemonSet"])
     problems: list[str] = []
