@@ -80,7 +80,7 @@ class Controller(Generic[K]):
         backoff: tuple[float, float] = BACKOFF,
     ) -> None:
         """`backoff` are the first and the longest pause of a key that keeps failing, in seconds."""
-        self.name, self._reconcile, self._stores, self._keys = name, reconcile, tuple(stores), keys
+        self.name, self.reconcile, self._stores, self._keys = name, reconcile, tuple(stores), keys
         self._resync, self._drain, self._turn = resync, drain, turn
         base, cap = backoff
         self.queue: WorkQueue[K] = WorkQueue(base=base, cap=cap)
@@ -183,7 +183,7 @@ class Controller(Generic[K]):
         outcome = "done"
         try:
             with requests_under(self._requests, "" if self._turn is None else self._turn(key)):
-                result = await self._reconcile(key)
+                result = await self.reconcile(key)
             self.queue.forget(key)
             if isinstance(result, RequeueAfter):
                 self.queue.add_after(key, result.seconds)

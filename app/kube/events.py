@@ -108,6 +108,7 @@ class EventRecorder:
         namespace_burst: int = 200,
         waiting: int = 1000,
         clock: Callable[[], float] = time.monotonic,
+        backoff: Backoff | None = None,
     ) -> None:
         self._client, self._clock, self._limit = client, clock, waiting
         self._component, self._instance = component or f"berth-{role}", instance[:_WORD_LIMIT]
@@ -116,7 +117,7 @@ class EventRecorder:
         self._namespaces: Rate[str] = Rate(burst=namespace_burst, per_second=1.0, names=_NAMES, clock=clock)
         self._waiting: dict[_Event, _Occurrences] = {}
         self._written: dict[_Event, _Occurrences] = {}
-        self._backoff = Backoff(base=0.5, cap=30.0)
+        self._backoff = backoff or Backoff(base=0.5, cap=30.0)
         self._wake, self._idle = asyncio.Event(), asyncio.Event()
         self._idle.set()
         self._muted_until = 0.0

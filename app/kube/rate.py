@@ -28,6 +28,10 @@ class Rate(Generic[K]):
         self._per_second, self._burst, self._names, self._clock = per_second, float(burst), names, clock
         self._buckets: dict[K, tuple[float, float]] = {}
 
+    def __len__(self) -> int:
+        """How many names are remembered."""
+        return len(self._buckets)
+
     def take(self, name: K, amount: float = 1.0) -> float:
         """0 where so much more is allowed now, and has been taken; else the seconds until it will be.
 

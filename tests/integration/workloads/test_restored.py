@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from app.kube.kit import Kit
 from app.kube.resources import PODS, Resource
 from app.kube.transport import Session
 from app.workloads.controller.caches import Listeners, WorkloadCaches
+from app.workloads.controller.stored import stored_companion
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from app.workloads.settings import DEFAULT_QUOTA
@@ -57,7 +57,7 @@ async def restore(infra: Infra, snapshot: Any) -> None:
 
 async def restoring(infra: Infra) -> Restoring:
     client = Restoring(Session(await load_credentials(kubeconfig=str(infra.kubeconfig))))
-    client.infra, client.counts = infra, Counter()
+    client.infra = infra
     return client
 
 
@@ -179,7 +179,7 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
     for store in caches.stores:
         store.mark_synced()
     ours = pod(spec_hash="a", version=7)
-    expected = caches._companion(ours)
+    expected = stored_companion(ours)
     assert expected is not None
     caches.written.wrote(expected.key, expected)
     caches.companions.suspect()
@@ -194,18 +194,28 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
 
 async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
     """A status that was restored may be the one that was seen before ours was written: it must be written again."""
+    await infra.workload("u1", node="not a label")
+    await infra.rule("r", policy="SameNode")
     client = await infra.client()
     kit = Kit(client)
     caches, quiet = WorkloadCaches(kit, DEFAULT_QUOTA), QuietTime(lambda _: 0)
     rules = RuleStatuses(kit, caches, quiet, interval=0.0)
     workloads = WorkloadStatuses(kit, caches, quiet, workers=1)
-    caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
     for store in caches.stores:
         store.mark_synced()
-    rules._sent.wrote((T1, "r"), {"result": "success"})
-    workloads._sent.wrote((T1, "r"), b"ours")
-    assert (rules._sent.get((T1, "r")), workloads._sent.get((T1, "r"))) == ({"result": "success"}, b"ours")
+    caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
+    caches.workloads.replace_all(infra.stored(WORKLOADS))
+    caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
+
+    async def look() -> tuple[int, int]:
+        """How often each status has been written after another look; no watch shows it."""
+        await workloads.controller.reconcile((T1, "workload-u1"))
+        await rules.controller.reconcile((T1, "r"))
+        return client.counts["patchstatus workloads"], client.counts["patchstatus tenantworkloadrules"]
+
+    assert [await look(), await look()] == [(1, 1), (1, 1)]
     caches.tenant_rules.suspect()
     caches.tenant_rules.mark_synced()
-    assert (rules._sent.get((T1, "r")), workloads._sent.get((T1, "r"))) == (None, None)
+    await eventually(look, lambda written: written == (2, 2))
+    assert await look() == (2, 2)
     await client.close()

@@ -300,8 +300,8 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
 
     async def look(times: int) -> tuple[int, int]:
         for _ in range(times):
-            await workloads._reconcile((T1, "workload-u1"))
-            await rules._reconcile((T1, "r"))
+            await workloads.controller.reconcile((T1, "workload-u1"))
+            await rules.controller.reconcile((T1, "r"))
         return client.counts["patchstatus workloads"], client.counts["patchstatus tenantworkloadrules"]
 
     await show()
@@ -345,8 +345,10 @@ async def test_a_status_that_another_client_changes_meanwhile_is_not_believed(in
         caches.tenant_rules.upsert({**stored, "status": {"result": "error"}})
 
     client.before = meddle
-    await rules._reconcile((T1, "r"))
-    assert rules._sent.get((T1, "r")) == {"result": "error"}
+    await rules.controller.reconcile((T1, "r"))
+    client.before = None
+    await rules.controller.reconcile((T1, "r"))
+    assert client.counts["patchstatus tenantworkloadrules"] == 2
     await client.close()
 
 

@@ -15,10 +15,10 @@ def test_the_rate_recovers_and_idle_names_are_forgotten() -> None:
     now += 0.5
     assert rate.take("a") == 0.0
     rate.forget_idle()
-    assert rate._buckets
+    assert len(rate) == 1
     now += 10
     rate.forget_idle()
-    assert not rate._buckets
+    assert len(rate) == 0
 
 
 def test_what_is_more_than_a_burst_is_paid_for_afterwards() -> None:
@@ -44,6 +44,6 @@ def test_a_bounded_number_of_names_is_remembered_and_the_longest_unasked_forgott
     assert rate.take(1) == 5.0
     for name in range(101, 200):
         rate.take(name)
-    assert len(rate._buckets) == 100
+    assert len(rate) == 100
     assert rate.take(1) == 5.0
     assert rate.take(2) == 0.0
