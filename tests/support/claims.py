@@ -50,11 +50,15 @@ class ApplyingClient(KubeClient):
     does not count. One that was cut, and may have been done or not, is in `unanswered` instead.
     """
 
-    applied: Counter[str]
-    unanswered: set[str]
-    others: int = 0
-    _era: asyncio.Event
     before: Callable[[str], Any] | None = None
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.session = session
+        self.applied: Counter[str] = Counter()
+        self.unanswered: set[str] = set()
+        self.others = 0
+        self._era = asyncio.Event()
 
     def cut(self) -> None:
         """End the watches that are open, as a connection that breaks."""
@@ -99,9 +103,7 @@ class ClaimsCluster:
 
     async def client(self, kubeconfig: Path | None = None) -> ApplyingClient:
         path = kubeconfig or self.server.kubeconfig
-        made = ApplyingClient(Session(await load_credentials(kubeconfig=str(path))))
-        made.applied, made.unanswered, made._era = Counter(), set(), asyncio.Event()  # its own class
-        return made
+        return ApplyingClient(Session(await load_credentials(kubeconfig=str(path))))
 
     @contextlib.asynccontextmanager
     async def controller(

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from prometheus_client import REGISTRY
+from prometheus_client.metrics import MetricWrapperBase
+
+
+def value(metric: MetricWrapperBase) -> float:
+    """What a counter or a gauge has now, or its child of some labels."""
+    (family,) = metric.collect()
+    return family.samples[0].value
 
 
 class Counted:

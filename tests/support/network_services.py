@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import json
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,6 @@ class NetworkCluster:
         """Of an administrator, or of this user."""
         kubeconfig = self._issue(user, ()) if user else self._issue("admin", ("system:masters",))
         async with CountingClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as made:
-            made.counts = Counter()
             yield made
 
     @contextlib.asynccontextmanager

@@ -39,14 +39,14 @@ class Receiver:
         self.spans: list[Received] = []
         self.paths: list[str] = []
         self.silent = threading.Event()
-        self._released = threading.Event()
+        self._released = released = threading.Event()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if receiver.silent.is_set():
-                    receiver._released.wait(60)
+                    released.wait(60)
                     return
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)

@@ -116,10 +116,7 @@ class Infra:
         """The API server goes away and comes back on the same port with the same objects."""
         await self.cluster.stop()
         await asyncio.sleep(pause)
-        storage = self.cluster.storage
-        storage.closed = False
-        for table in storage._tables.values():
-            table.changed = asyncio.Event()
+        self.cluster.storage.reopen()
         await self.cluster.start()
 
     async def add_tenant(self, name: str, *, namespace: bool = True, **spec: Any) -> JSON:

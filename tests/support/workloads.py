@@ -36,8 +36,12 @@ _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 class CountingClient(KubeClient):
     """Counts what it sends, by verb and resource; `before` may delay a request or fail it."""
 
-    counts: Counter[str]
     before: Callable[[str, str], Any] | None = None
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.session = session
+        self.counts: Counter[str] = Counter()
 
     async def _count(self, verb: str, resource: Resource, name: str = "") -> None:
         self.counts[f"{verb} {resource.plural}"] += 1
@@ -89,9 +93,7 @@ class Infra:
         return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
 
     async def client(self, kind: type[CountingClient] = CountingClient) -> CountingClient:
-        made = kind(Session(await load_credentials(kubeconfig=str(self.kubeconfig))))
-        made.counts = Counter()
-        return made
+        return kind(Session(await load_credentials(kubeconfig=str(self.kubeconfig))))
 
     @contextlib.asynccontextmanager
     async def connected(self, client: CountingClient | None) -> AsyncIterator[CountingClient]:

@@ -55,7 +55,7 @@ class Counted:
 
     def __init__(self, client: Any) -> None:
         self.asked: list[str] = []
-        session, send = client._session, client._session.json
+        session, send = client.session, client.session.json
 
         async def json(request: Request, **how: Any) -> Any:
             self.asked.append(request.what)

@@ -63,7 +63,7 @@ class Faults:
         self.random, self.share = random.Random(seed), 0.0
 
     def around(self, client: CountingClient) -> CountingClient:
-        session, send = client._session, client._session.json
+        session, send = client.session, client.session.json
 
         async def json(request: Request, **how: Any) -> Any:
             fault = self.random.choice(("before", "after", "conflict", "busy")) if self._strikes() else ""

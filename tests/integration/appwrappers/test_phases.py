@@ -193,7 +193,7 @@ async def test_a_failed_job_is_reset_with_its_reason(cluster: AppWrapperCluster)
 async def test_nothing_is_asked_while_nothing_changes(cluster: AppWrapperCluster) -> None:
     """Of a minute, whatever phase they are in: the watches go on, and the sweep of the whole reads caches."""
     client = await cluster.client()
-    session, send, asked = client._session, client._session.json, []
+    session, send, asked = client.session, client.session.json, []
 
     async def counted(request: Request, **how: Any) -> Any:
         asked.append(request.what)

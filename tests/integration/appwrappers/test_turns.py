@@ -83,7 +83,7 @@ async def test_requests_of_a_user_without_an_answer_hold_up_no_other_user(cluste
     for name in ("alice", "bob"):
         await cluster.admin.create(NAMESPACES, {"metadata": {"name": name}})
     async with cluster.connected(None) as client:
-        send, hanging = client._session.json, 0
+        send, hanging = client.session.json, 0
 
         async def held(request: Any, **options: Any) -> Any:
             nonlocal hanging
@@ -92,7 +92,7 @@ async def test_requests_of_a_user_without_an_answer_hold_up_no_other_user(cluste
                 await asyncio.Event().wait()
             return await send(request, **options)
 
-        client._session.json = held  # type: ignore[method-assign]
+        client.session.json = held  # type: ignore[method-assign]
         for number in range(2 * WORKERS):
             await beside.wrap("alice", f"loud-{number}", pod(f"p-{number}"))
         async with at_work(beside.controller(client)[0]):

@@ -185,8 +185,8 @@ class Rounds:
         if len(self.controllers) < 2:
             stack = contextlib.AsyncExitStack()
             client = await self.cluster.client()
-            failing = FailingClient(client._session)
-            failing.applied, failing._era = client.applied, asyncio.Event()
+            failing = FailingClient(client.session)
+            failing.applied = client.applied
             failing.chance = random.Random(self.chance.random())
             self.clients.append(failing)
             await stack.enter_async_context(client)

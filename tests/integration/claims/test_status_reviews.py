@@ -59,11 +59,11 @@ class Place:
         made = await self.create("/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaims", obj)
         reserved = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         made["status"] = {"allocation": allocation, "reservedFor": [reserved]}
-        answer = await self.send("PUT", self._claim(name), made)
+        answer = await self.send("PUT", self.path_of(name), made)
         assert answer.status == 200, answer.body
 
     async def write(self, name: str, *entries: JSON) -> Answer:
-        return await self.send("PATCH", self._claim(name), {"status": {"devices": list(entries)}}, content_type=MERGE)
+        return await self.send("PATCH", self.path_of(name), {"status": {"devices": list(entries)}}, content_type=MERGE)
 
     async def says(self, name: str, *entries: JSON) -> str:
         """The warnings of a write, which is accepted."""
@@ -76,7 +76,7 @@ class Place:
         await self.write(name)
         return await self.says(name, *entries)
 
-    def _claim(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         return f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims/{name}/status"
 
 
@@ -181,7 +181,7 @@ async def test_only_changes_of_network_data_are_sent(served: Served, namespace: 
         assert (await place.send("PUT", f"{HOOKS}/claims", hooks)).status == 200
         # From when the new address is heeded, each call fails.
         await eventually(lambda: _refused(place, "c", addressed("d1", "10.0.0.6/24")))
-        found = (await place.send("GET", place._claim("c"))).body
+        found = (await place.send("GET", place.path_of("c"))).body
         kept = {**found["status"]["devices"][0], "data": {"a": 1}}
         bare = {key: value for key, value in entry("d1").items() if key != "networkData"}
         assert await place.says("c", kept, bare) == ""

@@ -118,7 +118,7 @@ class Driver(Meddling, Faults):
             body = {"metadata": {"name": "bystander"}, "data": {"k": "v"}}
             made = await self.world.infra.client.create(CONFIG_MAPS, body, namespace=namespace)
             self._keep("infra", CONFIG_MAPS, made)
-            spec = self._spec()
+            spec = self.spec()
             channel = self.world.channel(self.world.gateway_port(), tenant)
             data = json_format.ParseDict(data_of(spec), rule_pb.WorkloadRuleData())
             request = rule_pb.CreateWorkloadRuleRequest(rule=rule_pb.WorkloadRule(id="api", data=data))
@@ -186,7 +186,7 @@ class Driver(Meddling, Faults):
             body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
             await persist(lambda: side.client.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body))
 
-    def _spec(self, *, trusted: bool = False) -> JSON:
+    def spec(self, *, trusted: bool = False) -> JSON:
         app = {"key": "state.extra.labels.app", "operator": "In", "values": sorted(self.random.sample("abc", 2))}
         choices = (
             app,
@@ -216,9 +216,9 @@ class Driver(Meddling, Faults):
 
     async def _rule_put(self) -> None:
         name, side = self._tenant()
-        rule, spec = self.random.choice(RULES), self._spec()
+        rule, spec = self.random.choice(RULES), self.spec()
         self._note(f"{name}: put rule {rule} {_brief(spec)}")
-        await self._put(side, WORKLOAD_RULES, rule, spec)
+        await self.put(side, WORKLOAD_RULES, rule, spec)
 
     async def _rule_deleted(self) -> None:
         await self._delete_one(WORKLOAD_RULES)
@@ -233,12 +233,12 @@ class Driver(Meddling, Faults):
         else:
             manifest["data"] = {"k": ["MA==", "MQ==", "Mg=="][int(content)]}
         self._note(f"{name}: put {resource.kind} {obj} = {content}")
-        await self._put(side, resource, obj, {"object": manifest})
+        await self.put(side, resource, obj, {"object": manifest})
 
     async def _object_deleted(self) -> None:
         await self._delete_one(self.random.choice((UVS_PODS, UVS_CONFIG_MAPS, UVS_SECRETS)))
 
-    async def _put(self, side: Side, resource: Resource, name: str, spec: JSON) -> None:
+    async def put(self, side: Side, resource: Resource, name: str, spec: JSON) -> None:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
         change = [{"op": "replace", "path": "/spec", "value": spec}]
         made = await persist(lambda: side.client.create(resource, body, namespace="universe"))
@@ -257,7 +257,7 @@ class Driver(Meddling, Faults):
 
     async def _admin_rule_put(self) -> None:
         match = self.random.choice((["*"], ["tenant1"], ["tenant1", "tenant2"], ["tenant2"]))
-        rule, spec = self.random.choice(ADMINS), {**self._spec(trusted=True), "tenantMatch": match}
+        rule, spec = self.random.choice(ADMINS), {**self.spec(trusted=True), "tenantMatch": match}
         self._note(f"admin: put rule {rule} {match} {_brief(spec)}")
         self.book.admin[rule] = self._owed[rule] = spec
         await self._pay()

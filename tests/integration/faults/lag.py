@@ -32,7 +32,7 @@ def _behind(life: Life, side: Side) -> Iterator[str]:
             if not _shows(reflector, side):
                 yield f"{life.name}: has not seen all {reflector.resource.plural}"
         for controller in _kit(part)._controllers:
-            if controller.name == "companions" and (controller.queue._active or len(controller.queue)):
+            if controller.name == "companions" and (controller.queue.working or len(controller.queue)):
                 yield f"{life.name}: is at work"
 
 

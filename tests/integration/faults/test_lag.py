@@ -21,7 +21,7 @@ async def test_a_controller_that_has_not_seen_a_rule_is_waited_for(tmp_path: Pat
         await made.ready()
         await driver.converged()
         late.proxies[0].stall()
-        await driver._put(made.tenants["tenant1"], WORKLOAD_RULES, "r9", driver._spec())
+        await driver.put(made.tenants["tenant1"], WORKLOAD_RULES, "r9", driver.spec())
         await eventually(lambda: not Oracle(made, driver.book).differences)
         assert f"{late.name}: has not seen all tenantworkloadrules" in behind(made)
         late.proxies[0].resume()

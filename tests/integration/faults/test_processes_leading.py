@@ -29,7 +29,7 @@ async def test_of_two_controllers_one_acts_until_it_dies(stage: Processes) -> No
         assert _works(acting[0])
         driver = Driver(stage, 53, {})
         await eventually(lambda: stage.infra.cluster.storage.get(("", "namespaces"), "", namespace))
-        spec = driver._spec()
+        spec = driver.spec()
         spec |= {"workloadTerms": [{"matchExpressions": [{"key": "metadata.id", "operator": "Exists"}]}]}
         spec |= {"dpuSelectionPolicy": "Any"}
         body = {"apiVersion": TENANT_RULES.api_version, "kind": TENANT_RULES.kind, "metadata": {"name": "r"}}

@@ -70,10 +70,11 @@ async def test_another_person_in_the_file_takes_effect_when_the_server_refuses_t
 ) -> None:
     """A kubeconfig is read again after a 401; a client that went on as the old person would be of no use."""
     path = tmp_path / "as"
-    given = write(cluster, path, **{"as": "jane"})
-    async with await connect(kubeconfig=given) as client:
+    config = yaml.safe_load(cluster.kubeconfig())
+    config["users"][0]["user"] = {"token": "outdated", "as": "jane"}
+    path.write_text(yaml.safe_dump(config))
+    async with await connect(kubeconfig=str(path)) as client:
         write(cluster, path, **{"as": "john"})
-        await client._session._refresh(client._session._credentials.reload)
         found = await client.post(REVIEWS, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     assert found["status"]["userInfo"]["username"] == "john"
 

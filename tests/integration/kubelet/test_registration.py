@@ -18,6 +18,8 @@ from tests.support.kubelet import MACHINE, RESOURCE, Things, asking, listed, lis
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
+GRACE = 300.0
+"""Seconds for which kubelet keeps the capacity of a plugin that is gone."""
 THREE = (("a", "Healthy", 0), ("b", "Healthy", 1), ("c", "Unhealthy", 0))
 
 
@@ -108,7 +110,7 @@ async def test_a_plugin_that_comes_back_stops_the_grace_period(sockets: Path, mo
 
     def timed(delay: float, *rest: Any, **options: Any) -> asyncio.TimerHandle:
         timer = call_later(delay, *rest, **options)
-        if delay == plugins._GRACE_SECONDS:
+        if delay == GRACE:
             timers.append(timer)
         return timer
 

@@ -76,13 +76,13 @@ class Ledger:
                 reply = await answer(server, request, target, user, *rest)
                 accepted = True
             finally:
-                ledger._note(user.username, verb, target, version, holder, accepted=accepted)
+                ledger.note(user.username, verb, target, version, holder, accepted=accepted)
             return reply
 
         monkeypatch.setattr(ApiServer, "_resource", recorded)
         return self
 
-    def _note(self, user: str, verb: str, target: Any, version: int, holder: str, *, accepted: bool) -> None:
+    def note(self, user: str, verb: str, target: Any, version: int, holder: str, *, accepted: bool) -> None:
         if target.plural == LEASES.plural:
             if accepted:
                 self._term(user)

@@ -24,6 +24,7 @@ from app.kube.transport import connect
 from app.runtime.manager import HUNG_SECONDS, Connected, Group, Health, LeaderElected, Manager
 from app.serving.listener import address, listen
 from app.settings.reconciling import Drained
+from tests.support.counting import value
 from tests.support.waiting import PATIENCE, eventually
 
 FAST = LeaseTiming(duration=8.0, renew_deadline=6.0, retry_period=0.1)
@@ -292,7 +293,7 @@ async def test_of_two_replicas_one_works_and_the_other_is_ready_to(cluster: Kube
     assert second.waiting() == []
     assert not second.leading
     assert replicas.parts["second"] == []
-    assert LEADER.labels("lease")._value.get() == 1
+    assert value(LEADER.labels("lease")) == 1
 
     one.cancel()
     await asyncio.gather(one, return_exceptions=True)
@@ -302,7 +303,7 @@ async def test_of_two_replicas_one_works_and_the_other_is_ready_to(cluster: Kube
     await asyncio.gather(two, return_exceptions=True)
     released = await cluster.get(LEASES, "lease", namespace="universe")
     assert released["spec"]["holderIdentity"] == ""
-    assert LEADER.labels("lease")._value.get() == 0
+    assert value(LEADER.labels("lease")) == 0
 
 
 async def test_whoever_loses_the_lease_stops_and_starts_anew_in_its_next_term(cluster: KubeClient) -> None:

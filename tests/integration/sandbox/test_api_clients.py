@@ -50,28 +50,28 @@ class PythonClient:
     def __init__(self, served: Any, namespace: str) -> None:
         config = yaml.safe_load(served.kubeconfig().read_text())
         self._api = kubernetes.config.new_client_from_config_dict(config)
-        self._pods = kubernetes.client.CoreV1Api(self._api)
+        self.pods = kubernetes.client.CoreV1Api(self._api)
         self._namespace = namespace
 
     def close(self) -> None:
         self._api.close()
 
     def create(self, pod: Any) -> None:
-        self._pods.create_namespaced_pod(self._namespace, pod)
+        self.pods.create_namespaced_pod(self._namespace, pod)
 
     def label(self, name: str, **labels: str) -> None:
-        self._pods.patch_namespaced_pod(name, self._namespace, {"metadata": {"labels": labels}})
+        self.pods.patch_namespaced_pod(name, self._namespace, {"metadata": {"labels": labels}})
 
     def names(self, selector: str) -> list[str]:
         return [
-            pod.metadata.name for pod in self._pods.list_namespaced_pod(self._namespace, label_selector=selector).items
+            pod.metadata.name for pod in self.pods.list_namespaced_pod(self._namespace, label_selector=selector).items
         ]
 
     def get(self, name: str) -> Any:
-        return self._api.sanitize_for_serialization(self._pods.read_namespaced_pod(name, self._namespace))
+        return self._api.sanitize_for_serialization(self.pods.read_namespaced_pod(name, self._namespace))
 
     def delete(self, name: str) -> None:
-        self._pods.delete_namespaced_pod(name, self._namespace)
+        self.pods.delete_namespaced_pod(name, self._namespace)
 
     def allowed(self, user: str) -> bool:
         spec = {
@@ -136,7 +136,7 @@ def test_life_of_a_pod_through_every_client(clients: Any) -> None:
 
 def test_python_client_watches_and_meets_errors(served: Any, namespace: str) -> None:
     client = PythonClient(served, namespace)
-    api = client._pods
+    api = client.pods
     client.create(POD)
     watch = kubernetes.watch.Watch()
     for event in watch.stream(api.list_namespaced_pod, namespace, timeout_seconds=int(PATIENCE)):

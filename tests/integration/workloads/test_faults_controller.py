@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-from app.devtools.sandbox.storage import Storage
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS
 from app.workloads.model import TENANT_RULES, WORKLOADS
@@ -234,17 +233,10 @@ async def test_api_server_restart(infra: Infra) -> None:
         await eventually(infra.pods)
         await infra.cluster.stop()
         await asyncio.sleep(0.2)
-        open_again(infra.cluster.storage)
+        infra.cluster.storage.reopen()
         await infra.cluster.start()
         await infra.workload("u2")
         await eventually(lambda: set(infra.pods()) == {"r-u1", "r-u2"})
-
-
-def open_again(storage: Storage) -> None:
-    """Undo the end of the sandbox's storage, so that the server comes back with all that it held."""
-    storage.closed = False
-    for table in storage._tables.values():
-        table.changed = asyncio.Event()
 
 
 def make_deaf(client: CountingClient) -> None:

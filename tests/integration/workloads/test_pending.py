@@ -49,7 +49,7 @@ def test_one_workload_is_woken_for_each_companion_that_may_be_made() -> None:
     # One that was woken may have had no use for the place.
     storing.expire()
     assert woken == ["a", "b", "c", "d", "e"]
-    assert not storing.waiters._waiting
+    assert not [*storing.waiters]
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,12 @@ def test_a_successor_waits_for_the_scheduler_only_when_it_is_made() -> None:
     storing.seen(second.key, None, replace(bound[1], uid="new"))
     for one in bound:
         storing.seen(one.key, one, None)
-    assert not storing._counted
-    assert not storing._making
+    # Nothing of them counts any more: there is room for as many as at first.
+    assert [storing.obstacle((T1, "u"), one.key, KIB, host=None) is None for one in (first, second)] == [True, False]
+    storing.failed(first.key)
+    for one in bound[:2]:
+        storing.seen(one.key, None, one)
+    assert [storing.replacement(one, KIB) for one in bound[:2]] == [None, None]
 
 
 async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
@@ -192,4 +196,4 @@ def test_waiters_keep_their_order_and_leave_nothing_behind() -> None:
         waiters.wake(group, 5)
     assert woken == ["a", "c", "a"]
     assert (T1, "a") not in waiters
-    assert not waiters._waiting
+    assert not [*waiters]

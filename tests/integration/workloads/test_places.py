@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -207,7 +206,6 @@ async def test_an_answer_that_is_lost_keeps_the_place(infra: Infra) -> None:
     await infra.admin_rule("a")
     await many(infra, 6)
     client = Losing(Session(await load_credentials(kubeconfig=str(infra.kubeconfig))))
-    client.counts = Counter()
     async with infra.controller(client, quota=PLACES):
         await eventually(lambda: len(refused(infra, 6)) == 4)
         for number in range(6):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -126,7 +127,10 @@ def test_a_view_that_lags_tells_nothing_twice() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    events = ReadyEvents(Heard())
-    for number in range(6000):
-        events.changed(OBJECT._replace(uid=str(number)), before=WELL, after=BAD)
-    assert len(events._problems) == 4096
+    heard = Heard()
+    events = ReadyEvents(heard)
+    for after in (BAD, WELL):
+        for number in range(6000):
+            events.changed(Regarding("v1", "Thing", "t", "n", str(number)), before=WELL, after=after)
+    # Of those that are not remembered nothing is said when they are well again.
+    assert Counter(one[0] for one in heard.said) == {"Warning": 6000, "Normal": 4096}

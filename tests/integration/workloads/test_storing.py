@@ -82,14 +82,15 @@ def test_the_successor_of_a_companion_is_paid_for_before_it_goes() -> None:
     storing.writes.spend(T1, 128 * KIB * KIB)
     assert storing.obstacle((T1, "u"), one.key, 50 * KIB) is None
     storing.seen(one.key, None, replace(one, uid="successor"))
-    assert not storing._making
+    storing.seen(one.key, replace(one, uid="successor"), one)
+    assert not isinstance(storing.obstacle((T1, "u"), KEY, 9 * KIB), Problem)
     assert isinstance(storing.replacement(one, 50 * KIB), Waiting)
     # One that never comes is forgotten.
     now += 10_000.0
     assert storing.replacement(one, 5 * KIB) is None
     now += 301.0
     storing.expire()
-    assert not storing._making
+    assert storing.obstacle((T1, "u"), KEY, 9 * KIB) is None
 
 
 def test_the_bound_follows_the_cache() -> None:
@@ -109,7 +110,7 @@ def test_the_bound_follows_the_cache() -> None:
     assert isinstance(storing.obstacle((T1, "u"), (T1, "three"), 20 * KIB), Problem)
     storing.seen(KEY, replace(one, name="two"), None)
     storing.seen(one.key, smaller, None)
-    assert not storing._counted
+    assert storing.obstacle((T1, "u"), KEY, 100 * KIB) is None
 
 
 async def test_companions_without_a_node_are_bounded(infra: Infra) -> None:

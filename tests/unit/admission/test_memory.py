@@ -177,8 +177,11 @@ async def test_a_body_is_counted_ahead_where_its_length_is_known() -> None:
 async def test_a_body_without_room_is_thrown_away_and_refused_at_its_end() -> None:
     port = Port()
     port.begin("other", 7 * MIB)
-    body = Body()
-    body._holding = port.budget.hold(LOUD, body.drop)
+
+    def give_way() -> None:
+        body.drop()
+
+    body = Body(port.budget.hold(LOUD, give_way))
     with pytest.raises(Overloaded):
         await read(body, [b"x" * MIB] * 4, limit=7 * MIB)
     assert body.complete

@@ -18,7 +18,13 @@ from app.claims.stored import Claim, stored_claim
 JSON = dict[str, Any]
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 BEFORE = "2026-01-01T00:00:00Z"
-VF1, VF2 = (DeviceKey("vf.example.com", "n1", name) for name in ("vf1", "vf2"))
+
+
+def vf(name: str, share: str = "") -> DeviceKey:
+    return DeviceKey("vf.example.com", "n1", name, share)
+
+
+VF1, VF2 = vf("vf1"), vf("vf2")
 DATA = NetworkData("net1", "02:00:00:00:00:01", ("10.0.0.5/24",), (), 0, "default/net")
 OTHER = NetworkData("net2", "", ("10.0.0.6/32",), ("10.0.0.6/32",), 2, "default/net")
 KEYS = {"driver": "vf.example.com", "pool": "n1", "device": "vf1"}
@@ -173,7 +179,7 @@ def test_no_ninth_condition() -> None:
 
 
 def test_a_share_is_named() -> None:
-    write = write_of(claim(), {VF1._replace(share="b2f7"): DATA}, now=NOW)
+    write = write_of(claim(), {vf("vf1", "b2f7"): DATA}, now=NOW)
     assert write is not None
     assert write.body["status"]["devices"][0]["shareID"] == "b2f7"
 
@@ -223,15 +229,15 @@ def test_no_field_of_others_is_ever_applied(
         ),
         **managers,
     )
-    wanted = {VF1._replace(device=name): one for name, one in data.items()}
-    write = write_of(there, wanted, frozenset(VF1._replace(device=name) for name in kept), now=NOW)
+    wanted = {vf(name): one for name, one in data.items()}
+    write = write_of(there, wanted, frozenset(vf(name) for name in kept), now=NOW)
     if write is None:
         return
     assert write.body.keys() <= {"apiVersion", "kind", "metadata", "status"}
     assert write.body["metadata"].keys() <= {"name", "namespace", "uid", "resourceVersion"}
     for one in (write.body.get("status") or {"devices": []})["devices"]:
         assert one.keys() <= {"driver", "pool", "device", "shareID", "networkData", "conditions"}
-        device = VF1._replace(device=one["device"])
+        device = vf(one["device"])
         own = there.entries[device].owned if device not in wanted else wanted[device].body().keys()
         assert one.get("networkData", {}).keys() <= set(own)
         assert [said["type"] for said in one.get("conditions", ())] in ([], [PUBLISHED])

@@ -14,7 +14,7 @@ from app.kube.queue import WorkQueue
 from app.kube.store import Key, Store
 from app.kube.turns import request_place
 from app.metrics import HANDLING_FAULTS
-from tests.support.counting import Counted
+from tests.support.counting import Counted, value
 from tests.support.running import running
 from tests.support.waiting import eventually
 
@@ -183,12 +183,12 @@ async def test_a_failing_source_of_keys_is_counted_and_asked_again() -> None:
             raise RuntimeError("no keys")
         return ["a"]
 
-    before = HANDLING_FAULTS.labels("keyless")._value.get()
+    before = value(HANDLING_FAULTS.labels("keyless"))
     attempts, reconcile = scripted(Done())
     task = asyncio.create_task(Controller("keyless", reconcile, keys=keys, turn=None).run())
     try:
         await eventually(lambda: len(attempts) == 1)
-        assert HANDLING_FAULTS.labels("keyless")._value.get() == before + 1
+        assert value(HANDLING_FAULTS.labels("keyless")) == before + 1
         assert not task.done()
     finally:
         task.cancel()

@@ -67,7 +67,7 @@ async def test_a_group_leaves_workers_to_the_others() -> None:
     assert await queue.get() == ("loud", 0)
     queue.done(("loud", 0))
     queue.done(("quiet", 0))
-    assert not queue._working
+    assert queue.working == 0
     assert len(queue) == 0
 
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.kube.retry import Backoff
 from app.kube.store import Store
+from app.kube.transport import connect
 from app.metrics import publish
 from tests.support.counting import Counted
-from tests.support.fake_apiserver import ApiServer, config_map, status
+from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
 from tests.support.running import running
 from tests.support.waiting import PATIENCE, eventually
 
@@ -323,7 +325,7 @@ async def test_a_long_list_comes_in_a_little_at_a_time(server: ApiServer, client
     assert len(shown) > 20
 
 
-async def test_pages_that_do_not_come_in_time_become_smaller(server: ApiServer, client: KubeClient) -> None:
+async def test_pages_that_do_not_come_in_time_become_smaller(server: ApiServer, tmp_path: Path) -> None:
     """Five hundred very large objects may take an API server longer than a request has."""
     for number in range(100):
         server.put(config_map(f"m{number:02}", value=str(number)))
@@ -334,9 +336,11 @@ async def test_pages_that_do_not_come_in_time_become_smaller(server: ApiServer, 
         return None
 
     server.fault = slow
-    client._session.deadline = 0.5
-    store = Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+    store, path = Store(value), write_kubeconfig(tmp_path / "kubeconfig", server.url)
+    async with (
+        await connect(kubeconfig=str(path), deadline=0.5) as client,
+        running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()),
+    ):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
     assert len(store) == 100
     limits = [re.search(r"limit=(\d+)", request) for request in server.requests if request.startswith("GET")]

@@ -19,7 +19,7 @@ from app.kube.answers import MESSAGE_LIMIT, delay_of
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, Resource
 from app.kube.retry import get_or_none
-from app.kube.transport import connect
+from app.kube.transport import Session, connect
 from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
 from tests.support.waiting import eventually
 
@@ -348,7 +348,7 @@ async def test_the_answer_of_a_watch_is_closed_with_its_iterator(
         finally:
             closed.append(True)
 
-    monkeypatch.setattr(client._session, "lines", lines)
+    monkeypatch.setattr(Session, "lines", lines)
     async with aclosing(client.watch(CONFIG_MAPS, resource_version="1")) as found:
         assert await anext(found) == b"{}"
         assert not closed

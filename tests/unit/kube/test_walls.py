@@ -12,6 +12,7 @@ from app.kube.running import stand
 from app.kube.turns import Turns, request_place, requests_under
 from app.kube.walls import Apart, standing, wall
 from app.metrics import HANDLING_FAULTS
+from tests.support.counting import value
 from tests.support.running import running
 from tests.support.waiting import eventually
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.simulated
 
 
 def faults(loop: str) -> float:
-    return HANDLING_FAULTS.labels(loop)._value.get()
+    return value(HANDLING_FAULTS.labels(loop))
 
 
 async def test_a_task_that_raises_goes_on_after_pauses_that_grow() -> None:

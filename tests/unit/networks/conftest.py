@@ -22,7 +22,11 @@ from tests.support.pod_requests import request_for
 
 
 def lookup_for(
-    attachments: Iterable[dict[str, Any]], *, client: Any = None, keys: tuple[str, ...] = (RESOURCE_NAME,)
+    attachments: Iterable[dict[str, Any]],
+    *,
+    client: Any = None,
+    keys: tuple[str, ...] = (RESOURCE_NAME,),
+    **options: Any,
 ) -> Lookup[Attachment]:
     """The real lookup over the real store; without a client, what is not listed does not exist."""
 
@@ -33,7 +37,7 @@ def lookup_for(
     for attachment in attachments:
         store.upsert(attachment)
     called = "network attachment definition"
-    return Lookup(NETWORK_ATTACHMENTS, store, projected, client=lambda: client, called=called)
+    return Lookup(NETWORK_ATTACHMENTS, store, projected, client=lambda: client, called=called, **options)
 
 
 def attachment(name: str, resource: str | None = None, *, namespace: str = "default", **annotations: str) -> Any:

@@ -84,8 +84,7 @@ async def test_no_answer_is_transient() -> None:
     """A GET has a time limit of its own, so that the answer can name what was missing."""
     client = Recording()
     client.gate = asyncio.Event()
-    lookup = lookup_for([], client=client)
-    lookup._timeout = 0.01
+    lookup = lookup_for([], client=client, timeout=0.01)
     with pytest.raises(Transient, match=r"'default/foo': no answer within 0\.01 s"):
         await lookup.find("default", "foo")
 
@@ -103,7 +102,9 @@ async def test_a_fault_with_nobody_waiting_is_silent() -> None:
         await waiter
     for _ in range(5):
         await asyncio.sleep(0)
-    assert lookup._requests == {}
+    with pytest.raises(Transient):
+        await lookup.find("default", "foo")
+    assert len(client.calls) == 2
 
 
 HOSTILE = [

@@ -20,7 +20,8 @@ JSON = dict[str, Any]
 VLAN = Attachment("ns/vlan", "", (ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
 NETWORK = Network("ns/vlan", attachment=VLAN)
 KEY = {"driver": "vf.example.com", "pool": "n1", "device": "vf0"}
-DEVICE = DeviceKey("vf.example.com", "n1", "vf0")
+DRIVER, NODE = "vf.example.com", "n1"
+DEVICE = DeviceKey(DRIVER, NODE, "vf0")
 SHARED = Network("ns/vlan", "example.com/foo", frozenset({"ns/vlan"}), VLAN)
 
 
@@ -258,7 +259,7 @@ def of_pool(name: str, generation: int, count: int, **resources: str) -> Slice:
 )
 def test_the_newest_complete_generation_of_a_pool(slices: list[Slice], found: dict[str, str]) -> None:
     pools = Pools(slices)
-    known = {name: pools.find(DEVICE._replace(device=name)) for name in ("vf0", "vf1")}
+    known = {name: pools.find(DeviceKey(DRIVER, NODE, name)) for name in ("vf0", "vf1")}
     assert {name: one.attributes.resource_name for name, one in known.items() if one is not None} == found
 
 

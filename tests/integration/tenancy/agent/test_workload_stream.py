@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 
+import grpc
+import grpc.aio
 import pytest
 import structlog
 from google.protobuf.json_format import MessageToDict
 
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.store import Store
+from app.tenancy.agent.connection import Link
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import project_pod
 from app.tenancy.agent.workloads import Namespaces, Pending, WorkloadSender, parse_namespaces
 from app.tenancy.messages import LARGEST_MESSAGE
+from app.tenancy.model import GATEWAY_NAME
 from tests.integration.tenancy.agent.conftest import Refusing, Runner, Tenant
-from tests.integration.tenancy.agent.fakegateway import FakeGateway
+from tests.integration.tenancy.agent.fakegateway import Certificates, FakeGateway
 from tests.support.kits import offline_kit
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 
@@ -275,15 +280,24 @@ async def test_a_pod_that_cannot_be_read_leaves_the_others(caplog: pytest.LogCap
     assert store.keys() == [("a", "p")]
 
 
-async def test_a_namesake_seen_at_once_is_a_deletion_and_a_new_workload(agent_options: AgentOptions) -> None:
+async def test_a_namesake_seen_at_once_is_a_deletion_and_a_new_workload(
+    fake: FakeGateway, certificates: Certificates, agent_options: AgentOptions
+) -> None:
     """As a list after a lost watch shows it: one change, from one UID to another."""
     store = Store(lambda obj: project_pod(obj, keep_finished=False))
     namespaces = Namespaces(offline_kit(), agent_options.settings)
     namespaces.store.mark_synced()
-    await namespaces.wait_known()
     sender = WorkloadSender(store, namespaces, options=agent_options)
-    sender._open = True
     store.upsert({"metadata": {"namespace": "a", "name": "p", "uid": "first"}})
-    sender._pending.clear()
-    store.upsert({"metadata": {"namespace": "a", "name": "p", "uid": "second"}})
-    assert [sender._pending.take(), sender._pending.take()] == [("first", ("a", "p")), ("second", ("a", "p"))]
+    store.mark_synced()
+    files = ((certificates.folder / name).read_bytes() for name in ("ca.crt", "tls.key", "tls.crt"))
+    options = [("grpc.ssl_target_name_override", GATEWAY_NAME)]
+    address, credentials = f"127.0.0.1:{fake.port}", grpc.ssl_channel_credentials(*files)
+    async with (
+        grpc.aio.secure_channel(address, credentials, options=options) as channel,
+        running(sender.session(Link(channel, (), lambda: None))),
+    ):
+        await eventually(lambda: kinds(fake) == ["update", "synced"])
+        store.upsert({"metadata": {"namespace": "a", "name": "p", "uid": "second"}})
+        await eventually(lambda: kinds(fake)[2:] == ["delete", "update"])
+    assert (fake.events[2].delete.id, fake.events[3].update.metadata.id) == ("first", "second")

@@ -19,6 +19,7 @@ from app.tenancy.controller.status import LINK_MANAGER
 from app.tenancy.model import CLUSTER
 from app.text import stamp
 from app.workloads.model import TENANTS
+from tests.support.counting import value
 from tests.support.tenants import tenant
 from tests.support.waiting import eventually
 
@@ -74,14 +75,14 @@ async def test_the_condition_follows_contacts_refusals_and_the_clock(cluster: An
     await eventually(says(cluster, "True", "AgentConnected"))
     refused = {"time": clock.ago(-1), "reason": "CertificateRefused", "message": "pinned other certificates"}
     await note(cluster, lastRefusal=refused)
-    await eventually(lambda: metrics._reasons.get("tenant1") == "AgentConnected")
+    await eventually(lambda: value(metrics.CONNECTED.labels("tenant1", "AgentConnected")) == 1)
     clock.now += timedelta(seconds=121)
     await eventually(says(cluster, "False", "CertificateRefused"))
     status = (await cluster.tenant())["status"]
     assert "pinned other certificates" in condition(status, "Connected")["message"]
     assert {one["type"] for one in status["conditions"]} > {"Ready", "Connected", "IdentityReady"}
     assert (status["result"], status["lastRefusal"]) == ("success", refused)
-    assert metrics.CONNECTED.labels("tenant1", "CertificateRefused")._value.get() == 0
+    assert value(metrics.CONNECTED.labels("tenant1", "CertificateRefused")) == 0
     before = await cluster.tenant()
     await note(cluster, lastContact=clock.ago(0))
     await eventually(says(cluster, "True", "AgentConnected"))
@@ -92,6 +93,11 @@ async def test_the_condition_follows_contacts_refusals_and_the_clock(cluster: An
     # Two that say the same are one Event with a count.
     await eventually(lambda: events(cluster), lambda found: set(found) == set(wanted))
     assert before["metadata"]["generation"] == (await cluster.tenant())["metadata"]["generation"]
+
+
+def samples() -> list[Any]:
+    (family,) = metrics.CONNECTED.collect()
+    return family.samples
 
 
 async def test_a_second_tenant_of_a_cluster(cluster: Any, clock: Clock) -> None:
@@ -109,7 +115,7 @@ async def test_a_second_tenant_of_a_cluster(cluster: Any, clock: Clock) -> None:
     await cluster.client.patch(TENANTS, "tenant1", {"metadata": {"annotations": {CLUSTER: None}}}, patch_type="merge")
     await eventually(says(cluster, "Unknown", "NoContact", "tenant2"))
     await cluster.client.delete(TENANTS, "tenant2")
-    await eventually(lambda: "tenant2" not in metrics._reasons)
+    await eventually(lambda: "tenant2" not in {sample.labels["tenant"] for sample in samples()})
 
 
 class Unwritable:
