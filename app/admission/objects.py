@@ -25,14 +25,14 @@ def home_of(request: Request) -> str:
     return request.namespace if request.proven else ""
 
 
-def nameable(key: Key, home: str) -> bool:
+def may_name(key: Key, home: str) -> bool:
     """Whether an answer may name the object, which is in a namespace."""
     return bool(home) and key[0] == home
 
 
 def named(kind: str, key: Key, home: str) -> str:
     """One object: "Pod ns/p", or "a Pod of another namespace"."""
-    return f"{kind} {'/'.join(key)}" if nameable(key, home) else f"a {kind} of {_ELSEWHERE}"
+    return f"{kind} {'/'.join(key)}" if may_name(key, home) else f"a {kind} of {_ELSEWHERE}"
 
 
 def counted(kind: str, count: int) -> str:
@@ -40,7 +40,7 @@ def counted(kind: str, count: int) -> str:
     return f"{several(count, kind)} of {_ELSEWHERE if count == 1 else 'other namespaces'}"
 
 
-def readable(read: Callable[[], T], *, reason: str) -> T:
+def read_or_deny(read: Callable[[], T], *, reason: str) -> T:
     """What `read` returns. Raises Denied (code 400) where the object has values of other types than its kind has.
 
     An API server checks the types before it asks. A review that is written by hand can have any.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.admission.chain import MutationPlan, refuse
-from app.admission.objects import home_of, readable
+from app.admission.objects import home_of, read_or_deny
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.review import Request, decode_object
 from app.claims.admission.views import (
@@ -83,8 +83,8 @@ class ClaimStatusCheck:
             return
         obj = decode_object(request.object, reason=REASON)
         old = decode_object(request.old_object, reason=REASON)
-        refuse(readable(lambda: _too_many(obj), reason=REASON), reason=REASON)
-        findings = readable(lambda: list(self._findings(request, obj, old)), reason=REASON)
+        refuse(read_or_deny(lambda: _too_many(obj), reason=REASON), reason=REASON)
+        findings = read_or_deny(lambda: list(self._findings(request, obj, old)), reason=REASON)
         refuse([line for denied, line in findings if denied], reason=REASON)
         plan.warnings += [line for denied, line in findings if not denied]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from app.admission.objects import nameable, named
+from app.admission.objects import may_name, named
 from app.cel.libraries import BadAddressError, parse_cidr, parse_ip
 from app.claims.format import INTERFACE_NAME, IPS
 from app.claims.model import DeviceKey, device_key, entries_of
@@ -107,7 +107,7 @@ class Scene:
         return Surroundings(
             network=network,
             attachment=self._views.attachments.get(place, name) if network else None,
-            shows_subnets=nameable((place, name), self._home),
+            shows_subnets=may_name((place, name), self._home),
             holders=holders,
             pod=f"{claim.key[0]}/{claim.pod.name}",
             namesake=next(namesakes, ""),
@@ -142,7 +142,7 @@ class Scene:
     def _of(self, part: str, kind: str, key: Key) -> str:
         """A part of an object, which is not named either where the object may not be."""
         text = named(kind, key, self._home)
-        return f"{part} of {text}" if nameable(key, self._home) else text
+        return f"{part} of {text}" if may_name(key, self._home) else text
 
 
 class PodName(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import methodcaller
 
 from app.admission.chain import MutationPlan, audit_text, refuse
-from app.admission.objects import readable
+from app.admission.objects import read_or_deny
 from app.admission.pods import Pod, crowded
 from app.admission.review import Request, decode_object
 from app.kube.configuration import Configuration
@@ -47,7 +47,7 @@ class RdtClassInjector:
         what = "asks for cache ways, or has settings of RMD"
         refuse(list(crowded(len(spec.containers), len(spec.init_containers), what=what)), reason=_REASON)
         pod = decode_object(request.object, reason=_REASON)
-        given = readable(lambda: _give_classes(pod, self._configuration.current), reason=_REASON)
+        given = read_or_deny(lambda: _give_classes(pod, self._configuration.current), reason=_REASON)
         plan.warnings += given.warnings
         refuse(given.problems, reason=_REASON)
         _inject(request.pod, given, plan)

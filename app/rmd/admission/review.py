@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.admission.chain import Check, MutationPlan, refuse
-from app.admission.objects import readable
+from app.admission.objects import read_or_deny
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import crowded
 from app.admission.review import Request, old_object, written_object
@@ -80,7 +80,7 @@ class PodCheck:
         if pod is None or request.is_static_pod(request.pod.metadata.annotations):
             return
         old = old_object(request, reason=_REASON)
-        changes = readable(lambda: self._changes(pod, old), reason=_REASON)
+        changes = read_or_deny(lambda: self._changes(pod, old), reason=_REASON)
         plan.warnings += changes.warnings
         if self._warns:
             plan.warnings += changes.problems

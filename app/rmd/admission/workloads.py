@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.admission.chain import MutationPlan, refuse
-from app.admission.objects import counted, home_of, nameable, readable
+from app.admission.objects import counted, home_of, may_name, read_or_deny
 from app.admission.review import Request as AdmissionRequest
 from app.admission.review import old_object, written_object
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
@@ -52,12 +52,12 @@ class RmdObjectCheck:
         if obj is None:
             return
         spec: JSON = obj.get("spec") or {}
-        if old is not None and readable(lambda: _same(spec, old.get("spec") or {}), reason=reason):
+        if old is not None and read_or_deny(lambda: _same(spec, old.get("spec") or {}), reason=reason):
             return
         if request.kind.kind == RMD_CONFIGS.kind:
-            refuse(readable(lambda: list(_config_problems(spec)), reason=reason), reason=reason)
+            refuse(read_or_deny(lambda: list(_config_problems(spec)), reason=reason), reason=reason)
         else:
-            problems, warnings = readable(lambda: self._workload(request, obj, spec), reason=reason)
+            problems, warnings = read_or_deny(lambda: self._workload(request, obj, spec), reason=reason)
             plan.warnings += warnings
             refuse(problems, reason=reason)
 
@@ -205,7 +205,7 @@ def overlaps(own: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> I
         nodes = _shared_nodes(mine, other.request, hosts)
         if not nodes:
             continue
-        if nameable(other.key, home):
+        if may_name(other.key, home):
             cores = _cores(own.request, (other.request,))
             warnings.append(f"{cores} of {_list(sorted(nodes))} for {'/'.join(other.key)}")
         else:
