@@ -92,6 +92,11 @@ class Cluster:
         await listening.stop()
         await self.state.webhooks.close()
 
+    async def cut(self) -> None:
+        """Abort all connections, watches and requests under way; new ones are accepted."""
+        if self._listening is not None:
+            await self._listening.cut()
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self

@@ -255,8 +255,6 @@ def make_deaf(client: CountingClient) -> None:
 
 async def cut(infra: Infra) -> None:
     """Cut every connection of the API server, watches and requests alike."""
-    listening = infra.cluster._listening
-    assert listening is not None
-    await listening.cut()
+    await infra.cluster.cut()
     # The test's own connection is dead too: a read is sent again over a new one, a creation would not be.
     await infra.admin.get(NAMESPACES, T1)
