@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.pods import pod
+
 JSON = dict[str, Any]
 TERM = {"topologyKey": "kubernetes.io/os", "labelSelector": {}}
 ISOLATION: JSON = {
@@ -18,10 +20,6 @@ ISOLATION: JSON = {
 def served(sandboxed: Any) -> Any:
     """The sandbox: a real API server enforces what a controller has counted, and these tests have no controller."""
     return sandboxed
-
-
-def pod(name: str, **spec: Any) -> JSON:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
 
 
 def bound(served: Any, namespace: str, name: str, spec: JSON) -> None:

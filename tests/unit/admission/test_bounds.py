@@ -25,6 +25,7 @@ from app.workloads.rules.problems import rule_problems
 from app.workloads.templates import problems as template_module
 from app.workloads.templates.problems import MOST_VALUES, manifest_problems
 from tests.support.costs import cost_of
+from tests.support.pods import pod
 
 JSON = dict[str, Any]
 
@@ -142,11 +143,6 @@ def test_no_key_of_too_many_that_compute_is_parsed(counted) -> None:
         "spec.workloadTerms: has 1024 different keys that are not written as a path of names: at most 32"
     ]
     assert parsed == []
-
-
-def pod(**spec: Any) -> JSON:
-    containers = [{"name": "c", "image": "i"}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}
 
 
 def test_a_manifest_of_too_many_values_is_neither_copied_nor_counted_to_its_end(counted) -> None:

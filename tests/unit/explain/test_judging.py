@@ -15,6 +15,7 @@ from app.explain.rehearsal import Rehearsal
 from app.registry import settings_of
 from app.services.model import INTERFACE, NETWORK, REQUEST, SELECTOR, Problem, read_wish
 from tests.support.explaining import given
+from tests.support.pods import pod
 
 SYSTEM = "berth-system"
 
@@ -31,16 +32,6 @@ def attachment(name: str, ipam: str = '"ipam": {"type": "host-local", "subnet": 
 def service(annotations: dict[str, Any], **spec: Any) -> dict[str, Any]:
     metadata = {"name": "s", "annotations": annotations}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 1}], **spec}}
-
-
-def pod(labels: dict[str, str], annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    metadata = {"name": "p", "labels": labels, "annotations": annotations or {}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
 
 
 async def found(*objects: dict[str, Any], **settings: Any) -> list[tuple[str, str, str]]:
@@ -76,9 +67,9 @@ async def test_what_the_controller_refuses_of_a_service_is_an_error_in_its_words
 
 async def test_a_service_on_an_attachment_of_the_manifests_is_right() -> None:
     wish = {NETWORK: "net", SELECTOR: "app=x"}
-    there = pod({"app": "x"}, {"k8s.v1.cni.cncf.io/networks": "net"})
+    there = pod(labels={"app": "x"}, annotations={"k8s.v1.cni.cncf.io/networks": "net"})
     assert await found(service(wish), attachment("net"), there) == []
-    assert await found(service({INTERFACE: "eth1", SELECTOR: "app=x"}), pod({"app": "x"})) == []
+    assert await found(service({INTERFACE: "eth1", SELECTOR: "app=x"}), pod(labels={"app": "x"})) == []
 
 
 async def test_an_attachment_that_is_not_there_or_without_subnets() -> None:
@@ -96,12 +87,12 @@ async def test_an_attachment_that_is_not_there_or_without_subnets() -> None:
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (pod({"app": "x"}), True),
-        (pod({"app": "x"}, {"k8s.v1.cni.cncf.io/networks": "second"}), True),
-        (pod({"app": "y"}), False),
-        (pod({"app": "x"}, hostNetwork=True), False),
-        (pod({"app": "x"}, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]), False),
-        (pod({"app": "x"}, {"v1.multus-cni.io/default-network": "default/net"}), False),
+        (pod(labels={"app": "x"}), True),
+        (pod(labels={"app": "x"}, annotations={"k8s.v1.cni.cncf.io/networks": "second"}), True),
+        (pod(labels={"app": "y"}), False),
+        (pod(labels={"app": "x"}, hostNetwork=True), False),
+        (pod(labels={"app": "x"}, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]), False),
+        (pod(labels={"app": "x"}, annotations={"v1.multus-cni.io/default-network": "default/net"}), False),
     ],
 )
 async def test_pods_of_the_manifests_that_ask_for_other_networks_alone_are_warned_of(other, named) -> None:
@@ -196,7 +187,7 @@ async def explained(*objects: dict[str, Any], **settings: Any) -> Answer:
 
 
 async def test_pods_of_an_app_wrapper_see_the_objects_that_it_creates() -> None:
-    running = pod({"app": "x"}, {"k8s.v1.cni.cncf.io/networks": "net"}, restartPolicy="Never")
+    running = pod(labels={"app": "x"}, annotations={"k8s.v1.cni.cncf.io/networks": "net"}, restartPolicy="Never")
     wish = service({NETWORK: "net", SELECTOR: "app=x"})
     answer = await explained(wrapped(attachment("net"), wish, running))
     assert [one.denied for one in answer.pods] == [False]
@@ -208,7 +199,7 @@ async def test_pods_of_an_app_wrapper_see_the_objects_that_it_creates() -> None:
 async def test_a_wrapped_claim_template_says_which_devices_a_pod_has(version) -> None:
     classes = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "vf.example.com"}}
     claims = [{"name": "c", "resourceClaimTemplateName": "two"}]
-    running = pod({}, restartPolicy="Never", resourceClaims=claims)
+    running = pod(restartPolicy="Never", resourceClaims=claims)
     (result,) = (await explained(classes, wrapped(claim_template(version), running))).pods
     assert [road.partition(":")[0] for road in result.roads] == ["claim c"]
     assert (await explained(classes, wrapped(running))).pods[0].roads == ()
@@ -218,7 +209,7 @@ async def test_what_is_wrong_with_a_wrapped_object_is_said_with_its_place_and_on
     broken = {**attachment("net"), "spec": {"config": "{}"}}
     broken["metadata"] = {"name": "net", "labels": {"k8s.v1.cni.cncf.io/resourceName": "x"}}
     wish = service({NETWORK: "absent", SELECTOR: "app=x"})
-    answer = await explained(wrapped(broken, wish, pod({}, restartPolicy="Never")))
+    answer = await explained(wrapped(broken, wish, pod(restartPolicy="Never")))
     assert [one.text.partition(": ")[2][:80] for one in answer.findings] == [
         "AppWrapper team/aw (f:1): spec.components[0].template.metadata.labels[k8s.v1.cni",
         "NetworkAttachmentDefinition team/net (f:1 spec.components[0].template): would be",

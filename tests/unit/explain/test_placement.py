@@ -11,16 +11,12 @@ from app.explain.rendering import render
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from app.registry import settings_of
 from tests.support.explaining import given
+from tests.support.pods import pod
 
 
 async def explained(*objects: dict[str, Any], **flags: Any) -> Answer:
     settings = settings_of("webhook").load({"confine_tenants": True, **flags}, environment=False)
     return await explain(given(*objects), Rehearsal(settings, "kube-system"))
-
-
-def pod(namespace: str = "default", **annotations: str) -> dict[str, Any]:
-    metadata = {"name": "p", "namespace": namespace, "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
 
 
 def namespace(name: str, labels: Any) -> dict[str, Any]:
@@ -32,14 +28,14 @@ def text(explanation: Answer) -> str:
 
 
 async def test_the_annotation_is_shown_with_its_affinity() -> None:
-    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"})))
+    shown = text(await explained(pod(annotations={DPU_OF_HOST: "host-a"})))
     assert f"annotation {DPU_OF_HOST}: host-a" in shown
     assert f'"key": "{HOST_LABEL}", "operator": "In", "values": ["host-a"]' in shown
 
 
 async def test_a_namespace_among_the_manifests_confines_its_pods() -> None:
     explanation = await explained(
-        pod("ns"), pod("other"), namespace("ns", {TENANT_LABEL: "t1"}), namespace("odd", ["x"])
+        pod(namespace="ns"), pod(namespace="other"), namespace("ns", {TENANT_LABEL: "t1"}), namespace("odd", ["x"])
     )
     assert explanation.notes == []
     confined, free = explanation.pods
@@ -49,11 +45,11 @@ async def test_a_namespace_among_the_manifests_confines_its_pods() -> None:
 
 
 async def test_the_name_of_a_tenants_namespace_confines_its_pods_too() -> None:
-    assert "namespace tenant-t1 belongs to tenant t1" in text(await explained(pod("tenant-t1")))
+    assert "namespace tenant-t1 belongs to tenant t1" in text(await explained(pod(namespace="tenant-t1")))
 
 
 async def test_the_labels_of_nodes_are_those_of_the_surroundings() -> None:
-    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"}), host_label="example.com/host"))
+    shown = text(await explained(pod(annotations={DPU_OF_HOST: "host-a"}), host_label="example.com/host"))
     assert '"key": "example.com/host"' in shown
 
 

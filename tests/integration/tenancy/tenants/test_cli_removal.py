@@ -11,17 +11,8 @@ from app.kube.resources import NAMESPACES, PODS
 from app.placement.model import TENANT_LABEL
 from app.tenancy.tenants.enrolling import remove
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANTS, WORKLOAD
+from tests.support.pods import pod
 from tests.support.tenants import tenant
-
-
-def pod(name: str, *, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None) -> dict:
-    metadata = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
 
 
 async def test_remove_says_what_goes_and_asks(cluster) -> None:
