@@ -20,6 +20,7 @@ from app.kube.resources import EVENTS
 from app.kube.retry import Backoff
 from app.kube.transport import connect
 from app.text import MESSAGE
+from tests.support.clock import Clock
 from tests.support.counting import Counted
 from tests.support.fake_apiserver import ApiServer, status
 from tests.support.waiting import PATIENCE, eventually
@@ -33,19 +34,11 @@ OWNER = owner()
 FORBIDDEN = 'events is forbidden: User "u" cannot create resource "events" in API group "" in the namespace "default"'
 
 
-class Time:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Desk:
     """A recorder at work; `seen` is what it has counted."""
 
     def __init__(self, client: Any, *, pause: float = 30.0, **options: Any) -> None:
-        self._counted, self.time = Counted("events_total", "outcome", component="test"), Time()
+        self._counted, self.time = Counted("events_total", "outcome", component="test"), Clock(1000.0)
         self.backoff = Backoff(base=0.5, cap=pause)
         self.recorder = EventRecorder(
             lambda: client, role="test", instance="pod-1", clock=self.time, backoff=self.backoff, **options

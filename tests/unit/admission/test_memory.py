@@ -18,18 +18,12 @@ from app.errors import Overloaded
 from app.serving.listener import bind
 from app.serving.memory import SMALL, Budget, Client, Holding
 from app.settings.webhook import LEAST_BYTES, UNDECIDED_BYTES
+from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
 MIB = 1024 * 1024
 LOUD, QUIET, THIRD = Client("10.0.0.1"), Client("10.0.0.2"), Client("10.0.0.3")
 PROVEN = Client("10.0.0.1", proven=True)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Port:

@@ -7,19 +7,11 @@ import math
 from app.claims.publishing.pauses import Growth, Pauses
 from app.claims.publishing.reporting import STATUS, missing_rule
 from app.claims.publishing.writing import BUDGET, ERASED, REFUSED, REJECTED
-
-
-class Clock:
-    """A clock that is moved by hand."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def test_rewrites_have_a_budget_and_then_growing_pauses() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     erased = Pauses[str](ERASED, quiet=600.0, clock=clock, random=lambda: 0.999)
     pauses = []
     for _ in range(BUDGET + 12):
@@ -39,7 +31,7 @@ def test_rewrites_have_a_budget_and_then_growing_pauses() -> None:
 
 
 def test_a_rewrite_that_is_due_later_stays_due() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     erased = Pauses[str](ERASED, clock=clock, random=lambda: 0.5)
     erased.failed("u")
     first = erased.wait(["u"])
@@ -51,16 +43,16 @@ def test_a_rewrite_that_is_due_later_stays_due() -> None:
 
 def test_pauses_are_random_between_the_floor_and_the_limit() -> None:
     for random, seconds in ((0.0, 50.0), (0.2, 50.0), (0.5, 50.0), (0.75, 75.0)):
-        pauses = Pauses[str](Growth(100.0, 400.0, floor=0.5), clock=Clock(), random=lambda random=random: random)
+        pauses = Pauses[str](Growth(100.0, 400.0, floor=0.5), clock=Clock(1000.0), random=lambda random=random: random)
         pauses.failed("a")
         assert pauses.left("a") == seconds
-    pauses = Pauses[str](Growth(100.0, 400.0), clock=Clock(), random=lambda: 0.25)
+    pauses = Pauses[str](Growth(100.0, 400.0), clock=Clock(1000.0), random=lambda: 0.25)
     pauses.failed("a")
     assert pauses.left("a") == 25.0
 
 
 def test_with_the_floor_at_the_limit_a_time_is_exact_and_begins_once() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     repairs = Pauses[str](Growth(60.0, 60.0, floor=1.0), clock=clock)
     repairs.failed("d")
     clock.now += 59.9
@@ -72,7 +64,7 @@ def test_with_the_floor_at_the_limit_a_time_is_exact_and_begins_once() -> None:
 
 
 def test_refusals_that_come_together_count_once_and_pauses_grow() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     refused = Pauses[str](REFUSED, hold=0.5, clock=clock, random=lambda: 0.0)
     pauses = []
     for _ in range(12):
@@ -93,7 +85,7 @@ def test_refusals_that_come_together_count_once_and_pauses_grow() -> None:
 
 def test_what_nothing_writes_any_more_is_no_problem() -> None:
     """The claims for which a right was missing may be gone before the right is there."""
-    clock = Clock()
+    clock = Clock(1000.0)
     refused = Pauses[str](REFUSED, hold=0.5, clock=clock, random=lambda: 0.5)
     for _ in range(12):
         refused.failed("a")
@@ -107,7 +99,7 @@ def test_what_nothing_writes_any_more_is_no_problem() -> None:
 
 
 def test_one_write_tries_while_the_others_wait() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     refused = Pauses[str](REFUSED, hold=0.5, clock=clock, random=lambda: 0.0)
     refused.failed(STATUS)
     clock.now += 10
@@ -117,14 +109,14 @@ def test_one_write_tries_while_the_others_wait() -> None:
 
 
 def test_those_that_wait_do_not_all_come_at_the_same_moment() -> None:
-    clock, randoms = Clock(), iter((0.5, 0.0, 0.9))
+    clock, randoms = Clock(1000.0), iter((0.5, 0.0, 0.9))
     refused = Pauses[str](REFUSED, hold=0.5, clock=clock, random=lambda: next(randoms))
     refused.failed("a")
     assert (refused.wait(["a"]), refused.wait(["a"])) == (0.5, 0.95)
 
 
 def test_of_many_keys_the_oldest_begin_anew() -> None:
-    pauses = Pauses[int](REJECTED, most=3, clock=Clock())
+    pauses = Pauses[int](REJECTED, most=3, clock=Clock(1000.0))
     for key in range(5):
         pauses.failed(key)
     assert list(pauses) == [2, 3, 4]
@@ -138,7 +130,7 @@ def test_the_rule_that_is_missing() -> None:
 
 
 def test_what_is_rejected_waits_for_the_claim_or_is_tried_again_after_growing_pauses() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     rejected = Pauses[str](REJECTED, clock=clock, random=lambda: 0.999)
     assert rejected.wait(["c"], ("1", "data")) == 0.0
     pauses = []

@@ -20,6 +20,7 @@ from app.kube.retry import Backoff
 from app.kube.store import Store
 from app.kube.transport import connect
 from app.metrics import publish
+from tests.support.clock import Clock
 from tests.support.counting import Counted
 from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
 from tests.support.running import running
@@ -101,20 +102,10 @@ async def test_selectors_and_namespace_travel_with_list_and_watch(server: ApiSer
         assert "metadata.name" in request
 
 
-class Clock:
-    """Monotonic seconds that pass where the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_resumes_from_the_last_version_after_a_clean_end(server: ApiServer, client: KubeClient) -> None:
     """One at the time that the watch has asked for: the server is the same, and nothing was missed."""
     server.put(config_map("a", value="1"))
-    store, clock = Store(value), Clock()
+    store, clock = Store(value), Clock(1000.0)
     reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), clock=clock, random=lambda: 0.5)
     async with running(reflector.run()):
         await eventually(lambda: bool(server.watches))

@@ -10,16 +10,10 @@ from app.workloads.companions.marks import Companion
 from app.workloads.controller.caches import own_writes
 from app.workloads.controller.statuses import Restarts, pause_of, problem_of
 from app.workloads.model import ObjectKey
+from tests.support.clock import Clock
 
 W, KEY = ("tenant-t", "workload-u"), ("tenant-t", "r-u")
 ONE = Companion("tenant-t", "r-u", "uid-1", ("tenant-t", "r"), W, "h", b"", (), version=5)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def made() -> tuple[OwnWrites[Companion], dict[ObjectKey, Companion], Clock]:

@@ -5,15 +5,9 @@ from __future__ import annotations
 import grpc
 
 from app.tenancy.agent.outages import Answers, GatewayRefused
+from tests.support.clock import Clock
 
 ONE, TWO = ("uid", 1), ("uid", 2)
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def refused(code: grpc.StatusCode) -> GatewayRefused:
@@ -30,7 +24,7 @@ def pause_of(answers: Answers) -> float:
 
 
 def test_a_yes_and_a_no_stand_until_the_object_changes() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     answers = Answers(base=1.0, cap=60.0, clock=clock)
     for refusal in (None, refused(grpc.StatusCode.INVALID_ARGUMENT)):
         answers.put("o", ONE, refusal)
@@ -43,7 +37,7 @@ def test_a_yes_and_a_no_stand_until_the_object_changes() -> None:
 
 
 def test_what_stands_in_the_way_stands_for_a_while() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     answers = Answers(base=1.0, cap=60.0, clock=clock)
     answers.put("o", ONE, IN_THE_WAY)
     pause = pause_of(answers)
@@ -56,7 +50,7 @@ def test_what_stands_in_the_way_stands_for_a_while() -> None:
 
 
 def test_pauses_grow_and_begin_anew_with_a_new_version_or_a_yes() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     answers = Answers(base=1.0, cap=1024.0, clock=clock)
 
     def longest(version: tuple[str, int], times: int) -> float:
@@ -78,7 +72,7 @@ def test_pauses_grow_and_begin_anew_with_a_new_version_or_a_yes() -> None:
 
 
 def test_nothing_is_known_of_what_was_dropped() -> None:
-    answers = Answers(base=1.0, cap=60.0, clock=Clock())
+    answers = Answers(base=1.0, cap=60.0, clock=Clock(100.0))
     answers.put("o", ONE, None)
     answers.drop("o")
     assert answers.get("o", ONE) is None

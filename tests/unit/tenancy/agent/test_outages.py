@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from app.tenancy.agent.outages import UNKNOWN, Cause, Outages
+from tests.support.clock import Clock
 
 DOWN = Cause("unavailable", "connection refused")
 LATE = Cause("deadline_exceeded", "deadline_exceeded")
 REFUSED = Cause("permission_denied", "tenant tenant1 is suspended")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_words_for_silence_stay_after_the_patience() -> None:
