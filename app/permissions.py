@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, cast
 
 from app.registry import CONTROLLER, SCOPES, SHARED, WINGS, check_names, settings_of
-from app.wiring import OFF, Permission, Permissions, Scope, resolve
+from app.wiring import Permission, Permissions, Scope, is_on, resolve
 
 
 @cache
@@ -39,17 +39,9 @@ def permissions_of(role: str, **settings: Any) -> tuple[Permission, ...]:
     return tuple(
         replace(permission, group=group, resources=resources, names=expanded(permission.names, values), when="")
         for permission in declared(role)
-        if all(_is_on(when, values) for when in permission.when.split(",") if when)
+        if all(is_on(when, values) for when in permission.when.split(",") if when)
         for group, resources in _resources(permission, values).items()
     )
-
-
-def _is_on(when: str, settings: dict[str, Any]) -> bool:
-    name, equals, item = when.partition("=")
-    value = settings[name]
-    if not equals:
-        return value not in (OFF, "") and bool(value)
-    return value == item if isinstance(value, str) else item in value
 
 
 def _resources(permission: Permission, settings: dict[str, Any]) -> dict[str, tuple[str, ...]]:

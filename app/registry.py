@@ -5,7 +5,7 @@ A wing is entered here and nowhere else: everything that treats all wings or all
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
@@ -25,6 +25,7 @@ from app.wiring import (
     Term,
     Webhook,
     Wing,
+    is_on,
     resolve,
 )
 
@@ -243,8 +244,10 @@ def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
     return tuple(resource for wing in WINGS if cluster in wing.kinds for resource in resolve(wing.kinds[cluster]))
 
 
-def parts_of(context: Context) -> list[Parts]:
-    return [resolve(wing.parts)(context) for wing in WINGS if wing.parts]
+def parts_of(context: Context, wings: Sequence[Wing] = WINGS) -> list[Parts]:
+    """What the wings put into the chains of a webhook. Of one that is off nothing is imported, reviewed or read."""
+    settings = dict(context.settings)
+    return [resolve(wing.parts)(context) for wing in wings if wing.parts and (not wing.on or is_on(wing.on, settings))]
 
 
 def reviews_of(*kinds: ReviewKind) -> tuple[ReviewRule, ...]:

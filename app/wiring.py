@@ -42,6 +42,15 @@ class Permission:
     when: str = ""
 
 
+def is_on(when: str, settings: Mapping[str, Any]) -> bool:
+    """Whether one condition of a `Permission.when` holds with these settings."""
+    name, equals, item = when.partition("=")
+    value = settings[name]
+    if not equals:
+        return value not in (OFF, "") and bool(value)
+    return bool(value == item) if isinstance(value, str) else item in value
+
+
 Permissions = Mapping[str, tuple[Permission, ...]]
 """What a wing needs, by role, and by controller of the controller role."""
 
@@ -145,8 +154,8 @@ class Wing:
     `ReviewRule`, `webhooks` to a tuple of `Webhook`; `asks` to a tuple of the annotations (texts) and `Term`s by which
     a Pod asks for something of it; `labels` to a function from `app.doctor.cluster.Cluster` to the labels by which Pods
     ask there, each with the object that says so; `parts` to the function from `app.admission.parts.Context` to its
-    `Parts`; `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks`
-    to checks of the doctor, `status` to sections of `berth status`.
+    `Parts`, made where the setting `on` of the webhook is on; `permissions` to its `Permissions`; `settings` to what it
+    adds to the settings of roles, by role; `checks` to checks of the doctor, `status` to sections of `berth status`.
 
     Names that it declares, for itself and for others: `clusters` with their titles, "" for one whose kinds are defined
     by others; `reviewed`, kinds of reviews, each with "mutate" or "validate"; `scopes` with their namespace, `{field}`
@@ -168,6 +177,7 @@ class Wing:
     asks: str = ""
     labels: str = ""
     parts: str = ""
+    on: str = ""
     paths: Mapping[str, str] = field(default_factory=dict)
     controllers: tuple[Controller, ...] = ()
     permissions: str = ""

@@ -31,7 +31,8 @@ WING = Wing(
             usual=False,
         ),
     ),
-    parts="app.appwrappers.admission.build:review",
+    parts="app.appwrappers.admission.review:review",
+    on="appwrappers",
     paths={"mutate-" + _PEER: "mutate", "validate-" + _PEER: "validate"},
     permissions="app.appwrappers.permissions:PERMISSIONS",
     settings={

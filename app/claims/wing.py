@@ -61,7 +61,8 @@ WING = Wing(
     reviews="app.claims.permissions:REVIEWS",
     webhooks="app.claims.permissions:WEBHOOKS",
     asks="app.claims.permissions:ASKS",
-    parts="app.claims.build:review",
+    parts="app.claims.admission.review:review",
+    on="claims",
     controllers=(
         Controller(
             "claims",

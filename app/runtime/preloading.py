@@ -21,7 +21,7 @@ from app.wiring import resolve
 
 settings_of(WEBHOOK.name)
 for wing in WINGS:
-    if wing.parts:
+    if wing.parts and not wing.on:
         resolve(wing.parts)
 # A signal to the group of the parent, as of a terminal, is the parent's: it passes on what workers have to do.
 os.setpgid(0, 0)

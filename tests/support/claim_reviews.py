@@ -13,7 +13,7 @@ import msgspec
 from app.admission.chain import Chain, MutationPlan
 from app.admission.parts import Cached, Context, ReviewCaches, chains
 from app.admission.review import Decision, GroupVersionKind, Request
-from app.claims.build import review as claims
+from app.claims.wing import WING as CLAIMS_WING
 from app.kube.client import KubeClient
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -22,8 +22,8 @@ from app.kube.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
 )
-from app.networks.webhook import review as networks
-from app.registry import settings_of
+from app.networks.wing import WING as NETWORKS_WING
+from app.registry import parts_of, settings_of
 from app.wire import encode_json
 from tests.support.pod_requests import request_for
 
@@ -100,7 +100,7 @@ class Reviews:
     async def __aenter__(self) -> Self:
         settings = settings_of("webhook").load({"claims": True, "insecure": True} | self.settings, environment=False)
         context = Context(settings, SYSTEM, ReviewCaches())
-        self.chains = chains([networks(context), claims(context)], namespace=SYSTEM)
+        self.chains = chains(parts_of(context, [NETWORKS_WING, CLAIMS_WING]), namespace=SYSTEM)
         await context.caches.fill(self._of_kind)
         context.caches.client = self.client
         return self

@@ -10,7 +10,7 @@ import msgspec
 from app.admission.chain import Chain
 from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request, WholeRequest
-from app.claims.build import review
+from app.claims.admission.review import review
 from app.claims.model import NETWORK_STATUS
 from app.registry import settings_of
 from tests.support.rmd_reviews import filled

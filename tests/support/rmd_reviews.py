@@ -8,10 +8,11 @@ from typing import Any
 from app.admission.chain import Chain
 from app.admission.parts import Cached, Context, Parts, ReviewCaches, chains
 from app.kube.resources import CONFIG_MAPS
-from app.rmd.build import review
+from app.registry import parts_of
 from app.rmd.classes import KEY
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.settings import AdmissionSettings
+from app.rmd.wing import WING
 
 JSON = dict[str, Any]
 SYSTEM, CLASSES = "berth-system", "berth-rmd-classes"
@@ -58,7 +59,7 @@ async def filled(caches: ReviewCaches, *objects: JSON) -> None:
 async def parts(*objects: JSON, **settings: Any) -> Parts:
     """The wing's parts of a webhook in `SYSTEM` with these settings, in a cluster with these objects."""
     context = Context(AdmissionSettings.load(settings, environment=False), SYSTEM, ReviewCaches())
-    found = review(context)
+    found = next(iter(parts_of(context, [WING])), Parts())
     await filled(context.caches, *objects)
     return found
 

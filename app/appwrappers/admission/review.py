@@ -26,6 +26,7 @@ from app.kube.configuration import Configuration, data_of
 from app.kube.owners import controller_of
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from app.pace import at_pace
+from app.settings.source import settings_as
 from app.wire import JSON, pointer
 
 _WORKLOADS = "workloads.kueue.x-k8s.io"
@@ -33,8 +34,9 @@ _LABEL_BYTES = 63
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
+def review(context: Context) -> Parts:
     """What mutates and what validates; both follow the ConfigMap."""
+    settings = settings_as(context.settings, AdmissionSettings)
     caches, name, strict = context.caches, settings.appwrapper_config, settings.appwrapper_strict
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
     configuration = Configuration(config_maps, name=name, parse=parse_config, usual=OperatorConfig(), logs=context.logs)

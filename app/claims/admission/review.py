@@ -8,6 +8,7 @@ distinguish them from others, so drivers that serve them should not be among tho
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from app.admission.chain import MutationPlan, refuse
 from app.admission.objects import home_of, read_or_deny
@@ -25,11 +26,13 @@ from app.claims.admission.views import (
     stored_network_pod,
 )
 from app.claims.format import INTERFACE_NAME, IPS
+from app.claims.injection.review import injection
 from app.claims.model import changed_entries, device_key, entries_of
 from app.claims.publishing.model import Attachment, stored_attachment
 from app.claims.settings import AdmissionSettings
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS
 from app.pace import step
+from app.settings.source import settings_as
 from app.text import quoted
 from app.wire import JSON
 
@@ -42,7 +45,14 @@ _SHOWN = 4
 """Subnets that a message names."""
 
 
-def statuses(context: Context, settings: AdmissionSettings) -> Parts:
+def review(context: Context) -> Parts:
+    """The injection of claims and the checks of what it rests on, and the check of statuses."""
+    settings = settings_as(context.settings, AdmissionSettings)
+    injected = injection(context, settings)
+    return replace(injected, checks=(*injected.checks, _statuses(context, settings)))
+
+
+def _statuses(context: Context, settings: AdmissionSettings) -> ClaimStatusCheck:
     """The check, with a cache of claims, of Pods and of attachments, each with what it needs of them alone."""
     caches = context.caches
     views = Views(
@@ -58,12 +68,11 @@ def statuses(context: Context, settings: AdmissionSettings) -> Parts:
         pods=caches.cache(PODS, stored_network_pod, indices={BY_ADDRESS: lambda pod: pod.addresses()}, volatile=True),
         attachments=caches.cache(NETWORK_ATTACHMENTS, stored_attachment),
     )
-    check = ClaimStatusCheck(
+    return ClaimStatusCheck(
         views,
         denied=frozenset(settings.claims_deny_drivers),
         exempt=frozenset({EXEMPT, context.namespace}),
     )
-    return Parts(checks=(check,))
 
 
 class ClaimStatusCheck:

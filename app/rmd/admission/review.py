@@ -21,6 +21,7 @@ from app.rmd.classes import Classes, parse_classes
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.rmd.pods import SETTINGS, read_pod, ways_of
 from app.rmd.settings import AdmissionSettings
+from app.settings.source import settings_as
 from app.text import quoted
 from app.wire import JSON
 
@@ -29,12 +30,13 @@ _POLICIES = ("gold", "silver", "bronze")
 """Those that RMD has for every CPU that it knows."""
 
 
-def parts_of(context: Context, settings: AdmissionSettings) -> Parts:
+def review(context: Context) -> Parts:
     """What the backend decides, which is not `off`.
 
     RDT classes need their ConfigMap, daemons the nodes and the RmdWorkloads, `auto` all of it.
     """
-    backend, caches = settings.rmd_backend, context.caches
+    settings, caches = settings_as(context.settings, AdmissionSettings), context.caches
+    backend = settings.rmd_backend
     hosts = Hosts(Store(stored_host) if backend == "runtime" else caches.cache(NODES, stored_host))
 
     def runtime() -> bool:

@@ -14,7 +14,7 @@ import pytest_asyncio
 from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.server import make_server, review_app
 from app.appwrappers.model import APP_WRAPPERS
-from app.claims.build import review as claims
+from app.claims.admission.review import review as claims
 from app.claims.definitions import CLASS_DEFINITION
 from app.claims.permissions import ASKS
 from app.devtools.clusters.certificates import write_webhook_certificate

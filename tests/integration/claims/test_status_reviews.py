@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.build import review
+from app.claims.admission.review import review
 from app.kube.documents import read_objects
 from app.kube.resources import VALIDATING_WEBHOOKS
 from app.registration import further_webhooks

@@ -16,7 +16,7 @@ from app.admission.parts import Parts
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
 from app.registration import further_webhooks
-from app.rmd.build import review
+from app.rmd.admission.review import review
 from app.rmd.model import L3_CACHE_WAYS, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.permissions import ASKS
 from app.rmd.settings import AdmissionSettings

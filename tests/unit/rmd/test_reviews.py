@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.admission.parts import Context, Parts, ReviewCaches
+from app.admission.parts import Context, ReviewCaches
 from app.admission.review import Decision, GroupVersionKind, UserInfo
 from app.permissions import permissions_of
-from app.rmd.build import review
+from app.registry import parts_of
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.settings import AdmissionSettings
+from app.rmd.wing import WING
 from tests.support.pod_requests import OTHERS, request_for
 from tests.support.rmd_reviews import SYSTEM, container, node, pod, reviewing, workload
 
@@ -413,9 +414,9 @@ async def test_without_daemons_their_objects_are_left_alone(backend: str) -> Non
 )
 def test_what_is_read_of_the_cluster(backend: str, kinds: set[str]) -> None:
     context = Context(AdmissionSettings.load({"rmd_backend": backend}, environment=False), SYSTEM, ReviewCaches())
-    found = review(context)
-    assert {one.resource.kind for one in context.caches.all} == kinds
-    assert (found == Parts()) == (backend == "off")
+    parts = parts_of(context, [WING])
+    assert {cached.resource.kind for cached in context.caches.all} == kinds
+    assert bool(parts) == (backend != "off")
     granted = set(permissions_of("webhook", rmd_backend=backend)) - set(permissions_of("webhook", rmd_backend="off"))
     assert {plural for one in granted for plural in one.resources} == {f"{kind.lower()}s" for kind in kinds}
 
