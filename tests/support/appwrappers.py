@@ -119,12 +119,10 @@ class AppWrapperCluster(Infra):
 
 def app_wrapper(name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:
     said = {f"{_PREFIX}{key}": value for key, value in annotations.items()}
-    return {
-        "apiVersion": APP_WRAPPERS.api_version,
-        "kind": APP_WRAPPERS.kind,
-        "metadata": {"name": name, "annotations": said},
-        "spec": {"suspend": suspend, "components": [{"template": one} for one in templates]},
-    }
+    return APP_WRAPPERS.body(
+        {"name": name, "annotations": said},
+        spec={"suspend": suspend, "components": [{"template": one} for one in templates]},
+    )
 
 
 def pod(name: str = "", **metadata: Any) -> JSON:

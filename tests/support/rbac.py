@@ -99,15 +99,9 @@ async def _bound(
         return
     if namespace is not None and await get_or_none(client, NAMESPACES, namespace) is None:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
-    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "rules": allowed}
+    body = kind.body({"name": name}, rules=allowed)
     await client.create(kind, body, namespace=namespace if kind.namespaced else None)
     binding = CLUSTER_ROLE_BINDINGS if namespace is None else ROLE_BINDINGS
     reference = {"apiGroup": GROUP, "kind": kind.kind, "name": name}
-    bound = {
-        "apiVersion": binding.api_version,
-        "kind": binding.kind,
-        "metadata": {"name": name},
-        "roleRef": reference,
-        "subjects": [subject],
-    }
+    bound = binding.body({"name": name}, roleRef=reference, subjects=[subject])
     await client.create(binding, bound, namespace=namespace)

@@ -14,12 +14,7 @@ from app.workloads.model import TENANTS
 def tenant(name: str = "tenant1", /, **spec: Any) -> dict[str, Any]:
     """A Tenant object; without `identity`, one of the usual name."""
     identity = {"names": [f"{name}.tenant.local"]}
-    return {
-        "apiVersion": TENANTS.api_version,
-        "kind": TENANTS.kind,
-        "metadata": {"name": name},
-        "spec": {"identity": identity, **spec},
-    }
+    return TENANTS.body({"name": name}, spec={"identity": identity, **spec})
 
 
 def tenants_kit(

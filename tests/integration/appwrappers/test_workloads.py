@@ -453,7 +453,7 @@ async def test_a_workload_that_was_made_before_is_taken(kueue: AppWrapperCluster
         await queued(kueue, "first", pod("p"))
         spec = deepcopy((await the_workload(kueue))["spec"])
         spec["podSets"][0] |= {"name": "second-0", "count": 5}
-        body = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": {"name": "made"}, "spec": spec}
+        body = WORKLOADS.body({"name": "made"}, spec=spec)
         made = await kueue.admin.create(WORKLOADS, body, namespace=NAMESPACE)
         wrapper = await queued(kueue, "second", pod("q"), **{PREBUILT_WORKLOAD: "made"})
         await eventually(lambda: has(kueue, made, FINISHED))
@@ -535,7 +535,7 @@ async def test_a_workload_of_another_with_the_name_is_left_alone(kueue: AppWrapp
         body = app_wrapper("second", pod("q"), suspend=True)
         made = await kueue.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
         name = name_of(stored_job(made))
-        foreign = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": {"name": name}}
+        foreign = WORKLOADS.body({"name": name})
         before = await kueue.admin.create(WORKLOADS, foreign | {"spec": spec}, namespace=NAMESPACE)
         await kueue.patched(APP_WRAPPERS, "second", {"metadata": {"labels": {QUEUE_NAME: "user-queue"}}})
         await asyncio.sleep(5)

@@ -43,12 +43,10 @@ POD: dict[str, Any] = {
     "metadata": {"generateName": "load-", "annotations": {NETWORKS: "net"}},
     "spec": {"containers": [{"name": "main", "image": "registry.example/app"}]},
 }
-ATTACHMENT: dict[str, Any] = {
-    "apiVersion": NETWORK_ATTACHMENTS.api_version,
-    "kind": NETWORK_ATTACHMENTS.kind,
-    "metadata": {"name": "net", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "example.com/vf"}},
-    "spec": {"config": '{"cniVersion": "0.3.1", "type": "bridge", "name": "net"}'},
-}
+ATTACHMENT: dict[str, Any] = NETWORK_ATTACHMENTS.body(
+    {"name": "net", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "example.com/vf"}},
+    spec={"config": '{"cniVersion": "0.3.1", "type": "bridge", "name": "net"}'},
+)
 
 
 async def kubelet(client: Any, directory: Path) -> None:

@@ -27,11 +27,9 @@ def authority(now, age: int = 0):
 
 def configuration(resource, name: str, *webhooks: tuple[str, str]) -> dict:
     """Webhooks given as (service, bundle)."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, "labels": {"kept": "yes"}},
-        "webhooks": [
+    return resource.body(
+        {"name": name, "labels": {"kept": "yes"}},
+        webhooks=[
             {
                 "name": f"w{index}.example.com",
                 "admissionReviewVersions": ["v1"],
@@ -45,7 +43,7 @@ def configuration(resource, name: str, *webhooks: tuple[str, str]) -> dict:
             }
             for index, (service, bundle) in enumerate(webhooks)
         ],
-    }
+    )
 
 
 def encoded(*certificates) -> str:

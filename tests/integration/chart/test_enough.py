@@ -164,14 +164,10 @@ async def _companions(infra: KubeClient, tenant: KubeClient) -> None:
 
 async def _resources(infra: KubeClient, tenant: KubeClient) -> None:
     """What the tenant makes through the gateway: a Pod and a Secret, changed and deleted."""
-    uvs_secret = {
-        "apiVersion": UVS_SECRETS.api_version,
-        "kind": UVS_SECRETS.kind,
-        "metadata": {"name": "key"},
-        "spec": {
-            "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"a": "b"}}
-        },
-    }
+    uvs_secret = UVS_SECRETS.body(
+        {"name": "key"},
+        spec={"object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"a": "b"}}},
+    )
     await tenant.create(UVS_PODS, _example("tenant1-uvspod1.yaml"), namespace="universe")
     await tenant.create(UVS_SECRETS, uvs_secret, namespace="universe")
     for resource, name in ((PODS, "tenant1-uvspod1"), (SECRETS, "key")):
@@ -192,7 +188,7 @@ async def _resources(infra: KubeClient, tenant: KubeClient) -> None:
 
 async def _admins_companion(infra: KubeClient) -> None:
     """For a rule of the admin: it and its companions are in `universe`."""
-    rule = {"apiVersion": ADMIN_RULES.api_version, "kind": ADMIN_RULES.kind, "metadata": {"name": "admin"}}
+    rule = ADMIN_RULES.body({"name": "admin"})
     spec = _example("tenant1-rule1.yaml")["spec"] | {"tenantMatch": ["*"]}
     await infra.create(ADMIN_RULES, rule | {"spec": spec}, namespace="universe")
     (companion,) = await eventually(lambda: _pods(infra, "universe"))

@@ -129,11 +129,7 @@ async def test_rules_are_checked_wherever_they_are_and_attachments_but_in_exempt
     await server.served(NETWORK_ATTACHMENTS)
     await server.served(WORKLOAD_RULES)
     rule = yaml.safe_load((ROOT / "examples/workload-api/tenant1-rule1.yaml").read_text())
-    attachment = {
-        "apiVersion": NETWORK_ATTACHMENTS.api_version,
-        "kind": NETWORK_ATTACHMENTS.kind,
-        "metadata": {"name": "net"},
-    }
+    attachment = NETWORK_ATTACHMENTS.body({"name": "net"})
     called = {}
     for namespace in ("default", "kube-system", NAMESPACE, "universe"):
         body = rule | {"metadata": {"name": "rule"}}

@@ -283,7 +283,7 @@ async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) ->
 
         def store(resource: Resource, name: str, **fields: Any) -> None:
             metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": "1"}
-            body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
+            body = resource.body(metadata, **fields)
             patient.cluster.storage.create((resource.group, resource.plural), body)
 
         for number, phase in enumerate(("Running", "Running", "Suspended", None)):

@@ -24,12 +24,9 @@ CRD = Path(app.networks.__file__).parent / "crds" / "network-attachment-definiti
 
 
 def attachment(name: str, resource: str) -> JSON:
-    return {
-        "apiVersion": NETWORK_ATTACHMENTS.api_version,
-        "kind": NETWORK_ATTACHMENTS.kind,
-        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/resourceName": resource}},
-        "spec": {"config": ""},
-    }
+    return NETWORK_ATTACHMENTS.body(
+        {"name": name, "annotations": {"k8s.v1.cni.cncf.io/resourceName": resource}}, spec={"config": ""}
+    )
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ class Driver(Meddling, Faults):
         await self._delete_one(self.random.choice((UVS_PODS, UVS_CONFIG_MAPS, UVS_SECRETS)))
 
     async def put(self, side: Side, resource: Resource, name: str, spec: JSON) -> None:
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
+        body = resource.body({"name": name}, spec=spec)
         change = [{"op": "replace", "path": "/spec", "value": spec}]
         made = await persist(lambda: side.client.create(resource, body, namespace="universe"))
         if made is None:

@@ -154,7 +154,7 @@ class Meddling:
         side = self.world.tenants[tenant]
         spec = {"containers": [{"name": "guest", "image": "guest"}]}
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        body = {"apiVersion": UVS_PODS.api_version, "kind": UVS_PODS.kind, "metadata": {"name": name}}
+        body = UVS_PODS.body({"name": name})
         body["spec"] = {"object": manifest}
         made = await persist(lambda: side.client.create(UVS_PODS, body, namespace="universe"))
         if made is None:

@@ -32,7 +32,7 @@ async def test_of_two_controllers_one_acts_until_it_dies(stage: Processes) -> No
         spec = driver.spec()
         spec |= {"workloadTerms": [{"matchExpressions": [{"key": "metadata.id", "operator": "Exists"}]}]}
         spec |= {"dpuSelectionPolicy": "Any"}
-        body = {"apiVersion": TENANT_RULES.api_version, "kind": TENANT_RULES.kind, "metadata": {"name": "r"}}
+        body = TENANT_RULES.body({"name": "r"})
         await infra.create(TENANT_RULES, {**body, "spec": spec}, namespace=namespace)
         await _workload(stage, "one")
         await eventually(lambda: _companions(stage) == {"r-one"})
@@ -71,13 +71,11 @@ async def _workload(stage: Processes, id_: str) -> None:
         "resourceName": id_,
         "resourceNamespace": "default",
     }
-    body: JSON = {
-        "apiVersion": WORKLOADS.api_version,
-        "kind": WORKLOADS.kind,
-        "metadata": {"name": f"workload-{id_}"},
-        "spec": {
+    body: JSON = WORKLOADS.body(
+        {"name": f"workload-{id_}"},
+        spec={
             "metadata": metadata,
             "state": {"nodeName": "", "ready": True, "extra": {"labels": {}, "annotations": {}}},
         },
-    }
+    )
     await stage.infra.client.create(WORKLOADS, body, namespace=f"tenant-{TENANT}")

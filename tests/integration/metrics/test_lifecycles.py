@@ -46,9 +46,7 @@ async def test_a_tenants_series_come_and_go_with_its_object(stage: Stage) -> Non
     before = await process.series()
     assert tenants_of(before) == {"tenant1", gateway.OTHERS}
     spec = {"identity": {"names": ["two.example"]}}
-    await stage.client.create(
-        TENANTS, {"apiVersion": TENANTS.api_version, "kind": TENANTS.kind, "metadata": {"name": "two"}, "spec": spec}
-    )
+    await stage.client.create(TENANTS, TENANTS.body({"name": "two"}, spec=spec))
     await eventually(lambda: _has_tenant(process, "two"))
     mine = {(name, dict(labels)["tenant"]) for name, labels in await process.series() if "tenant" in dict(labels)}
     assert {name for name, tenant in mine if tenant == "two"} == {name for name, tenant in mine if tenant == "tenant1"}

@@ -204,12 +204,7 @@ def workload(id_: str) -> JSON:
         "resourceNamespace": "default",
     }
     state = {"nodeName": "", "ready": True, "extra": {"labels": {"v": "0"}, "annotations": {}}}
-    return {
-        "apiVersion": WORKLOADS.api_version,
-        "kind": WORKLOADS.kind,
-        "metadata": {"name": f"workload-{id_}"},
-        "spec": {"metadata": metadata, "state": state},
-    }
+    return WORKLOADS.body({"name": f"workload-{id_}"}, spec={"metadata": metadata, "state": state})
 
 
 @contextlib.asynccontextmanager
@@ -223,7 +218,7 @@ async def staged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
             spec = {"identity": {"names": [tenant_certificate_name(TENANT)]}}
-            body = {"apiVersion": TENANTS.api_version, "kind": TENANTS.kind, "metadata": {"name": TENANT}, "spec": spec}
+            body = TENANTS.body({"name": TENANT}, spec=spec)
             await client.create(TENANTS, body)
             ledger = Ledger(cluster, (SYSTEM_NAMESPACE, LEASE), "controller-").attach(monkeypatch)
             stage = Stage(folder, side, ledger, random.Random(4))
@@ -241,7 +236,7 @@ async def fill(stage: Stage) -> None:
     key = ("", "namespaces")
     await eventually(lambda: stage.side.cluster.storage.get(key, "", NAMESPACE), seconds=PATIENCE)
     for number in range(RULES):
-        body = {"apiVersion": TENANT_RULES.api_version, "kind": TENANT_RULES.kind, "metadata": {"name": f"r{number}"}}
+        body = TENANT_RULES.body({"name": f"r{number}"})
         await stage.side.client.create(TENANT_RULES, {**body, "spec": rule("nginx:0")}, namespace=NAMESPACE)
     for number in range(WORK):
         await stage.side.client.create(WORKLOADS, workload(f"w{number}"), namespace=NAMESPACE)

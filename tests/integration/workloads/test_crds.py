@@ -85,7 +85,7 @@ def spec_of(plural: str) -> JSON:
 
 def create(cluster: Served, namespace: str, plural: str, spec: JSON, name: str = "o") -> Answer:
     resource = RESOURCES[plural]
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
+    body = resource.body({"name": name}, spec=spec)
     path = f"{resource.path(namespace=namespace)}?fieldValidation=Strict"
     return cluster.request("POST", path, body)
 

@@ -173,12 +173,7 @@ class Behind:
 
 
 def _object(resource: Resource, name: str, spec: JSON) -> JSON:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, "namespace": "universe"},
-        "spec": spec,
-    }
+    return resource.body({"name": name, "namespace": "universe"}, spec=spec)
 
 
 def manifest(resource: Resource, name: str) -> JSON:

@@ -26,7 +26,7 @@ async def make(infra: Infra, workload_id: str, **annotations: str) -> dict[str, 
     """A Workload by another hand than these gateways'."""
     metadata: dict[str, Any] = {"name": workload(workload_id)}
     metadata |= {"annotations": annotations} if annotations else {}
-    body = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": metadata, "spec": spec(workload_id)}
+    body = WORKLOADS.body(metadata, spec=spec(workload_id))
     return await infra.client.create(WORKLOADS, body, namespace=NS)
 
 

@@ -86,7 +86,7 @@ async def test_a_broken_tenant_keeps_its_cluster(infra: Infra, door: Door) -> No
 
 async def store(infra: Infra, tenant: str, workload_id: str, **annotations: str) -> None:
     metadata: dict[str, Any] = {"name": workload(workload_id), "annotations": annotations}
-    body = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": metadata, "spec": spec(workload_id)}
+    body = WORKLOADS.body(metadata, spec=spec(workload_id))
     await infra.client.create(WORKLOADS, body, namespace=f"tenant-{tenant}")
 
 

@@ -111,7 +111,7 @@ async def test_what_comes_into_the_cache_after_synced_is_swept(door: Door, infra
     await sender.update("kept")
     await sender.synced()
     await eventually(lambda: done(infra, {workload("kept")}))
-    late = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": {"name": workload("late")}}
+    late = WORKLOADS.body({"name": workload("late")})
     await infra.client.create(WORKLOADS, late | {"spec": spec("late")}, namespace=NS)
     await eventually(lambda: door.seen.writes.count(("tenant1", "delete", "done")) == 1)
     assert set(await specs(infra)) == {workload("kept")}
