@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import grpc
+import pytest
 
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
 from app.tenancy.messages import data_of_spec
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
+from app.wire import JSON
 from app.workloads.model import WORKLOAD_RULES
 from tests.integration.tenancy.agent.conftest import Behind, Refusing, Runner, Tenant
 from tests.integration.tenancy.agent.fakegateway import FakeGateway
@@ -367,3 +373,41 @@ async def test_a_refusal_of_the_rule_itself_is_not_asked_about_again(
     await eventually(lambda: fake.calls["UpdateRule"])
     await asyncio.sleep(0.5)
     assert fake.calls["UpdateRule"] == 1
+
+
+async def test_a_status_that_is_meant_for_a_replaced_rule_is_not_written(
+    tenant: Tenant, fake: FakeGateway, agents: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule was deleted and made anew between the answer of the gateway and the write."""
+    replaced = await tenant.rule("r1")
+    apply, outcomes = KubeClient.apply, list[int]()
+
+    async def late(client: KubeClient, resource: Resource, name: str, body: JSON, **options: Any) -> JSON:
+        if resource != WORKLOAD_RULES or outcomes:
+            return await apply(client, resource, name, body, **options)
+        assert body["metadata"]["uid"] == replaced["metadata"]["uid"]
+        await tenant.remove(WORKLOAD_RULES, name)
+        await tenant.rule(name, values=("other",))
+        try:
+            answer = await apply(client, resource, name, body, **options)
+        except ApiError as error:
+            outcomes.append(error.status)
+            raise
+        outcomes.append(200)
+        return answer
+
+    monkeypatch.setattr(KubeClient, "apply", late)
+    await agents.start()
+    await eventually(lambda: "r1" in fake.rules)
+    fake.set_status("r1", result="success", matched=1, conditions=READY)
+    await eventually(lambda: bool(outcomes))
+    assert outcomes == [422]
+    rule = await tenant.get(WORKLOAD_RULES, "r1") or {}
+    assert rule["metadata"]["uid"] != replaced["metadata"]["uid"]
+    await eventually(lambda: fake.rules["r1"].data == data_of_spec(rule["spec"]))
+    fake.set_status("r1", result="success", matched=2, conditions=READY)
+
+    async def shown() -> bool:
+        return (await tenant.status(WORKLOAD_RULES, "r1")).get("matched") == 2
+
+    await eventually(shown)
