@@ -158,11 +158,9 @@ class Memo:
         self.bytes = 0
 
     def _skips(self) -> bool:
-        if self._misses < _PATIENCE:
-            return False
+        if self._misses < _PATIENCE or self._misses % _SAMPLED == 0:
+            return False  # a miss is counted by `find`
         self._misses += 1
-        if self._misses % _SAMPLED == 0:
-            return False
         self._lookups["skipped"] += 1
         return True
 
