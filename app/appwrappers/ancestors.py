@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from app.appwrappers.model import APP_WRAPPERS, queue_of
 from app.kube.names import check_dns_subdomain
-from app.kube.owners import controller_of
-from app.kube.resources import Resource
+from app.kube.resources import Resource, controller_of
 from app.wire import JSON
 
 MOST = 10

@@ -15,8 +15,7 @@ from app.claims.model import MOST_CLAIMS
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.configuration import yaml_in
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain, check_qualified_name, shorten
-from app.kube.owners import controller_of
-from app.kube.resources import RESOURCE_CLAIM_TEMPLATES
+from app.kube.resources import RESOURCE_CLAIM_TEMPLATES, controller_of
 from app.text import quoted
 from app.wire import JSON
 

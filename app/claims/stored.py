@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from app.claims.model import EXTENDED_RESOURCE_CLAIM, FIELD_MANAGER, PUBLISHED, DeviceKey, device_key
 from app.claims.network_status import status_in
 from app.kube.conditions import status_of
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.kube.store import Key, key_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import JSON, decode_json

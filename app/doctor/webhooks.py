@@ -118,9 +118,9 @@ class Registered:
     def unproven(self) -> str:
         """What happens to objects that are created without such a proof, "" where they are only told less."""
         creations = (
-            known.unproven
-            for known in webhooks_of()
-            for rule in (reviews_of(known.kind) if known.unproven else ())
+            webhook.unproven
+            for webhook in webhooks_of()
+            for rule in (reviews_of(webhook.kind) if webhook.unproven else ())
             for plural in rule.resources
             if self.covers(rule.group, plural, "CREATE")
         )

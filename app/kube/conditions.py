@@ -30,8 +30,8 @@ def status_of(obj: JSON) -> JSON:
     conditions = status.get("conditions")
     if conditions is None or _are_conditions(conditions):
         return status
-    listed = [_without_null(one) for one in conditions] if isinstance(conditions, list) else []
-    return {**status, "conditions": [one for one in listed if _are_conditions([one])]}
+    listed = [_without_null(entry) for entry in conditions] if isinstance(conditions, list) else []
+    return {**status, "conditions": [entry for entry in listed if _are_conditions([entry])]}
 
 
 def _without_null(value: Any) -> Any:
@@ -40,7 +40,7 @@ def _without_null(value: Any) -> Any:
 
 def _are_conditions(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, dict) and all(isinstance(one.get(field, ""), str) for field in _TEXTS) for one in value
+        isinstance(entry, dict) and all(isinstance(entry.get(field, ""), str) for field in _TEXTS) for entry in value
     )
 
 
@@ -48,7 +48,7 @@ def condition(status: JSON, kind: str) -> JSON:
     """The condition of this type, empty where there is none."""
     conditions = status.get("conditions")
     listed = conditions if isinstance(conditions, list | tuple) else ()
-    return next((one for one in listed if isinstance(one, dict) and one.get("type") == kind), {})
+    return next((entry for entry in listed if isinstance(entry, dict) and entry.get("type") == kind), {})
 
 
 def since(before: JSON, kind: str, value: str, *, now: str) -> str:

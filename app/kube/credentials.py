@@ -100,7 +100,7 @@ class Impersonation:
     extra: Mapping[str, tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
-        for text in (self.user, *self.groups, *(one for values in (self.extra or {}).values() for one in values)):
+        for text in (self.user, *self.groups, *(value for values in (self.extra or {}).values() for value in values)):
             _check_header(text)
         if self.uid:
             _check_header(self.uid)

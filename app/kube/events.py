@@ -17,16 +17,23 @@ import structlog
 from app.errors import ApiError
 from app.kube import metrics
 from app.kube.client import KubeClient
+from app.kube.conditions import condition
 from app.kube.rate import Rate
 from app.kube.resources import EVENTS, Resource
 from app.kube.retry import Backoff, if_there
 from app.kube.store import Key
 from app.text import abridged, stamp
+from app.wire import JSON
 
 log = structlog.get_logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
 
+_PROBLEMS = 4096
+"""Objects whose problems are remembered."""
+_WELL = "nothing is wrong any more"
+_Problem = tuple[str, int]
+"""Reason and generation: the same problem of the same spec gives one Event, also where its message changes."""
 WINDOW = 600.0
 """Seconds after its last occurrence in which an equal event raises the count of the Event."""
 _PATIENCE = 600.0
@@ -247,3 +254,42 @@ class EventRecorder:
         self._muted_until = self._clock() + _MUTE
         self._outcomes["dropped"].inc(len(self._waiting))
         self._waiting.clear()
+
+
+class ReadyEvents:
+    """Call `changed` for each status that was written. Without `events` it does nothing.
+
+    Reads `result` ("error" where a user has to act) and the condition Ready, as Berth's own kinds have them. A state
+    that is not known yet gives no Event.
+    """
+
+    def __init__(self, events: EventRecorder | None) -> None:
+        self._events = events
+        self._problems: dict[Regarding, _Problem] = {}
+
+    def changed(self, regarding: Regarding, *, before: JSON, after: JSON) -> None:
+        """The status was `before` and is `after` now; a view of `before` that lags causes no second Event."""
+        if self._events is None:
+            return
+        known = self._problems.pop(regarding, None) or _problem(before)
+        problem, ready = _problem(after), condition(after, "Ready")
+        message = str(ready.get("message") or "")
+        if problem is None and ready.get("status") != "True":
+            problem = known  # it is not known yet whether the problem is over
+        elif problem is None and known is not None:
+            reason = str(ready.get("reason") or "Ready")
+            self._events.record(regarding, "Normal", reason=reason, message=message or _WELL)
+        elif problem is not None and problem != known:
+            message = message or str(after.get("message") or "")
+            self._events.record(regarding, "Warning", reason=problem[0], message=message)
+        if problem is not None:
+            self._problems[regarding] = problem
+            if len(self._problems) > _PROBLEMS:
+                del self._problems[next(iter(self._problems))]
+
+
+def _problem(status: JSON) -> _Problem | None:
+    if status.get("result") != "error":
+        return None
+    generation, reason = status.get("observedGeneration"), condition(status, "Ready").get("reason")
+    return str(reason or "Error"), generation if isinstance(generation, int) else 0

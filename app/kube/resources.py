@@ -1,4 +1,7 @@
-"""Names of the API resources that Berth reads and writes, and the paths under which an API server serves them."""
+"""Names of the API resources that Berth reads and writes, the paths under which an API server serves them, and owners.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,21 @@ def path_of(segments: Iterable[str]) -> str:
         except ValueError as error:
             raise ApiError(f"path of a request: {error}", status=400, reason="BadRequest") from error
     return "".join(quoted)
+
+
+def controller_of(metadata: JSON) -> JSON:
+    """The owner reference of the controller, empty where the object has none; `metadata` may be unchecked JSON."""
+    owners = metadata.get("ownerReferences")
+    listed = owners if isinstance(owners, list) else ()
+    return next((owner for owner in listed if isinstance(owner, dict) and owner.get("controller")), {})
+
+
+def controller_reference(resource: Resource, name: str, uid: str) -> JSON:
+    """The owner reference that makes an object of this resource the controller of what carries the reference.
+
+    It does not block the deletion of the controller: that takes the right to change the finalizers of the controller.
+    """
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid, "controller": True}
 
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"

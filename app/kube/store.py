@@ -115,7 +115,7 @@ class Store(Generic[T]):
 
     def by_index(self, index: str, key: Hashable) -> list[T]:
         """The values under `key` of a declared index, in the order of their names; KeyError for an unknown index."""
-        return [self._entries[found].value for found in sorted(self._bucket(index, key))]
+        return [self._entries[name].value for name in sorted(self._bucket(index, key))]
 
     def count(self, index: str, key: Hashable) -> int:
         """How many values there are under `key` of a declared index; KeyError for an unknown index."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from app.kinds.requests import container_quality, pod_level, quality_of_service
 from app.kube.names import shorten
-from app.kube.owners import controller_reference
 from app.kube.quantity import QuantityError, parse, parse_integer
-from app.kube.resources import PODS
+from app.kube.resources import PODS, controller_reference
 from app.rmd.cores import numbers_of
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.rmd.requests import read_spec

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.kube.conditions import status_of
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.kube.store import Key, key_of
 from app.numbers import whole_or
 from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TEMPLATE_HASH, TLS_PORT

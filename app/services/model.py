@@ -12,8 +12,7 @@ from app.claims.stored import ClaimPod, claim_pod
 from app.errors import Denied
 from app.kube.conditions import status_of
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.kube.owners import controller_reference
-from app.kube.resources import SERVICES
+from app.kube.resources import SERVICES, controller_reference
 from app.kube.selectors import LabelSelector, label_selector_from_text
 from app.kube.store import Key
 from app.networks.model import DEFAULT_NETWORK, NETWORKS

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.kube.owners import controller_of
-from app.kube.resources import ENDPOINT_SLICES, SERVICES
+from app.kube.resources import ENDPOINT_SLICES, SERVICES, controller_of
 from app.kube.store import Key, key_of
 from app.services.addresses import Address
 from app.services.model import MANAGED_BY, OURS, Pod, Service, ServicePort

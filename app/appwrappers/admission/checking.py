@@ -28,7 +28,7 @@ from app.appwrappers.options import OperatorConfig
 from app.appwrappers.podsets.inference import counted
 from app.appwrappers.sizes import count_problems
 from app.kube.configuration import Configuration
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.pace import step
 from app.wire import JSON, encode_json, encode_sorted
 

@@ -22,7 +22,7 @@ from app.appwrappers.podsets.inference import PodSet, counted, inferred, read_po
 from app.appwrappers.podsets.paths import is_text_map, metadata_problem
 from app.appwrappers.sizes import MOST_PODS, count_problems, size_problems
 from app.kinds.shapes import is_built_in
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.numbers import shown
 from app.pace import step
 from app.text import quoted

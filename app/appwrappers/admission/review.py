@@ -23,8 +23,7 @@ from app.appwrappers.model import APP_WRAPPERS, CREATOR, MOST_POD_SETS, QUEUE_NA
 from app.appwrappers.options import OperatorConfig, parse_config
 from app.appwrappers.settings import AdmissionSettings
 from app.kube.configuration import Configuration, data_of
-from app.kube.owners import controller_of
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, controller_of
 from app.pace import at_pace
 from app.settings.source import settings_as
 from app.wire import JSON, pointer

@@ -16,7 +16,7 @@ from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
 from app.appwrappers.options import Autopilot, OperatorConfig
 from app.appwrappers.podsets.inference import put_template
-from app.kube.owners import controller_of, controller_reference
+from app.kube.resources import controller_of, controller_reference
 from app.numbers import shown, worded
 from app.text import cut
 from app.wire import JSON

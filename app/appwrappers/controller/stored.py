@@ -17,7 +17,7 @@ from app.appwrappers.model import (
 )
 from app.appwrappers.podsets.paths import usable_status
 from app.kube.conditions import condition
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.kube.store import Key, key_of
 from app.wire import JSON, decode_json, encode_json
 

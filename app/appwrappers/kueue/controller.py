@@ -33,8 +33,7 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder, Regarding
 from app.kube.kit import Kit, declare
-from app.kube.owners import controller_of
-from app.kube.resources import Resource
+from app.kube.resources import Resource, controller_of
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key, Store
 from app.kube.writing import finalized, merge

@@ -24,7 +24,7 @@ from app.appwrappers.model import PODS_READY, QUOTA_RESERVED, RESOURCES_DEPLOYED
 from app.appwrappers.podsets.paths import usable_status
 from app.appwrappers.sizes import component_status
 from app.kube.conditions import condition, is_true, status_of
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.kube.store import Key, key_of
 from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json

@@ -25,8 +25,14 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.events import Regarding
 from app.kube.kit import Kit, all_of, itself
 from app.kube.names import shorten
-from app.kube.owners import controller_reference
-from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIM_TEMPLATES
+from app.kube.resources import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    NETWORK_ATTACHMENTS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    controller_reference,
+)
 from app.kube.retry import get_or_none, if_there
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.kube.store import Key, key_of

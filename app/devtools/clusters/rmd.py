@@ -17,8 +17,7 @@ from app.devtools.rmd.server import serve
 from app.devtools.rmd.workloads import Daemon
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
-from app.kube.owners import controller_reference
-from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS
+from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, controller_reference
 from app.kube.store import Key
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES
 from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, PLAIN_PORT, TEMPLATES_NAME

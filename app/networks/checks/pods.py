@@ -24,7 +24,6 @@ from app.doctor.cluster import LIVING, Cluster
 from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, sound, topic, worst
 from app.doctor.namespaces import SYSTEM
 from app.explain.rehearsal import Rehearsal, review
-from app.kube.owners import controller_of
 from app.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -35,6 +34,7 @@ from app.kube.resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
     Resource,
+    controller_of,
 )
 from app.placement.model import DPU_OF_HOST
 from app.placement.settings import ConfinementSettings

@@ -14,8 +14,8 @@ from app.admission.objects import counted, home_of, may_name, read_or_deny
 from app.admission.review import Request as AdmissionRequest
 from app.admission.review import old_object, written_object
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
-from app.kube.owners import controller_of
 from app.kube.quantity import QuantityError, parse, parse_integer
+from app.kube.resources import controller_of
 from app.kube.store import Key, Store, key_of
 from app.pace import step
 from app.rmd.cores import ranges_of

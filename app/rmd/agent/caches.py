@@ -9,8 +9,7 @@ from typing import Any
 from app.kube.conditions import status_of
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.names import shorten
-from app.kube.owners import controller_of
-from app.kube.resources import PODS
+from app.kube.resources import PODS, controller_of
 from app.kube.store import Key, Store, key_of
 from app.rmd.model import DAEMON_LABEL, DAEMON_VALUE, NODE_LABEL, RMD_WORKLOADS
 from app.rmd.pods import PodAsks, read_pod

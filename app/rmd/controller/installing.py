@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from app.kube.documents import parse_documents
-from app.kube.owners import controller_reference
+from app.kube.resources import controller_reference
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH, node_state_name
 from app.rmd.stored import Config, Node, NodeState
 from app.wire import JSON, copied, encode_json

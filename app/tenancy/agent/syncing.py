@@ -20,9 +20,8 @@ import structlog
 from app.errors import BerthError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.events import EventRecorder, Regarding
+from app.kube.events import EventRecorder, ReadyEvents, Regarding
 from app.kube.kit import Kit
-from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
 from app.kube.retry import Backoff, get_or_none, if_there
 from app.kube.store import Key

@@ -16,7 +16,7 @@ import msgspec
 
 from app.kube.conditions import condition, status_of
 from app.kube.names import DNS_LABEL_LIMIT, shorten
-from app.kube.owners import controller_of
+from app.kube.resources import controller_of
 from app.numbers import whole_or
 from app.placement.model import DEFAULT_SCHEDULER, DPU_OF_HOST
 from app.text import cut

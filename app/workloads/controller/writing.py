@@ -16,10 +16,9 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.events import Regarding
+from app.kube.events import ReadyEvents, Regarding
 from app.kube.kit import Kit
 from app.kube.own_writes import OwnWrites
-from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
 from app.metrics import HANDLING_FAULTS
 from app.text import stamp

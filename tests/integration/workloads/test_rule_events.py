@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.events import EventRecorder, Regarding
-from app.kube.ready_events import ReadyEvents
+from app.kube.events import EventRecorder, ReadyEvents, Regarding
 from app.kube.resources import EVENTS, PODS
 from app.runtime.composing import recording
 from app.workloads.model import ADMIN_RULES, TENANT_RULES

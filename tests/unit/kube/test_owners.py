@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.owners import controller_of, controller_reference
-from app.kube.resources import DEPLOYMENTS, PODS
+from app.kube.resources import DEPLOYMENTS, PODS, controller_of, controller_reference
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
 

@@ -9,8 +9,7 @@ from app.devtools.sandbox.standins.dependents import owned
 from app.devtools.sandbox.standins.devices.claiming import FINALIZER
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.kube.client import KubeClient
-from app.kube.owners import controller_of, controller_reference
-from app.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from app.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, controller_of, controller_reference
 from app.kube.retry import get_or_none
 from app.kube.store import Key, Store
 from app.wire import JSON

@@ -9,8 +9,7 @@ import copy
 import hashlib
 
 from app.kube.client import KubeClient
-from app.kube.owners import controller_of, controller_reference
-from app.kube.resources import PODS, Resource
+from app.kube.resources import PODS, Resource, controller_of, controller_reference
 from app.wire import JSON, encode_json
 
 

@@ -15,8 +15,7 @@ from app.devtools.sandbox.standins.jobplan import Step, is_ours, next_step
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.owners import controller_of
-from app.kube.resources import JOBS, PODS
+from app.kube.resources import JOBS, PODS, controller_of
 from app.kube.store import EventType, Key
 from app.wire import JSON
 

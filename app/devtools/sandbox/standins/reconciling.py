@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.owners import controller_of
 from app.kube.reflector import Reflector
-from app.kube.resources import Resource
+from app.kube.resources import Resource, controller_of
 from app.kube.store import EventType, Key, Store
 from app.wire import JSON
 

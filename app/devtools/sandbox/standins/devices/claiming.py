@@ -9,8 +9,14 @@ from app.devtools.sandbox.standins.devices.results import allocation_of, consume
 from app.devtools.sandbox.standins.reconciling import Watched, write_status
 from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
-from app.kube.owners import controller_of, controller_reference
-from app.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.kube.resources import (
+    DEVICE_CLASSES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    controller_of,
+    controller_reference,
+)
 from app.kube.store import key_of
 from app.text import stamp
 from app.wire import JSON
