@@ -57,9 +57,11 @@ class Storage:
 
     def __init__(self, *, window: int = 10_000, clock: Callable[[], datetime] | None = None) -> None:
         self._window = window
-        self._clock = clock or utc_now
-        self._tables: dict[Key, Table] = {}
-        self._start = int(self._clock().timestamp() * 1_000_000)
+        self.clock = clock or utc_now
+        """What time it is; it may be set to another."""
+        self.tables: dict[Key, Table] = {}
+        """By kind; those that have had objects."""
+        self._start = int(self.clock().timestamp() * 1_000_000)
         self._version = self._start
         self._field_sets: dict[bytes, Any] = {}
         self.closed = False
@@ -71,12 +73,12 @@ class Storage:
 
     def now(self) -> str:
         """The time in the form and precision (seconds) of object metadata."""
-        return stamp(self._clock())
+        return stamp(self.clock())
 
     def table(self, key: Key) -> Table:
-        table = self._tables.get(key)
+        table = self.tables.get(key)
         if table is None:
-            table = self._tables[key] = Table(self._window, self._start)
+            table = self.tables[key] = Table(self._window, self._start)
         return table
 
     def drop(self, key: Key) -> None:
@@ -160,12 +162,12 @@ class Storage:
     def compact(self) -> None:
         """Forget all history, as etcd does from time to time: older versions answer 410 from now on."""
         self._start = self._version
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.forget(self._version)
 
     def snapshot(self) -> Snapshot:
         """What is stored now; cheap, for stored objects never change."""
-        return Snapshot(self._version, {key: dict(table.objects) for key, table in self._tables.items()})
+        return Snapshot(self._version, {key: dict(table.objects) for key, table in self.tables.items()})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot holds, version included, as etcd does; while no server serves this storage.
@@ -173,19 +175,19 @@ class Storage:
         Later writes are given versions again that were given before.
         """
         self._version = self._start = snapshot.version
-        for key in self._tables.keys() | snapshot.objects.keys():
+        for key in self.tables.keys() | snapshot.objects.keys():
             self.table(key).replace(snapshot.objects.get(key, {}), snapshot.version)
 
     def reopen(self) -> None:
         """Serve watches again after `close`."""
         self.closed = False
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.changed = asyncio.Event()
 
     def close(self) -> None:
         """Wake every watch so that it can end."""
         self.closed = True
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.changed.set()
 
     def _share_fields(self, obj: JSON) -> None:

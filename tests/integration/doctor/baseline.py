@@ -19,15 +19,15 @@ class Baseline:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._objects = {key: dict(table.objects) for key, table in cluster.storage._tables.items()}
+        self._objects = {key: dict(table.objects) for key, table in cluster.storage.tables.items()}
         self._services = dict(cluster.services)
         self._tokens = dict(cluster.state.authenticator.tokens)
 
     def restore(self) -> None:
         """Take away what came since, bring back what went or was changed."""
         storage = self._cluster.storage
-        storage._clock = lambda: datetime.now(UTC)
-        for key in list(storage._tables):
+        storage.clock = lambda: datetime.now(UTC)
+        for key in list(storage.tables):
             self._restore(key)
         services, tokens = self._cluster.services, self._cluster.state.authenticator.tokens
         services.clear()

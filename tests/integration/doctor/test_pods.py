@@ -104,13 +104,13 @@ async def test_pods_of_a_deployment_are_told_together_and_restarted(patient: Pat
 
 async def test_whether_a_pod_is_older_than_the_registration(patient: Patient) -> None:
     storage = patient.cluster.storage
-    storage._clock = lambda: datetime.now(UTC) - timedelta(hours=1)
+    storage.clock = lambda: datetime.now(UTC) - timedelta(hours=1)
     await patient.pod("old", annotations=WANTS)
-    storage._clock = lambda: datetime.now(UTC)
+    storage.clock = lambda: datetime.now(UTC)
     await patient.register()
     found = await one(patient)
     assert ": created before Berth was registered (" in found.message
-    storage._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
+    storage.clock = lambda: datetime.now(UTC) + timedelta(hours=1)
     await patient.client.delete(PODS, "old", namespace="default")
     await patient.pod("new", annotations=WANTS)
     found = await one(patient)

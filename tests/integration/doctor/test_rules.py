@@ -171,9 +171,9 @@ async def test_a_rule_that_nobody_looks_at(patient: Patient) -> None:
 async def test_a_rule_that_was_changed_just_now_is_not_late(patient: Patient) -> None:
     """However old it is, and although the manager of the fields and the set of its fields stay the same."""
     storage = patient.cluster.storage
-    storage._clock = lambda: datetime.now(UTC) - timedelta(days=1)
+    storage.clock = lambda: datetime.now(UTC) - timedelta(days=1)
     await rule(patient, ADMIN_RULES, said("success", "AsDesired"))
-    storage._clock = lambda: datetime.now(UTC)
+    storage.clock = lambda: datetime.now(UTC)
     change = {"spec": {"dpuSelectionPolicy": "SameNode"}}
     await patient.client.patch(ADMIN_RULES, "one", change, patch_type="merge", namespace="universe")
     assert await patient.complaints(RULES_CHECK) == []

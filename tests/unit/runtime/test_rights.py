@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pytest
 
@@ -54,7 +55,8 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> Followed:
     return Followed(monkeypatch)
 
 
-class Right(NamedTuple):
+@dataclass(frozen=True)
+class Right:
     """A list and a watch. `name` "" is every object."""
 
     group: str
@@ -81,7 +83,7 @@ def rights_of(role: str, settings: dict[str, Any], *, controllers: tuple[str, ..
 
 def covering(right: Right) -> set[Right]:
     """The right, and those of the whole cluster or of all names that have it in them."""
-    return {right, right._replace(namespace=""), right._replace(name=""), right._replace(namespace="", name="")}
+    return {right, replace(right, namespace=""), replace(right, name=""), replace(right, namespace="", name="")}
 
 
 def built(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[KubeClient], Kit], list[Any]]:
@@ -147,7 +149,12 @@ async def test_a_standby_has_the_series_of_all_that_its_controllers_will_cache(
     for metric in (QUEUE_DEPTH, CACHE_OBJECTS):
         metric.clear()
     declare(lambda client: kits.append(build(client)))
-    declared = {labels for metric in (QUEUE_DEPTH, CACHE_OBJECTS) for labels in metric._metrics}
+    declared = {
+        tuple(sample.labels.values())
+        for metric in (QUEUE_DEPTH, CACHE_OBJECTS)
+        for family in metric.collect()
+        for sample in family.samples
+    }
     for begin in begins:
         await begin()
     (kit,) = kits
