@@ -77,8 +77,8 @@ One run measures everything, on one machine and one after another, so that the r
 - **kopf**: `kopf.WebhookServer` with the same TLS context and kopf's own `serve_admission_request`,
   registry and default log, on uvloop as under `kopf run`; without the operator's tasks that need a
   cluster, which take no part in a review. Its handler makes the same Pod and validates nothing.
-- **Shortcuts**: the connection that answers at once, the head of a connection's last request, and what is remembered of
-  decisions. Each is left out of a server of its own; the ratio is that of the server with all of them.
+- **Shortcuts**: the connection that answers at once, and what is remembered of decisions. Each is left out of a server
+  of its own; the ratio is that of the server with all of them.
 - **Workers**: two against one, of Berth and of the floor, {connections} connections, bound to no core; the generator
   needs its share of the same cores. The aim of 1.8 of what two floors give over one is read as 0.9 of the floor's own
   ratio, as two of a server that shares nothing give 2.

@@ -18,41 +18,39 @@ from bench.surroundings import Surroundings
 _LOADS = ("plain-distinct", "plain-replicas", "webhook-demo-distinct", "webhook-demo-replicas")
 
 
+def _replace(owner: object, name: str, value: object) -> None:
+    """Raises AttributeError if there is nothing of the name."""
+    getattr(owner, name)
+    setattr(owner, name, value)
+
+
 def _connection() -> None:
     """Reviews that are answered as soon as they have come; without it all go through ASGI."""
     from app.admission.connection import BoundedProtocol  # noqa: PLC0415
     from app.admission.server import AnsweringProtocol  # noqa: PLC0415
 
-    AnsweringProtocol.data_received = BoundedProtocol.data_received  # type: ignore[method-assign]
-
-
-def _heads() -> None:
-    """The head of a connection's last request, which the next one mostly has too."""
-    from app.admission import server  # noqa: PLC0415
-
-    find_head = server.find_head
-    server.find_head = lambda data, _last: find_head(data, None)
+    _replace(AnsweringProtocol, "data_received", BoundedProtocol.data_received)
 
 
 def _answers() -> None:
     """Answers to Pods of one template."""
     from app.admission.memo import Memo  # noqa: PLC0415
 
-    Memo.asked = lambda _memo, _request: None  # type: ignore[method-assign]
+    _replace(Memo, "asked", lambda _memo, _request: None)
 
 
 def _searches() -> None:
     """What the networks of an annotation ask for, while their attachments are the same."""
     from app.networks.webhook import NetworksInjector  # noqa: PLC0415
 
-    NetworksInjector._known_demand = lambda _injector, _key: None  # type: ignore[method-assign]
+    _replace(NetworksInjector, "_known_demand", lambda _injector, _key: None)
 
 
 def _plans() -> None:
     """The finished plan of networks, by the shape of the Pod."""
     from app.networks import plan  # noqa: PLC0415
 
-    plan._shape = lambda _pod, _wanted, *, hugepages: None  # noqa: ARG005
+    _replace(plan, "_shape", lambda _pod, _wanted, *, hugepages: None)  # noqa: ARG005
 
 
 def _untouched() -> None:
@@ -64,12 +62,11 @@ def _untouched() -> None:
         plan.finished, plan.keep, plan.patch = None, True, Patch()
         plan.warnings, plan.audit, plan.injected, plan._reason, plan._message = [], {}, {}, "", ""
 
-    MutationPlan.__init__ = begin  # type: ignore[method-assign]
+    _replace(MutationPlan, "__init__", begin)
 
 
 SHORTCUTS: Mapping[str, Callable[[], None]] = {
     "connection": _connection,
-    "heads": _heads,
     "answers": _answers,
     "searches": _searches,
     "plans": _plans,

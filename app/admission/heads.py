@@ -42,15 +42,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Head(NamedTuple):
-    """An ordinary head: a POST of JSON in HTTP/1.1, and the connection may be used again.
-
-    Its bytes are those `before` the length of the body, the length and those `after` it.
-    """
+    """An ordinary head: a POST of JSON in HTTP/1.1, and the connection may be used again."""
 
     path: str
     headers: Headers
-    before: bytes
-    after: bytes
 
 
 def check_headers(method: str, headers: Headers) -> None:
@@ -65,18 +60,8 @@ def check_headers(method: str, headers: Headers) -> None:
     raise BadReview("Content-Type: want application/json, got none", status=415)
 
 
-def find_head(data: bytes, last: Head | None = None) -> tuple[Head, int, int] | None:
-    """The ordinary head that `data` begins with, where the body begins, and where it ends; None for all else.
-
-    `last` is the head of the request before this one, which is nearly always the same but for the length.
-    """
-    if last is not None and data.startswith(last.before):
-        start = len(last.before)
-        end = data.find(b"\r", start, start + _DIGITS + 1)
-        digits = data[start:end]
-        if digits.isdigit() and data.startswith(last.after, end):
-            begin = end + len(last.after)
-            return last, begin, begin + int(digits)
+def find_head(data: bytes) -> tuple[Head, int, int] | None:
+    """The ordinary head that `data` begins with, where the body begins, and where it ends; None for all else."""
     begin = data.find(_END, 0, LIMIT) + len(_END)
     if begin < len(_END):
         return None
@@ -144,7 +129,7 @@ def _parsed(before: bytes, after: bytes) -> Head | None:
         if reader.complete:
             return None
         reader.parser.feed_data(after[-1:])
-        return reader.head(before, after) if reader.complete else None
+        return reader.head() if reader.complete else None
     except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError, BadReview):
         return None
 
@@ -167,7 +152,7 @@ class _Reader:
     def on_headers_complete(self) -> None:
         self.complete = True
 
-    def head(self, before: bytes, after: bytes) -> Head | None:
+    def head(self) -> Head | None:
         parser, names = self.parser, [name for name, _ in self.headers]
         check_headers(parser.get_method().decode("ascii"), self.headers)
         if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
@@ -177,4 +162,4 @@ class _Reader:
         path = httptools.parse_url(self.url).path
         if path is None or b"%" in path:
             return None
-        return Head(path.decode("ascii"), tuple(self.headers), before, after)
+        return Head(path.decode("ascii"), tuple(self.headers))

@@ -28,7 +28,7 @@ LARGEST = 64 * 1024
 RESULTS = ("hit", "miss", "skipped")
 _OVERHEAD, _OPERATION, _TEXT = 2048, 512, 64
 """Bytes that are counted for an answer beside its texts, for each of its operations, and for each text or piece."""
-_PATIENCE, _SAMPLED = 512, 8
+_PATIENCE, _SAMPLED = 512, 16
 """Misses in a row after which look-ups become rare, and how rare: one of so many reviews."""
 _SLOTS = 4096
 _NAMESPACE = 63
@@ -100,7 +100,7 @@ class Memo:
 
     An answer is kept when its key is offered for the second time, so that Pods of which there is one each neither fill
     the memory nor drop what is used. At `limit` bytes those go first that were not used of late. After a long row of
-    misses one review in `_SAMPLED` is looked up, until there is a hit: Pods that are all different need no look-ups.
+    misses one review in `_SAMPLED` is looked up, until one is kept: Pods that are all different need no look-ups.
     """
 
     def __init__(self, *, limit: int = LIMIT) -> None:
@@ -145,6 +145,7 @@ class Memo:
             size += _TEXT * (len(spec) + len(decision.warnings))
             self.bytes += size
             self._answers[inputs.key] = Kept(decision, size)
+            self._misses = 0
             self._bound()
 
     def take_lookups(self) -> dict[str, int]:

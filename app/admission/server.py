@@ -192,7 +192,6 @@ class AnsweringProtocol(BoundedProtocol):
     """Has the `endpoints` by path."""
 
     _held: _Held | None = None
-    _last: Head | None = None
     _answered = 0.0
 
     def __init__(self, *args: Any, endpoints: Mapping[str, ReviewEndpoint], **options: Any) -> None:
@@ -205,13 +204,12 @@ class AnsweringProtocol(BoundedProtocol):
         elif not self._is_free():
             super().data_received(data)
             return
-        heads = find_head(data, self._last)
+        heads = find_head(data)
         endpoint = self._endpoints.get(heads[0].path) if heads is not None else None
         if heads is None or endpoint is None or endpoint.draining():
             self._pass_on(data)
             return
         head, begin, end = heads
-        self._last = head
         if len(data) > end or end - begin > min(HIGH_WATER_LIMIT, endpoint.body_limit):
             self._pass_on(data)
         elif len(data) == end:

@@ -11,11 +11,12 @@ import pytest
 
 from bench import load as loads
 from bench import report, rounds
-from bench.load import LoadError, Report
+from bench.load import LoadError, Report, ask
 from bench.planner import cost
 from bench.reviews import Load, pod_of, prepare
 from bench.rounds import Duel, MeasureError, patched
-from bench.servers import ROOT, Result, Server, load, running, start_floor
+from bench.servers import ROOT, Result, Server, load, running, start_berth, start_floor
+from bench.shortcuts import SHORTCUTS
 from bench.surroundings import Surroundings
 
 
@@ -70,6 +71,21 @@ def test_the_checked_sample_is_of_the_reviews_that_were_sent(plain: Load) -> Non
     for wrong in (answer("other"), answer(uid, allowed=False)):
         with pytest.raises(MeasureError):
             patched(body, wrong.encode())
+
+
+@pytest.mark.parametrize("name", SHORTCUTS)
+def test_without_a_shortcut_the_answers_are_the_same(around: Surroundings, tmp_path: Path, name: str) -> None:
+    bodies = prepare("webhook-demo", "replicas", tmp_path, count=3).first(3)
+    source = ["--manifests", str(around.manifests)]
+    with running() as keep:
+        whole = keep(start_berth(around, name="whole", source=source))
+        without = keep(start_berth(around, name="without", source=source, without=name))
+        ours, theirs = (
+            ask(server.port, server.path, bodies, certificate=around.certificate) for server in (whole, without)
+        )
+        assert ours == theirs
+        assert whole.memo_hits() == 1
+        assert without.memo_hits() == (0 if name == "answers" else 1)
 
 
 def duel(what: Load, ours: tuple[int, ...], theirs: tuple[int, ...]) -> Duel:
