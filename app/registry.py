@@ -132,7 +132,7 @@ WEBHOOK = Role(
 )
 CONTROLLER = Role(
     name="controller",
-    settings="app.runtime.controller:ControllerSettings",
+    settings="app.runtime.controller_settings:ControllerSettings",
     build="app.runtime.controller:build",
     summary="Reconcile companions and tenants in the infra cluster.",
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
@@ -199,7 +199,8 @@ def check_descriptors(wings: Iterable[Wing], roles: Iterable[Role]) -> None:
         check_names((*wing.kinds, *needed), CLUSTERS, f"wing {wing.name}: clusters")
     for role in roles:
         check_names(filter(None, [role.needs]), CLUSTERS, f"role {role.name}: needs")
-        check_names([role.home], SCOPES, f"role {role.name}: home")
+        homes = [name for name, namespace in SCOPES.items() if namespace or name == "release"]
+        check_names([role.home], homes, f"role {role.name}: home")
 
 
 check_descriptors(WINGS, ROLES)

@@ -5,9 +5,9 @@ that reads all other requests.
 
 What follows from `userInfo` is answered to proven API servers alone. A caller is proven by its client certificate
 (`--client-ca`), or by a token: the last segment of the path in the webhook configuration, or the bearer of the
-request, where the API server has a kubeconfig for webhooks (https://kubernetes.io/docs/reference/access-authn-
-authz/extensible-admission-controllers/, "Authenticate API servers"). A path segment works without configuration of
-the API server. Who can learn it: docs/adr/0018-proven-callers.md.
+request, where the API server has a kubeconfig for webhooks
+(https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/, "Authenticate API servers").
+A path segment works without configuration of the API server. Who can learn it: docs/adr/0018-proven-callers.md.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Memo:
         kept = self._answers.get(inputs.key)
         if kept is None:
             self._lookups["miss"] += 1
-            self._misses += 1
+            self._misses += self._misses < _PATIENCE  # beyond, `asked` counts
             return None
         self._lookups["hit"] += 1
         self._misses = 0
@@ -159,9 +159,11 @@ class Memo:
         self.bytes = 0
 
     def _skips(self) -> bool:
-        if self._misses < _PATIENCE or self._misses % _SAMPLED == 0:
-            return False  # a miss is counted by `find`
+        if self._misses < _PATIENCE:
+            return False
         self._misses += 1
+        if self._misses % _SAMPLED == 0:
+            return False
         self._lookups["skipped"] += 1
         return True
 

@@ -39,6 +39,7 @@ from app.serving.memory import Budget, Holding
 with deferred_models():  # those of an OpenAPI document, which is never made
     from fastapi import FastAPI, Response
     from fastapi.responses import JSONResponse
+
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
 HOLD_SECONDS = 0.05
@@ -204,12 +205,12 @@ class AnsweringProtocol(BoundedProtocol):
         elif not self._is_free():
             super().data_received(data)
             return
-        heads = find_head(data)
-        endpoint = self._endpoints.get(heads[0].path) if heads is not None else None
-        if heads is None or endpoint is None or endpoint.draining():
+        ordinary = find_head(data)
+        endpoint = self._endpoints.get(ordinary[0].path) if ordinary is not None else None
+        if ordinary is None or endpoint is None or endpoint.draining():
             self._pass_on(data)
             return
-        head, begin, end = heads
+        head, begin, end = ordinary
         if len(data) > end or end - begin > min(HIGH_WATER_LIMIT, endpoint.body_limit):
             self._pass_on(data)
         elif len(data) == end:

@@ -162,10 +162,10 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
     """Adds to the answer: what would be refused and what is warned of, the rules, what UVS objects ask for."""
     placement = settings_as(rehearsal.settings, PlacementSettings).placement
     comparisons: list[Comparison] = []
-    subjects: defaultdict[str, list[str]] = defaultdict(list)
+    fields: defaultdict[str, list[str]] = defaultdict(list)
     for finding in answer.findings:
         if finding.manifest is not None:
-            subjects[finding.manifest.place].append(f"{finding.field}: ")
+            fields[finding.manifest.place].append(f"{finding.field}: ")
     for manifest in manifests.others:
         for reader in readers_of(manifest, rehearsal):
             answer.judged += 1
@@ -174,7 +174,7 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
             continue
         decision, _ = await review(rehearsal.chains["validate"], manifest.obj, namespace=manifest.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += _findings(subjects[manifest.place], manifest, decision)
+        answer.findings += _findings(fields[manifest.place], manifest, decision)
         if manifest.kind in _RULES:
             made = refused or _comparison(manifest, placement)
             if isinstance(made, Comparison):
@@ -190,13 +190,13 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
     await _compare(comparisons, manifests, rehearsal, answer)
 
 
-def _findings(subjects: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
-    """What the webhook says of an object, but for `subjects` fields, of which more has been said."""
+def _findings(fields: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
+    """What the webhook says of an object, but for these `fields`, of which more has been said."""
     if not decision.allowed:
         yield Finding("error", decision.reason, f"would be refused: {decision.message}", manifest)
     before = f"{manifest.within}." if manifest.within else ""
     for text in decision.warnings:
-        if not f"{before}{text}".startswith(tuple(subjects)):
+        if not f"{before}{text}".startswith(tuple(fields)):
             yield Finding("warning", "Warned", text, manifest)
 
 

@@ -264,4 +264,4 @@ _NAMESPACED = {
     "storage.k8s.io/v1": ("CSIStorageCapacity",),
 }  # fmt: skip
 NAMESPACED = frozenset((version, kind) for version, kinds in _NAMESPACED.items() for kind in kinds)
-"""API version and kind of the objects in namespaces whose fields `tables` has."""
+"""API version and kind of the objects in namespaces whose fields `shapes` has."""

@@ -170,14 +170,14 @@ class NetworksInjector:
 
     def _search(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Awaitable[None] | None:
         search = self._networks(inputs, namespace, plan)
-        waiting, everything = None, dict[tuple[str, str], Attachment]()
+        attachment, everything = None, dict[tuple[str, str], Attachment]()
         try:
             while True:
-                key = search.send(waiting)
-                waiting = self._cached(*key)
-                if waiting is None:
+                key = search.send(attachment)
+                attachment = self._cached(*key)
+                if attachment is None:
                     return self._find_and_plan(search, key, inputs, plan)
-                everything[key] = waiting
+                everything[key] = attachment
         except StopIteration as end:
             networks: Networks | None = end.value
         if self._has_other_names(networks):

@@ -335,9 +335,9 @@ def _never(template: JSON, group: str, when: str) -> Iterator[str]:
 
 
 def _at_least(template: JSON, path: str, least: int) -> Iterator[str]:
-    values = _found(template, path)
-    if is_whole(values) and values < least:
-        yield f"{path}: want {least} or more, got {shown(values)}"
+    number = _found(template, path)
+    if is_whole(number) and number < least:
+        yield f"{path}: want {least} or more, got {shown(number)}"
 
 
 def _positive(value: Any) -> bool:

@@ -14,7 +14,6 @@ import msgspec
 from app.admission.review import UserInfo
 from app.appwrappers.admission.templates import makes_pods
 from app.appwrappers.model import APP_WRAPPERS
-from app.kube.credentials import Impersonation
 from app.kube.names import service_account_groups, service_account_user
 from app.kube.resources import PODS, Resource
 from app.wire import JSON, decode_json, encode_sorted
@@ -26,10 +25,9 @@ ANY = "*"
 IN_NAMESPACE, EVERYWHERE = ("get", "create", "delete"), ("list", "watch")
 """What the controller does to components, in the namespace of the AppWrapper and in all."""
 _decode = msgspec.json.Decoder(UserInfo).decode
-_decode_extra = msgspec.json.Decoder(dict[str, tuple[str, ...]]).decode
-_OF_TOKENS = "authentication.kubernetes.io/"
+OF_TOKENS = "authentication.kubernetes.io/"
 """Begins the keys that say to which Pod and node the token of a service account is bound."""
-_CREDENTIAL = f"{_OF_TOKENS}credential-id"
+_CREDENTIAL = f"{OF_TOKENS}credential-id"
 """Names the credential of one request: no authorizer can have a rule for it, and readers need not see it."""
 
 
@@ -133,26 +131,7 @@ def read(text: str) -> UserInfo:
         raise ValueError(str(error)) from error
 
 
-def impersonation(text: str) -> Impersonation:
-    """The user that `text_of` was given, to act as: in the groups that the text says and in no others.
-
-    Of a service account the API server knows the rest by its name, and lets a role be bound to that alone. Raises
-    ValueError for another text, and for a user whom no request can name.
-    """
-    user = read(text)
-    try:
-        extra = _decode_extra(user.extra)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"extra: {error}") from error
-    for key in extra:
-        if key != key.lower():
-            raise ValueError(f"extra[{key}] cannot be impersonated: want a key in lower case")
-    if _is_service_account(user) and all(key.startswith(_OF_TOKENS) for key in extra):
-        return Impersonation(user.username)
-    return Impersonation(user.username, tuple(user.groups), user.uid, extra)
-
-
-def _is_service_account(user: UserInfo) -> bool:
+def is_service_account(user: UserInfo) -> bool:
     """Whether it is one, in the groups of its namespace and in no others."""
     kind, _, place = user.username.partition("system:serviceaccount:")
     return (

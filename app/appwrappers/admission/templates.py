@@ -83,8 +83,8 @@ def misplaced_keys(obj: JSON) -> Iterator[str]:
     for index, component in enumerate(obj["spec"]["components"]):
         where, template = f"spec.components[{index}]", component["template"]
         homes = tuple(f"{where}.{pod_set.path}" for pod_set in pod_sets_of(component))
-        keys = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
-        for finding in keys:
+        findings = misplaced(template.get("metadata"), f"{where}.template.metadata", template["kind"], templates=homes)
+        for finding in findings:
             yield finding.text + (": take it to the AppWrapper" if finding.key == INJECT_TEMPLATE else "")
 
 

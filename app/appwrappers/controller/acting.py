@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import replace
 
+import msgspec
 import structlog
 
-from app.appwrappers.admission.rights import impersonation
+from app.appwrappers.admission import rights
 from app.appwrappers.controller.caches import AppWrapperCaches, Kind, Kinds, belonging
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
@@ -31,6 +32,7 @@ from app.text import enumerated
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
+_decode_extra = msgspec.json.Decoder(dict[str, tuple[str, ...]]).decode
 _BEHIND = "the cache of Pods is behind"
 _NAMED = 192
 """Characters of the finalizers that a remark names."""
@@ -286,3 +288,22 @@ class Objects:
 
 def _unserved(status: JSON) -> str:
     return f"no kind {status['kind']} in {status['apiVersion']} is served"
+
+
+def impersonation(text: str) -> Impersonation:
+    """The user in an annotation of the creator, to act as: in the groups that the text says and in no others.
+
+    Of a service account the API server knows the rest by its name, and lets a role be bound to that alone. Raises
+    ValueError for another text, and for a user whom no request can name.
+    """
+    user = rights.read(text)
+    try:
+        extra = _decode_extra(user.extra)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"extra: {error}") from error
+    for key in extra:
+        if key != key.lower():
+            raise ValueError(f"extra[{key}] cannot be impersonated: want a key in lower case")
+    if rights.is_service_account(user) and all(key.startswith(rights.OF_TOKENS) for key in extra):
+        return Impersonation(user.username)
+    return Impersonation(user.username, tuple(user.groups), user.uid, extra)

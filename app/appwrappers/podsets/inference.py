@@ -198,8 +198,8 @@ _KINDS: dict[tuple[Any, Any], Callable[[JSON], Iterator[PodSet]]] = {
 
 def _integer(template: JSON, path: str, *, otherwise: int) -> int:
     """An integer at the path; anything else is left to the API server, as AppWrapper v1.2 does."""
-    values = found_at(template, path)
-    return values if isinstance(values, int) and not isinstance(values, bool) else otherwise
+    number = found_at(template, path)
+    return number if isinstance(number, int) and not isinstance(number, bool) else otherwise
 
 
 def _pods_of_job(template: JSON, spec: str) -> int:

@@ -82,14 +82,14 @@ def elements_at(template: JSON, path: str) -> list[str]:
 
 def integer_at(template: JSON, path: str, *, otherwise: int) -> int:
     """The integer at the path, `otherwise` where there is nothing. Raises ValueError for what is no integer."""
-    values = found_at(template, path)
-    if values is None:
+    number = found_at(template, path)
+    if number is None:
         return otherwise
-    if not isinstance(values, int) or isinstance(values, bool):
-        raise ValueError(f"{path}: want an integer, got {values!r}")  # noqa: TRY004  a value of the user, not of a caller
-    if not -(2**31) <= values < 2**31:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(f"{path}: want an integer, got {number!r}")  # noqa: TRY004  a value of the user, not of a caller
+    if not -(2**31) <= number < 2**31:
         raise ValueError(f"{path}: want an integer of 32 bits")
-    return values
+    return number
 
 
 def pod_template_at(template: JSON, path: str) -> JSON:

@@ -19,14 +19,16 @@ _DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A pause is random below a limit, which doubles from `first` to `longest`, and at least `floor` of the limit.
+    """A pause is random below a limit, which doubles from `first` to `longest`.
 
-    Random, so that two writers do not keep in step. The first `quick` pauses have the limit `soon` instead.
+    It is at least `floor` of the limit, and `least` seconds. Random, so that two writers do not keep in step. The first
+    `quick` pauses have the limit `soon` instead.
     """
 
     first: float
     longest: float
     floor: float = 0.0
+    least: float = 0.0
     quick: int = 0
     soon: float = 0.0
 
@@ -35,7 +37,7 @@ class Growth:
         if pauses < self.quick:
             return random * self.soon
         limit = min(self.longest, self.first * 2.0 ** min(pauses - self.quick, _DOUBLINGS))
-        return max(random, self.floor) * limit
+        return max(max(random, self.floor) * limit, self.least)
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class Pauses(Generic[K]):
     """Until when what has failed is not tried again, by key. It holds for the `about` that failed, and no other.
 
     `hold` are the seconds for which one try keeps the others of its key waiting. A key without a failure for `quiet`
-    seconds after its last try begins anew; of more than `most` keys the oldest do.
+    seconds after its last pause begins anew; of more than `most` keys the oldest do.
     """
 
     def __init__(
@@ -72,13 +74,13 @@ class Pauses(Generic[K]):
     def failed(self, key: K, about: object = None, *, lasting: bool = False) -> None:
         """Begin a pause; with `lasting` it ends only with another `about`.
 
-        Failures of tries that were under way together are one.
+        Failures of tries that were under way together are one; whether it is lasting, the last of them says.
         """
         now = self._clock()
         pause = self._pauses.get(key)
         if pause is None or pause.about != about or (pause.tried and now - pause.until > self._quiet):
             pause = self._begin(key, about)
-        if pause.tried:
+        if pause.tried or lasting != math.isinf(pause.until):
             pause.until = math.inf if lasting else now + self._growth.pause(pause.pauses, self._random())
             pause.pauses, pause.tried = pause.pauses + 1, False
 
@@ -97,7 +99,9 @@ class Pauses(Generic[K]):
         for key in keys:
             pause = self._pauses.get(key)
             if pause is not None and pause.about == about:
-                pause.until, pause.tried, pause.tries = now + self._hold, True, pause.tries + 1
+                pause.tried, pause.tries = True, pause.tries + 1
+                if self._hold:
+                    pause.until = now + self._hold
         return 0.0
 
     def tries(self, key: K) -> int:

@@ -32,7 +32,7 @@ _DENIED = re.compile("denied (the )?request")
 BUDGET = 5
 """Rewrites of a claim after short pauses. Those beyond come after growing ones."""
 REFUSED = Growth(first=1.0, longest=300.0, floor=0.5)
-REJECTED = Growth(first=20.0, longest=600.0, floor=0.5)
+REJECTED = Growth(first=20.0, longest=600.0, least=10.0)
 ERASED = Growth(first=1.0, longest=300.0, quick=BUDGET, soon=0.5)
 _ATTEMPT = 0.5
 """Seconds for which a write that tries a refused permission again keeps the others waiting."""

@@ -151,5 +151,5 @@ class RuleQuota:
     def _rules(self, namespace: str) -> dict[str, Keys]:
         self._own.expire()
         names = {view.name for view in (*self._views.by_index(BY_NAMESPACE, namespace), *self._own.of(namespace))}
-        keys = {name: self._own.get((namespace, name)) for name in names}
-        return {name: view.keys for name, view in keys.items() if view is not None}
+        views = {name: self._own.get((namespace, name)) for name in names}
+        return {name: view.keys for name, view in views.items() if view is not None}

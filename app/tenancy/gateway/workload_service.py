@@ -256,8 +256,8 @@ class _Census:
 
     def begin(self, sizes: Iterable[int]) -> None:
         """These are the sizes of what is stored."""
-        names = list(sizes)
-        self.stored, self.stored_bytes = len(names), sum(names)
+        counted = list(sizes)
+        self.stored, self.stored_bytes = len(counted), sum(counted)
 
     def room(self, workload_id: str, *, known: bool) -> bool:
         """Whether this workload may be taken; `known` are those that are stored."""

@@ -169,17 +169,17 @@ class WorkloadStatuses(_Statuses[bytes]):
         matching: set[tuple[RuleKind, ObjectKey]] = {
             (rule.kind, rule.key) for rule in self._caches.matcher.rules_of(key)
         }
-        counts = dict(findings)
+        shown = dict(findings)
         for companion in companions:
             rule = self._caches.stored_rule(companion.rule)
             if rule is None:
                 continue
             if rule.rule is None or stored.workload is None:
                 matching.add((rule.kind, companion.rule))
-                counts[companion.rule] = rule.finding if rule.rule is None else stored.finding
+                shown[companion.rule] = rule.finding if rule.rule is None else stored.finding
             elif companion.rule in self._caches.warming:
                 matching.add((rule.kind, companion.rule))  # as it was, until it is known better
-        return workload_rules(matching, companions, counts)
+        return workload_rules(matching, companions, shown)
 
 
 class RuleStatuses(_Statuses[JSON]):

@@ -25,7 +25,7 @@ POLICY = (
 async def test_what_was_denied_is_written_once_it_is_taken(
     cluster: ClaimsCluster, monkeypatch: pytest.MonkeyPatch, status: int, message: str
 ) -> None:
-    monkeypatch.setattr(writing, "REJECTED", Growth(0.01, 600.0, floor=0.5))
+    monkeypatch.setattr(writing, "REJECTED", Growth(0.01, 600.0))
     denials = 3
 
     async def deny(_name: str) -> None:

@@ -72,6 +72,12 @@ def test_the_modules_of_wings_load_neither_doctor_nor_status() -> None:
     assert loaded_by(loading, "('app.doctor', 'app.status')") == ""
 
 
+def test_commands_that_look_at_a_cluster_or_at_manifests_load_no_server_and_no_client_that_they_do_not_call() -> None:
+    permissions = "import app.status.gathering\nfrom app.permissions import defaults\ndefaults('controller')"
+    assert loaded_by(permissions, "('fastapi', 'uvicorn')") == ""
+    assert loaded_by("import app.explain.explaining") == ""
+
+
 def test_the_official_client_is_whole_for_others_that_import_it() -> None:
     probe = (
         "import app.kube.transport as ours\n"

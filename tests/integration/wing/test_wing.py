@@ -1,4 +1,4 @@
-"""A wing is its folder and one line: `tests/wing/echo`, put into a copy of the project, is in everything that there is.
+"""A wing is its folder and one line: `tests/integration/wing/echo`, put into a copy of the project, is in everything that there is.
 
 `docs/adding-a-wing.md` says the same in words.
 """

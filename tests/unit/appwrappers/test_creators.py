@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from app.admission.review import UserInfo
-from app.appwrappers.admission.rights import impersonation, read, text_of
+from app.appwrappers.admission.rights import read, text_of
+from app.appwrappers.controller.acting import impersonation
 
 TOKEN = "authentication.kubernetes.io/"
 ACCOUNT = "system:serviceaccount:ns:builder"

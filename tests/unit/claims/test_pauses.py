@@ -148,3 +148,31 @@ def test_what_is_rejected_waits_for_the_claim_or_is_tried_again_after_growing_pa
     assert rejected.wait(["c"], ("1", "other data")) == 0.0
     rejected.passed("c")
     assert rejected.wait(["c"], ("1", "data")) == 0.0
+
+
+def test_of_two_answers_to_tries_under_way_together_the_last_says_whether_it_lasts() -> None:
+    clock = Clock(1000.0)
+    for lasting in (True, False):
+        rejected = Pauses[str](REJECTED, clock=clock, random=lambda: 0.999)
+        rejected.failed("c", "1", lasting=not lasting)
+        rejected.failed("c", "1", lasting=lasting)
+        assert (rejected.wait(["c"], "1") == math.inf) == lasting
+
+
+def test_what_is_rejected_waits_for_ten_seconds_at_least() -> None:
+    rejected = Pauses[str](REJECTED, clock=Clock(1000.0), random=lambda: 0.0)
+    for _ in range(8):
+        rejected.failed("c")
+        assert rejected.left("c") == 10.0
+        rejected.passed("c")
+
+
+def test_the_quiet_time_begins_when_the_pause_is_over() -> None:
+    clock = Clock(1000.0)
+    erased = Pauses[str](ERASED, quiet=600.0, clock=clock, random=lambda: 0.5)
+    erased.failed("u")
+    clock.now += 500
+    assert erased.wait(["u"]) == 0.0
+    clock.now += 101
+    erased.failed("u")
+    assert erased.tries("u") == 0, "600 s after the pause that was over 500 s before the try"

@@ -253,6 +253,12 @@ def test_the_architecture_is_three_screens_and_names_files_that_exist() -> None:
     assert len(named) > 30
     for name in named:
         assert list(APP.glob(name)) or list(ROOT.glob(name)), name
+    steps = re.findall(
+        r"[a-z]+/[a-z_]+(?=[ :])(?!/)", "\n".join(block for block in _FENCE.findall(page) if "─►" in block)
+    )
+    assert len(steps) > 5
+    for step in steps:
+        assert list(APP.glob(f"*/{step}.py")), step
 
 
 def _berth_lines(page: str) -> list[str]:

@@ -50,7 +50,13 @@ ROLE: dict[str, Any] = {"settings": "", "build": "", "summary": "", "examples": 
         (
             lambda: check_descriptors((), [Role("x", **ROLE, home="rdm")]),
             "role x: home: no wing declares 'rdm'",
-            SCOPES,
+            ("release", "system", "rmd"),
+        ),
+        (
+            # Those are several namespaces.
+            lambda: check_descriptors((), [Role("x", **ROLE, home="tenants")]),
+            "role x: home: no wing declares 'tenants'",
+            ("release", "system", "rmd"),
         ),
     ],
 )
