@@ -73,8 +73,8 @@ def doctor(
 
     async def run() -> list[Finding]:
         # Imported late: the checks take longer to import than the flags to parse.
+        from app.doctor.cluster import locate  # noqa: PLC0415
         from app.doctor.examining import CHECKS, examine, pick, shown_of  # noqa: PLC0415
-        from app.doctor.locating import locate  # noqa: PLC0415
 
         checks = pick(CHECKS, only or (), ignore or ())
         async with examining(kubeconfig, context, namespace=namespace, release=release, roles=roles or ()) as fresh:

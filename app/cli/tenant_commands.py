@@ -63,8 +63,7 @@ def in_infra(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None,
 
 async def placement(client: KubeClient) -> PlacementOptions:
     """By which labels nodes are DPUs of hosts and tenants, as the roles in the cluster have it; else the defaults."""
-    from app.doctor.cluster import Cluster  # noqa: PLC0415  with all wings: `berth tenant list` needs none of it
-    from app.doctor.locating import locate  # noqa: PLC0415
+    from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
     from app.placement.settings import PlacementSettings  # noqa: PLC0415
 
     cluster = Cluster(client, namespace="")

@@ -1,4 +1,4 @@
-"""What the checks share: the client, where Berth is looked for, and reads that are done once for all of them.
+"""What the checks share: the client, where Berth is looked for and found, and reads that are done once for all of them.
 
 Nothing here judges. Reads are kept for the run, errors too: checks run at the same time, and ask for the same.
 """
@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.doctor.installed import Installed, roles_in, settings_in_force
+from app.doctor.installed import Installed, read_deployment, roles_in, settings_in_force
 from app.doctor.model import or_default
-from app.doctor.objects import spec
+from app.doctor.objects import INSTANCE, PART_OF, labels, spec
 from app.doctor.webhooks import Registered, calling_us
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 PAGE = 500
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of Pods that have not ended."""
+_FALLBACK = "berth-system"
+"""Where nothing of Berth is found; what the documents install into."""
+_OURS = f"{PART_OF}=berth"
 T = TypeVar("T")
 
 
@@ -198,3 +201,38 @@ class Cluster:
             self._kept[key] = asyncio.create_task(work())
         kept: Awaitable[T] = asyncio.shield(self._kept[key])
         return await kept
+
+
+async def locate(cluster: Cluster) -> None:
+    """Set namespace and release to those of the assumed release, else to those of any Deployment that runs Berth.
+
+    Where the cluster has a namespace already, only that one counts.
+
+    Commands that upgrade name the release that is there, whatever was assumed. Where nothing runs any more, the
+    registrations that were left say both. Raises ApiError where the API server does not answer at all.
+    """
+    namespace, candidates = cluster.namespace or None, list[tuple[str, str]]()
+    try:
+        deployments = await cluster.listed(DEPLOYMENTS, namespace=namespace, label_selector=_OURS)
+        if not deployments:
+            deployments = list(filter(read_deployment, await cluster.listed(DEPLOYMENTS, namespace=namespace)))
+        homes = [
+            (deployment["metadata"].get("namespace"), labels(deployment).get(INSTANCE)) for deployment in deployments
+        ]
+        candidates = [(home, release or cluster.release) for home, release in homes if home]
+        if not candidates:
+            left = await cluster.listed(MUTATING_WEBHOOKS, label_selector=_OURS)
+            calling = [
+                Registered(MUTATING_WEBHOOKS, configuration, 0, (configuration.get("webhooks") or [{}])[0])
+                for configuration in left
+            ]
+            candidates = [(webhook.home, webhook.release) for webhook in calling if webhook.home and webhook.release]
+    except ApiError as error:
+        if not error.status:
+            raise
+        # The checks meet the same refusal, and report it.
+    candidates = [candidate for candidate in candidates if namespace in (None, candidate[0])]
+    first = next(iter(candidates), (namespace or _FALLBACK, cluster.release))
+    cluster.namespace, cluster.release = next(
+        (candidate for candidate in candidates if candidate[1] == cluster.release), first
+    )

@@ -11,9 +11,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from app.doctor.cluster import Cluster
+from app.doctor.cluster import Cluster, locate
 from app.doctor.examining import CHECKS, examine
-from app.doctor.locating import locate
 from app.doctor.model import internal, roots
 from app.errors import ApiError
 from app.registry import WINGS

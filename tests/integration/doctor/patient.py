@@ -15,8 +15,8 @@ from typing import Any
 from app.definitions import INFRA, TENANT, read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.doctor.cluster import Cluster as Examined
+from app.doctor.cluster import locate
 from app.doctor.examining import examine, run
-from app.doctor.locating import locate
 from app.doctor.model import Check, Finding, Severity
 from app.kube.client import KubeClient
 from app.kube.resources import (

@@ -7,9 +7,8 @@ from typing import cast
 
 import pytest
 
-from app.doctor.cluster import Cluster
+from app.doctor.cluster import Cluster, locate
 from app.doctor.installed import read_deployment
-from app.doctor.locating import locate
 from app.kube.client import KubeClient, Page
 
 
