@@ -125,6 +125,11 @@ class ForkServer:
             self._end(server)
             return self._forked(self._server(), message, streams)
 
+    @property
+    def pid(self) -> int | None:
+        """None before the first start, and after the end."""
+        return self._running.process.pid if self._running is not None else None
+
     def close(self) -> None:
         """End the server, and with it what it forked."""
         if self._running is not None:

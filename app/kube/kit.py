@@ -60,7 +60,7 @@ class Watches:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._reflectors: dict[Scope, Reflector] = {}
+        self.reflectors: dict[Scope, Reflector] = {}
         self.declared: list[Watched] = []
 
     def follow(self, scope: Scope, store: Store[Any], *, called: str = "") -> Reflector:
@@ -69,11 +69,11 @@ class Watches:
         watched = Watched(scope, called or resource.kind)
         self.declared.append(watched)
         create_watch_series(watched.called)
-        shared = self._reflectors.get(scope)
+        shared = self.reflectors.get(scope)
         if shared is not None and not shared.started:
             shared.serve(store, called=called)
             return shared
-        reflector = self._reflectors[scope] = Reflector(
+        reflector = self.reflectors[scope] = Reflector(
             self._client,
             resource,
             store,
@@ -140,11 +140,13 @@ class Kit:
         """What the tasks are that begin with the group."""
         self._group: asyncio.TaskGroup | None = None
         self._problems: list[Callable[[], Iterable[str]]] = []
-        self._reflectors: list[Reflector] = []
+        self.reflectors: list[Reflector] = []
+        """What keeps the caches that are declared by now."""
         self._stores: list[Store[Any]] = []
         self._own: dict[Store[Any], OwnWrites[Any]] = {}
         self._wakes: dict[Store[Any], list[tuple[Controller[Any], Wakes]]] = {}
-        self._controllers: list[Controller[Any]] = []
+        self.controllers: list[Controller[Any]] = []
+        """Those that are declared by now."""
 
     def cache(
         self,
@@ -162,7 +164,7 @@ class Kit:
         store: Store[T] = Store(project, indices=indices)
         scope = Scope(resource, namespace, name, labels, fields)
         reflector = self.watches.follow(scope, store, called=called)
-        self._reflectors.append(reflector)
+        self.reflectors.append(reflector)
         self._stores.append(store)
         self._begin(lambda group: start(group, (reflector,)))
         return store
@@ -211,7 +213,7 @@ class Kit:
         )
         create_controller_series(name)
         self.wake(controller, wakes)
-        self._controllers.append(controller)
+        self.controllers.append(controller)
         self._begin(lambda group: start(group, (), (controller,)))
         return controller
 
@@ -238,10 +240,6 @@ class Kit:
 
         self.beside(name, looking)
 
-    @property
-    def reconcilers(self) -> tuple[str, ...]:
-        return tuple(controller.name for controller in self._controllers)
-
     def within(self, manager: AbstractAsyncContextManager[object] | AbstractContextManager[object]) -> None:
         """Enter this before anything runs, and leave it when all has ended."""
         self._managers.append(manager)
@@ -256,13 +254,11 @@ class Kit:
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return [*problems_of(self._reflectors), *(line for problems in self._problems for line in problems())]
+        return [*problems_of(self.reflectors), *(line for problems in self._problems for line in problems())]
 
     def unsynced(self) -> list[str]:
         """The caches that have not been filled for the first time, one line each."""
-        reflectors = (
-            reflector for reflector in self._reflectors if not all(store.synced for store in reflector.stores)
-        )
+        reflectors = (reflector for reflector in self.reflectors if not all(store.synced for store in reflector.stores))
         return problems_of(reflectors)
 
     async def run(self) -> None:

@@ -49,7 +49,8 @@ RELIST = (600.0, 1800.0)
 PAGE_SIZE = 500
 _LEAST_PAGE = 10
 
-_REASONS = {401: "unauthorized", 403: "forbidden", 404: "missing", 410: "expired", 429: "throttled"}
+REASONS = {401: "unauthorized", 403: "forbidden", 404: "missing", 410: "expired", 429: "throttled"}
+"""Why a watch is started again, by the status of the answer."""
 
 
 class _ContradictionError(Exception):
@@ -90,17 +91,18 @@ class Reflector:
         self._client, self.resource = client, resource
         self._caches = Fanout(resource)
         self._caches.add(store, called)
-        self._namespace, self._name = namespace, name
-        self._scope: dict[str, Any] = {
+        self._name = name
+        self.scope: dict[str, Any] = {
             "namespace": namespace,
             "label_selector": label_selector,
             "field_selector": f"metadata.name={name}" if name else field_selector,
         }
+        """What of the resource is listed and watched."""
         self._backoff = backoff or Backoff()
         self._idle_timeout, self._poll = idle_timeout, poll
         self._page_size = self._limit = page_size
         self._random, self._clock = random, clock
-        self._version = ""
+        self.version = ""
         """Where to watch from; "" where a list is needed."""
         self._former = ""
         """The version that was held when the doubt began; "" where there is none."""
@@ -145,7 +147,7 @@ class Reflector:
         delay: float | None = None
         self._moved, self._opened_at = False, self._clock()
         try:
-            if not self._version or self._clock() >= self._due:
+            if not self.version or self._clock() >= self._due:
                 await self._list()
                 self._opened_at = self._clock()
             reason = await self._watch()
@@ -154,7 +156,7 @@ class Reflector:
             # A connection may be half-open, or a server may send no bookmarks of a kind that has never changed: list.
             # It is no doubt yet: the latter happens every minute and a half, and the list says which it was.
             self.reason = f"watch of {self.resource.plural}: silent for {self._idle_timeout:g} s"
-            self._former, self._due = self._version, self._clock()
+            self._former, self._due = self.version, self._clock()
         except _ContradictionError as error:
             reason, self._moved = "contradiction", False
             self._doubt(f"watch of {self.resource.plural}: {error}")
@@ -169,8 +171,8 @@ class Reflector:
     def _doubt(self, reason: str) -> None:
         """The server may be another one from here on, or restored: only a list shows what there is."""
         self.reason = reason
-        if self._version:
-            self._former, self._version = self._version, ""
+        if self.version:
+            self._former, self.version = self.version, ""
             self._caches.suspect()
             log.warning("cache in doubt", kind=self.resource.kind, version=self._former, reason=reason)
 
@@ -185,7 +187,7 @@ class Reflector:
             self.reason += f" (is the definition of {self.resource.plural}.{self.resource.group} installed?)"
         if error.status == 0:
             return "transport"
-        return _REASONS.get(error.status, "server_error" if error.status >= 500 else "client_error")
+        return REASONS.get(error.status, "server_error" if error.status >= 500 else "client_error")
 
     async def _pause(self, reason: str, delay: float | None) -> None:
         """Waits before the next try: not at all after a sound watch, longer and longer after fruitless ones."""
@@ -199,7 +201,7 @@ class Reflector:
         self._expired = reason == "expired"
         for called in self._caches.called:
             metrics.WATCH_RESTARTS.labels(called, reason).inc()
-        if settled and self._moved and self._version:
+        if settled and self._moved and self.version:
             return
         seconds = self._backoff.next(at_least=delay)
         kind, delay_s = self.resource.kind, round(seconds, 3)
@@ -216,7 +218,7 @@ class Reflector:
         """Fill the store with a GET of the one object. A passing fault leaves it as it is."""
         kind, name = self.resource.kind, self._name
         try:
-            found = await get_or_none(self._client, self.resource, name, namespace=self._namespace)
+            found = await get_or_none(self._client, self.resource, name, namespace=self.scope["namespace"])
         except ApiError as error:
             self._polled = self._polled and error.status not in (401, 403)
             log.info("poll failed", kind=kind, name=name, error=str(error))
@@ -233,7 +235,7 @@ class Reflector:
         while True:
             try:
                 limit = self._limit if self._paged else 0
-                page = await self._client.list_page(self.resource, limit=limit, continue_token=token, **self._scope)
+                page = await self._client.list_page(self.resource, limit=limit, continue_token=token, **self.scope)
             except ApiError as error:
                 if error.expired and token:
                     # Pages came slower than the server keeps versions; the whole in one answer always ends.
@@ -253,17 +255,17 @@ class Reflector:
                 break
             await asyncio.sleep(0)
         self._paged, self._limit = True, min(self._page_size, 2 * self._limit)
-        if _is_older(page.resource_version, self._version):
-            self._doubt(f"list of {self.resource.plural}: version {page.resource_version} after {self._version}")
+        if _is_older(page.resource_version, self.version):
+            self._doubt(f"list of {self.resource.plural}: version {page.resource_version} after {self.version}")
         least, most = RELIST
-        self._version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
+        self.version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
         await self._compare(replacement)
 
     async def _compare(self, replacement: Renewal) -> None:
         """Make the caches what is listed: a doubt is over, one that begins with what a silent watch missed as well."""
         former, self._former = self._former, ""
-        if _is_older(self._version, former):
-            log.warning("the server went back in time", kind=self.resource.kind, version=self._version, before=former)
+        if _is_older(self.version, former):
+            log.warning("the server went back in time", kind=self.resource.kind, version=self.version, before=former)
         if former:
             replacement.suspect_where_it_differs()
         await replacement.commit()
@@ -271,9 +273,7 @@ class Reflector:
     async def _watch(self) -> str:
         """Applies events until the stream ends, or a list is due; says which. TimeoutError if it falls silent."""
         seconds = 240 + int(60 * self._random())
-        stream = self._client.watch(
-            self.resource, resource_version=self._version, timeout_seconds=seconds, **self._scope
-        )
+        stream = self._client.watch(self.resource, resource_version=self.version, timeout_seconds=seconds, **self.scope)
         loop, reschedule_at = asyncio.get_running_loop(), 0.0
         async with aclosing(stream) as lines, asyncio.timeout(self._idle_timeout) as idle:
             async for line in lines:
@@ -304,8 +304,8 @@ class Reflector:
             raise answers.error_of_status(f"WATCH {self.resource.plural}", obj if isinstance(obj, dict) else {})
         # What cannot follow from what was seen before raises a doubt, and is not applied.
         version = _version_of(obj)
-        if _is_older(version, self._version):
-            raise _ContradictionError(f"an event of version {version} after one of version {self._version}")
+        if _is_older(version, self.version):
+            raise _ContradictionError(f"an event of version {version} after one of version {self.version}")
         try:
             if kind != "BOOKMARK" and self._caches.contradicts(obj):
                 raise _ContradictionError(f"{kind} for {'/'.join(key_of(obj))}, which is held with another uid")
@@ -316,8 +316,8 @@ class Reflector:
         except PoisonError as error:
             self._caches.poison(error)
         # A server that sends bookmarks keeps its watches, also where nothing changes.
-        self._moved = self._moved or kind == "BOOKMARK" or version not in ("", self._version)
-        self._version = version or self._version
+        self._moved = self._moved or kind == "BOOKMARK" or version not in ("", self.version)
+        self.version = version or self.version
 
 
 def _version_of(obj: JSON) -> str:

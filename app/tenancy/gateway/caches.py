@@ -64,7 +64,7 @@ class Sources:
 
     def __init__(self, client: KubeClient) -> None:
         self.client = client
-        self._kit = kit = Kit(client)
+        self.kit = kit = Kit(client)
         by_namespace = {BY_NAMESPACE: _namespace}
         self.tenants: Store[Tenant] = kit.cache(
             TENANTS,
@@ -116,14 +116,14 @@ class Sources:
 
     def unsynced(self) -> list[str]:
         """What has not been loaded for the first time, one line each."""
-        return self._kit.unsynced()
+        return self.kit.unsynced()
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return self._kit.waiting()
+        return self.kit.waiting()
 
     async def run(self) -> None:
-        await self._kit.run()
+        await self.kit.run()
 
 
 @dataclass(frozen=True, slots=True)

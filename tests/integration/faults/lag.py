@@ -31,34 +31,34 @@ def _behind(life: Life, side: Side) -> Iterator[str]:
         for reflector in _reflectors(part):
             if not _shows(reflector, side):
                 yield f"{life.name}: has not seen all {reflector.resource.plural}"
-        for controller in _kit(part)._controllers:
+        for controller in _kit(part).controllers:
             if controller.name == "companions" and (controller.queue.working or len(controller.queue)):
                 yield f"{life.name}: is at work"
 
 
 def _kit(part: Any) -> Kit:
     """That of a controller, an agent or a gateway."""
-    return part if isinstance(part, Kit) else part._sources._kit
+    return part if isinstance(part, Kit) else part._sources.kit
 
 
 def _reflectors(part: Any) -> Iterator[Reflector]:
     """Those but for one that follows a single object by its name."""
-    for reflector in _kit(part)._reflectors:
-        if not reflector._scope["field_selector"]:
+    for reflector in _kit(part).reflectors:
+        if not reflector.scope["field_selector"]:
             yield reflector
 
 
 def _shows(reflector: Reflector, side: Side) -> bool:
     resource: Any = reflector.resource  # it matters for fields alone
-    selection = parse_selection(resource, label_selector=reflector._scope["label_selector"], field_selector="")
+    selection = parse_selection(resource, label_selector=reflector.scope["label_selector"], field_selector="")
     objects = {
         (obj["metadata"].get("namespace") or "", obj["metadata"]["name"]): int(obj["metadata"]["resourceVersion"])
-        for obj in side.all(reflector.resource, reflector._namespace)
+        for obj in side.all(reflector.resource, reflector.scope["namespace"])
         if selection.matches(obj)
     }
     if any(store.in_doubt for store in reflector.stores):
         return False
-    version = int(reflector._version or 0)
+    version = int(reflector.version or 0)
     return version >= max(objects.values(), default=0) and all(
         objects.keys() >= set(store.keys()) for store in reflector.stores
     )

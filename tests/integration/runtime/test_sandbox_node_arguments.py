@@ -74,7 +74,7 @@ async def test_no_variable_of_a_pod_reaches_the_interpreter_or_another_identity(
     (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w')")
     given = [{"name": name, "value": str(tmp_path)} for name in VARIABLES]
     container = pod_container(server, tmp_path, "crds", "infra", env=given)
-    assert container._environment().items().isdisjoint({(name, str(tmp_path)) for name in VARIABLES})
+    assert container.environment().items().isdisjoint({(name, str(tmp_path)) for name in VARIABLES})
     assert await end_of(container) == 0
     assert not (tmp_path / "loaded").exists()
     assert "CustomResourceDefinition" in (tmp_path / "log").read_text()
@@ -102,8 +102,8 @@ async def test_a_server_that_was_killed_takes_its_processes_along_and_another_on
     with contextlib.closing(ForkServer()) as server:
         container = pod_container(server, tmp_path, *webhook(tmp_path))
         await container.start()
-        assert server._running is not None
-        server._running.process.kill()
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
         await eventually(lambda: container.exit_code == -signal.SIGKILL)
         await eventually(lambda: not _is_running(pid_of(container)))
         assert await end_of(pod_container(server, tmp_path, "crds", "infra")) == 0
@@ -196,8 +196,8 @@ def webhook(folder: Path) -> list[str]:
 
 
 def pid_of(container: Container) -> int:
-    assert container._process is not None
-    return container._process.pid
+    assert container.pid is not None
+    return container.pid
 
 
 def pod_container(server: ForkServer, folder: Path, *arguments: str, **more: Any) -> Container:

@@ -129,7 +129,7 @@ async def test_a_change_wakes_what_is_said_of_its_cache(kit: Kit) -> None:
     woken: list[tuple[str, object]] = []
     for name, wakes in (("each", {numbers: itself}), ("all", {others: all_of(numbers.keys), numbers: all_of(tuple)})):
         waking(kit, wakes, lambda key, name=name: woken.append((name, key)), name=name)
-    assert kit.reconcilers == ("each", "all")
+    assert [controller.name for controller in kit.controllers] == ["each", "all"]
     numbers.upsert(config_map("a", value="1"))
     numbers.upsert(config_map("b", value="1"))
     assert woken == [("each", ("default", "a")), ("each", ("default", "b"))]

@@ -18,7 +18,7 @@ def doubling(levels: int) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("parser", [yaml_documents._PARSER, yaml.SafeLoader], ids=["libyaml", "PyYAML"])
+@pytest.mark.parametrize("parser", [yaml.CSafeLoader, yaml.SafeLoader], ids=["libyaml", "PyYAML"])
 def test_merge_keys_are_bounded(parser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_documents, "_PARSER", parser)
     assert load_yaml(doubling(20))["a19"] == {"x": 1}

@@ -76,7 +76,7 @@ async def test_what_was_no_review_is_counted_as_an_error_without_operation(repor
 def test_the_reasons_of_the_reflector_are_the_series_that_are_created() -> None:
     from app.kube import reflector  # noqa: PLC0415
 
-    known = set(reflector._REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
+    known = set(reflector.REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
     known |= {"relist", "contradiction"}
     assert set(kube_metrics.RESTART_REASONS) == known
 

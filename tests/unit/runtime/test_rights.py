@@ -158,4 +158,6 @@ async def test_a_standby_has_the_series_of_all_that_its_controllers_will_cache(
     for begin in begins:
         await begin()
     (kit,) = kits
-    assert declared == {(watched.called,) for watched in kit.watches.declared} | {(name,) for name in kit.reconcilers}
+    assert declared == {(watched.called,) for watched in kit.watches.declared} | {
+        (controller.name,) for controller in kit.controllers
+    }

@@ -54,6 +54,11 @@ class Container:
         self._refused = False
 
     @property
+    def pid(self) -> int | None:
+        """None before it has started."""
+        return self._process.pid if self._process is not None else None
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs; negative where a signal ended it."""
         if self._refused:
@@ -77,7 +82,7 @@ class Container:
     def _forked(self, arguments: Sequence[str]) -> Forked:
         with self._log.current.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            return self._server.start(arguments, environment=self._environment(), streams=streams)
+            return self._server.start(arguments, environment=self.environment(), streams=streams)
 
     async def ready(self) -> bool:
         """What its readiness probe says; true for a container without one."""
@@ -135,7 +140,8 @@ class Container:
         paths = "|".join(map(re.escape, self._places))
         return re.sub(rf"(^|[=,])({paths})(?=$|[/,])", lambda found: f"{found[1]}{self._places[found[2]]}", argument)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """The variables that its process gets: those of the Pod that are allowed, and few of this process."""
         metadata = self._pod["metadata"]
         fields = {"metadata.name": metadata["name"], "metadata.namespace": metadata["namespace"]}
         fields |= {"status.podIP": self._address, "spec.nodeName": self._pod["spec"].get("nodeName", "")}
