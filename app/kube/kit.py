@@ -60,7 +60,7 @@ class Watches:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self.reflectors: dict[Scope, Reflector] = {}
+        self._reflectors: dict[Scope, Reflector] = {}
         self.declared: list[Watched] = []
 
     def follow(self, scope: Scope, store: Store[Any], *, called: str = "") -> Reflector:
@@ -69,11 +69,11 @@ class Watches:
         watched = Watched(scope, called or resource.kind)
         self.declared.append(watched)
         create_watch_series(watched.called)
-        shared = self.reflectors.get(scope)
+        shared = self._reflectors.get(scope)
         if shared is not None and not shared.started:
             shared.serve(store, called=called)
             return shared
-        reflector = self.reflectors[scope] = Reflector(
+        reflector = self._reflectors[scope] = Reflector(
             self._client,
             resource,
             store,

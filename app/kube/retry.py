@@ -30,10 +30,15 @@ class Backoff:
     random: Callable[[], float] = _random.random
     attempts: int = field(default=0, init=False)
 
+    @property
+    def limit(self) -> float:
+        """What the next delay is below, in seconds."""
+        # The exponent is bounded because 2.0**1024 overflows, and a fault may last for weeks.
+        return min(self.cap, self.base * 2.0 ** min(self.attempts, 64))
+
     def next(self, *, at_least: float | None = None) -> float:
         """The next delay in seconds, never below `at_least` (a server's Retry-After); counts one attempt."""
-        # The exponent is bounded because 2.0**1024 overflows, and a fault may last for weeks.
-        delay = self.random() * min(self.cap, self.base * 2.0 ** min(self.attempts, 64))
+        delay = self.random() * self.limit
         self.attempts += 1
         return max(delay, at_least or 0.0)
 

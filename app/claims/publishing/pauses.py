@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from app.kube.retry import Backoff
+
 K = TypeVar("K", bound=Hashable)
-_DOUBLINGS = 64
-"""2.0**1024 overflows, and a fault may last for weeks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,11 @@ class Growth:
     quick: int = 0
     soon: float = 0.0
 
-    def pause(self, pauses: int, random: float) -> float:
-        """The pause that follows on so many; `random` is in [0, 1)."""
-        if pauses < self.quick:
-            return random * self.soon
-        limit = min(self.longest, self.first * 2.0 ** min(pauses - self.quick, _DOUBLINGS))
-        return max(max(random, self.floor) * limit, self.least)
-
 
 @dataclass(slots=True)
 class _Pause:
     about: object
+    backoff: Backoff
     until: float = 0.0
     pauses: int = 0
     tries: int = 0
@@ -81,7 +75,7 @@ class Pauses(Generic[K]):
         if pause is None or pause.about != about or (pause.tried and now - pause.until > self._quiet):
             pause = self._begin(key, about)
         if pause.tried or lasting != math.isinf(pause.until):
-            pause.until = math.inf if lasting else now + self._growth.pause(pause.pauses, self._random())
+            pause.until = math.inf if lasting else now + self._next(pause)
             pause.pauses, pause.tried = pause.pauses + 1, False
 
     def left(self, key: K, about: object = None) -> float:
@@ -121,9 +115,15 @@ class Pauses(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         return iter(self._pauses)
 
+    def _next(self, pause: _Pause) -> float:
+        growth, backoff = self._growth, pause.backoff
+        if pause.pauses < growth.quick:
+            return self._random() * growth.soon
+        return backoff.next(at_least=max(growth.floor * backoff.limit, growth.least))
+
     def _begin(self, key: K, about: object) -> _Pause:
         self._pauses.pop(key, None)
-        pause = self._pauses[key] = _Pause(about)
+        pause = self._pauses[key] = _Pause(about, Backoff(self._growth.first, self._growth.longest, self._random))
         if len(self._pauses) > self._most:
             del self._pauses[next(iter(self._pauses))]
         return pause
