@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from app.cel.calls import NoValue
 from app.cel.syntax import BadExpression, Node, parse
@@ -17,6 +17,7 @@ from app.cel.values import evaluate
 from app.claims.model import DEVICE_ID, RESOURCE_NAME
 from app.kube import quantity
 from app.kube.resources import IMPLICIT_PREFIX
+from app.networks.model import Attachment
 from app.wire import JSON
 
 Way = Literal["device plugin", "DRA by extended resource", "DRA by claim", "nothing"]
@@ -38,6 +39,23 @@ class Road:
 
     ways: tuple[Way, ...]
     text: str
+
+
+class Demand(NamedTuple):
+    """What a Pod that selects an attachment asks for: a resource, or a device of a DeviceClass."""
+
+    name: str
+    by_class: bool
+
+    def road(self, offer: Offer) -> Road:
+        return claim_road(self.name, offer) if self.by_class else road_of(self.name, offer)
+
+
+def demands_of(attachment: Attachment) -> list[Demand]:
+    """What Pods that select the attachment ask for. Which class a template asks for depends on their namespace."""
+    if attachment.claim is not None:
+        return [Demand(attachment.claim.device_class, True)] if attachment.claim.device_class else []
+    return [Demand(name, False) for name in attachment.resources]
 
 
 def allocatable_of(nodes: Iterable[JSON]) -> dict[str, Mapping[str, str]]:

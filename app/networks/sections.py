@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from app.claims.roads import Offer, allocatable_of, claim_road, road_of
+from app.claims.roads import Demand, Offer, allocatable_of, demands_of
 from app.doctor.model import Severity
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, RESOURCE_SLICES
 from app.networks.model import project_with_claims
@@ -13,9 +13,6 @@ from app.networks.settings import NetworksSettings
 from app.status.model import Column, Found, Row, Section, Value
 from app.status.reading import Reading
 from app.wire import JSON
-
-Wanted = tuple[str, bool]
-"""A resource, or (True) a DeviceClass."""
 
 
 class Asked(NamedTuple):
@@ -28,7 +25,7 @@ class Asked(NamedTuple):
 async def _read(reading: Reading) -> Found | None:
     cluster, total = reading.cluster, 0
     keys = (await cluster.settings(NetworksSettings)).resource_name_keys
-    asked: dict[Wanted, Asked] = {}
+    asked: dict[Demand, Asked] = {}
     async for obj in reading.each(cluster.paged(NETWORK_ATTACHMENTS)):
         total += 1
         count(asked, obj, keys)
@@ -46,34 +43,27 @@ async def _read(reading: Reading) -> Found | None:
     return Found({"attachments": total, "unoffered": without}, rows, tuple(reading.unread))
 
 
-def count(asked: dict[Wanted, Asked], attachment: JSON, keys: Sequence[str]) -> None:
+def count(asked: dict[Demand, Asked], attachment: JSON, keys: Sequence[str]) -> None:
     """Add what Pods that select the attachment ask for."""
     name = "{namespace}/{name}".format(**attachment["metadata"])
-    for request in _wanted_by(attachment, keys):
-        before = asked.get(request, Asked(0, name))
-        asked[request] = Asked(before.number + 1, min(before.first, name))
+    for demand in demands_of(project_with_claims(attachment, keys)):
+        if demand.name:
+            before = asked.get(demand, Asked(0, name))
+            asked[demand] = Asked(before.number + 1, min(before.first, name))
 
 
-def _wanted_by(attachment: JSON, keys: Sequence[str]) -> list[Wanted]:
-    """Which class a template asks for depends on the namespace of the Pod."""
-    projected = project_with_claims(attachment, keys)
-    if projected.claim is not None:
-        return [(projected.claim.device_class, True)] if projected.claim.device_class else []
-    return [(name, False) for name in projected.resources if name]
-
-
-def unoffered(asked: Mapping[Wanted, Asked], offer: Offer) -> Iterator[tuple[Wanted, Row]]:
+def unoffered(asked: Mapping[Demand, Asked], offer: Offer) -> Iterator[tuple[Demand, Row]]:
     """What nothing offers; it is information, for an attachment may be there before its driver."""
-    for (name, by_class), asking in sorted(asked.items()):
-        road = claim_road(name, offer) if by_class else road_of(name, offer)
+    for demand, asking in sorted(asked.items()):
+        road = demand.road(offer)
         if road.ways == ("nothing",):
-            resource = f"DeviceClass {name}" if by_class else name
+            resource = f"DeviceClass {demand.name}" if demand.by_class else demand.name
             values: dict[str, Value] = {
                 "resource": resource,
                 "attachments": asking.number,
                 "example": asking.first,
             }
-            yield (name, by_class), Row({**values, "message": road.text}, Severity.info)
+            yield demand, Row({**values, "message": road.text}, Severity.info)
 
 
 SECTION = Section(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from app.claims.model import DEVICE_ID, RESOURCE_NAME
-from app.claims.roads import Offer, Road, allocatable_of, claim_road, devices_of, multus_finds, road_of, serves
+from app.claims.roads import Demand, Offer, Road, allocatable_of, demands_of, devices_of, multus_finds, serves
 from app.doctor import objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
@@ -23,15 +23,11 @@ _SRIOV = "sriovnetwork.k8snetworkplumbingwg.io"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What attachments ask for: a resource, or a device of a class; and the first of them, with their number."""
+    """What attachments ask for, and the first of them, with their number."""
 
-    name: str
-    by_class: bool
+    demand: Demand
     first: str
     count: int
-
-    def road(self, offer: Offer) -> Road:
-        return claim_road(self.name, offer) if self.by_class else road_of(self.name, offer)
 
     @property
     def subject(self) -> str:
@@ -40,16 +36,16 @@ class Asked:
     @property
     def what(self) -> str:
         more = f", as {several(self.count - 1, 'other attachment')} too" if self.count > 1 else ""
-        return f"asks for {'a device of DeviceClass ' if self.by_class else ''}{plain(self.name)}{more}"
+        return f"asks for {'a device of DeviceClass ' if self.demand.by_class else ''}{plain(self.demand.name)}{more}"
 
 
 async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
     requests, offer = await _asked(cluster), await offer_of(cluster)
     served, count = [], 0
     for request in requests:
-        road = request.road(offer)
+        road = request.demand.road(offer)
         if road.ways != ("nothing",):
-            served.append(f"{plain(request.name)} by {' and '.join(road.ways)}")
+            served.append(f"{plain(request.demand.name)} by {' and '.join(road.ways)}")
         if count >= _MOST:
             continue
         findings = [_nothing(request, road, offer)] if road.ways == ("nothing",) else list(_hidden(request, offer))
@@ -66,24 +62,20 @@ async def served_by_claims(cluster: Cluster) -> list[str]:
     """The resources of attachments whose devices come by claims, that of the scheduler or one of the Pod."""
     offer = await offer_of(cluster)
     return [
-        request.name
+        request.demand.name
         for request in await _asked(cluster)
-        if any(way.startswith("DRA") for way in request.road(offer).ways)
+        if any(way.startswith("DRA") for way in request.demand.road(offer).ways)
     ]
 
 
 async def _asked(cluster: Cluster) -> list[Asked]:
     keys = (await cluster.settings(NetworksSettings)).resource_name_keys
-    found: dict[tuple[str, bool], list[str]] = {}
+    names: dict[Demand, list[str]] = {}
     for obj in await cluster.listed(NETWORK_ATTACHMENTS):
         attachment = project_with_claims(obj, keys)
-        demands = [(name, False) for name in attachment.resources[:1]]
-        if attachment.claim is not None:
-            # Which classes a template asks for depends on the namespace of the Pod.
-            demands = [(attachment.claim.device_class, True)] if attachment.claim.device_class else []
-        for name in demands:
-            found.setdefault(name, []).append(f"{attachment.namespace}/{attachment.name}")
-    return [Asked(*key, min(names), len(names)) for key, names in sorted(found.items()) if key[0]]
+        for demand in demands_of(attachment)[:1]:
+            names.setdefault(demand, []).append(attachment.key)
+    return [Asked(demand, min(of), len(of)) for demand, of in sorted(names.items()) if demand.name]
 
 
 async def offer_of(cluster: Cluster) -> Offer:
@@ -93,7 +85,9 @@ async def offer_of(cluster: Cluster) -> Offer:
 
 def _nothing(request: Asked, road: Road, offer: Offer) -> Finding:
     # An attachment may be there before the device plugin that announces its resource.
-    early = not request.by_class and not any(serves(device_class, request.name) for device_class in offer.classes)
+    early = not request.demand.by_class and not any(
+        serves(device_class, request.demand.name) for device_class in offer.classes
+    )
     bad, case = (info, "early") if early else (warning, "")
     return bad("BERTH5008", request, case=case, what=request.what, road=road.text)
 
@@ -101,11 +95,12 @@ def _nothing(request: Asked, road: Road, offer: Offer) -> Finding:
 def _hidden(request: Asked, offer: Offer) -> Iterator[Finding]:
     """Devices that the scheduler allocates for a resource, and that Multus does not find for it."""
     bound = [part for part in offer.slices if part["spec"].get("nodeName")]
-    for device_class in () if request.by_class else offer.classes:
-        devices = devices_of(device_class, offer.slices) if serves(device_class, request.name) else []
-        if not devices or any(multus_finds(device, request.name) for device in devices_of(device_class, bound)):
+    demand = request.demand
+    for device_class in () if demand.by_class else offer.classes:
+        devices = devices_of(device_class, offer.slices) if serves(device_class, demand.name) else []
+        if not devices or any(multus_finds(device, demand.name) for device in devices_of(device_class, bound)):
             continue
         names, it = sorted({device["driver"] for device in devices}), objects.Object(DEVICE_CLASSES, device_class)
-        multus = any(multus_finds(device, request.name) for device in devices)
+        multus = any(multus_finds(device, demand.name) for device in devices)
         case = "unbound" if multus else "sriov" if _SRIOV in names else ""
-        yield warning("BERTH5009", it, case=case, name=request.name, id=DEVICE_ID, key=RESOURCE_NAME, driver=names[0])
+        yield warning("BERTH5009", it, case=case, name=demand.name, id=DEVICE_ID, key=RESOURCE_NAME, driver=names[0])
