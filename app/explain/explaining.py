@@ -21,12 +21,13 @@ from app.claims.settings import TemplateSettings
 from app.explain import wrapped
 from app.explain.answer import Answer
 from app.explain.fields import field_findings, refusal_findings
-from app.explain.judging import configurations, offer_of, readers_of, roads_of, service_findings
+from app.explain.judging import configurations, readers_of, service_findings
 from app.explain.keys import key_findings
 from app.explain.manifests import REVIEWED, Manifests
 from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.rehearsal import Rehearsal, live, review
 from app.explain.rendering import Explained
+from app.explain.roads import offer_of, roads_of
 from app.explain.rules import Comparison, RuleExplained, given_workloads, live_workloads
 from app.explain.wrapped import requested
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS

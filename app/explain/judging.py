@@ -1,43 +1,26 @@
-"""What controllers find in objects that no webhook reviews: Services on networks, Workloads, configurations.
-
-Of a Pod it says by which road each of its devices would be served, where it is known what a cluster offers.
-"""
+"""What controllers find in objects that no webhook reviews: Services on networks, Workloads, configurations."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.admission.pods import pod_from
 from app.appwrappers.options import parse_config
 from app.appwrappers.settings import ConfigSettings
-from app.claims.definitions import class_template, parse_definitions, requests_of
-from app.claims.injection.claims import extended_resources
+from app.claims.definitions import parse_definitions
 from app.claims.publishing.model import stored_attachment
-from app.claims.roads import Offer, allocatable_of, claim_road, road_of
 from app.claims.settings import TemplateSettings
-from app.errors import ApiError, Denied
-from app.explain.manifests import Manifests
+from app.errors import Denied
+from app.explain.manifests import Manifests, as_defined
 from app.explain.model import Finding, Manifest, Severity
 from app.explain.rehearsal import Rehearsal, live
 from app.explain.rendering import Explained
-from app.kinds.shapes import ShapeError, decode_builtin
-from app.kube.client import KubeClient, Page
 from app.kube.resources import (
     CONFIG_MAPS,
-    DEVICE_CLASSES,
     NETWORK_ATTACHMENTS,
-    NODES,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
     SERVICES,
-    Resource,
 )
-from app.kube.retry import every_item
-from app.kube.store import Key, key_of
 from app.networks.interfaces import chosen_by
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, parse_switches, text_of
 from app.rmd.classes import parse_classes
@@ -58,18 +41,10 @@ from app.text import cut
 from app.wire import JSON
 from app.workloads.controller.stored import project_workload
 from app.workloads.model import WORKLOADS
-from app.workloads.templates.bounds import at
 
 _LONGEST = 4096
 _NAMED = 3
 """Pods that a message names."""
-_KINDS = (NODES, DEVICE_CLASSES, RESOURCE_SLICES)
-_NEEDED = {
-    NODES.kind: ("metadata.name",),
-    DEVICE_CLASSES.kind: ("metadata.name",),
-    RESOURCE_SLICES.kind: ("spec.driver", "spec.pool.name"),
-}
-"""Without these an object says nothing of what a cluster offers."""
 
 
 class Reader(NamedTuple):
@@ -133,10 +108,7 @@ def _decoded(given: Manifest) -> JSON | None:
     """An object as its kind defines it; None where it has a wrong type, of which there is a finding."""
     if given.kind not in (SERVICES.kind, CONFIG_MAPS.kind):
         return given.obj
-    try:
-        return decode_builtin(given.kind, "v1", given.obj)[0]
-    except ShapeError:
-        return None
+    return as_defined(given.obj)
 
 
 async def service_findings(
@@ -213,82 +185,3 @@ def _is_elsewhere(explained: Explained, namespace: str, wish: Wish) -> bool:
         return False
     names = (chosen.default, *chosen.selections)
     return all(network is None or f"{network.namespace}/{network.name}" != wish.network for network in names)
-
-
-async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[str]) -> Offer | None:
-    """What the manifests, and the cluster if there is one, offer; None where neither says anything.
-
-    What the cluster does not show is noted.
-    """
-    objects: dict[str, list[JSON]] = {resource.kind: list(_of_kind(manifests, resource, notes)) for resource in _KINDS}
-    for resource in _KINDS:
-        if client is None:
-            break
-        try:
-            pages = every_item(partial(_page, client, resource))
-            objects[resource.kind] += [obj async for obj in pages]
-        except ApiError as error:
-            if not error.not_found:  # an API server without the kind has no such objects
-                notes.append(f"{resource.plural} could not be listed: roads of resources may be incomplete: {error}")
-    if client is None and not any(objects.values()):
-        return None
-    nodes, classes, slices = objects.values()
-    return Offer(allocatable_of(nodes), classes, slices)
-
-
-def _of_kind(manifests: Manifests, resource: Resource, notes: list[str]) -> Iterator[JSON]:
-    """The objects that can be used; of a missing part there is a note."""
-    for given in manifests.others:
-        decoded = _as_defined(given.obj) if given.kind == resource.kind else None
-        if decoded is None:
-            continue
-        if missing := [path for path in _NEEDED[resource.kind] if not at(decoded, path)]:
-            notes.append(f"{given.subject}: has no {' and no '.join(missing)}; left out")
-        else:
-            yield decoded
-
-
-def _as_defined(obj: JSON) -> JSON | None:
-    """The object as its kind defines it; None where it has a wrong type, of which there is a finding."""
-    try:
-        return decode_builtin(obj["kind"], "v1", obj)[0]
-    except ShapeError:
-        return None
-
-
-async def _page(client: KubeClient, resource: Resource, token: str) -> Page:
-    return await client.list_page(resource, continue_token=token)
-
-
-def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> Iterator[str]:
-    """A line for each extended resource and each claim of a Pod. Of claims, those of the manifests are known.
-
-    `config_map` is the ConfigMap with definitions.
-    """
-    for asking in extended_resources(pod_from(pod)):
-        yield f"{asking.resource}: {road_of(asking.resource, offer).text}"
-    for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
-        for name in _classes(claim, namespace, offer, manifests, config_map):
-            yield f"claim {claim['name']}: {claim_road(name, offer).text}"
-
-
-def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> tuple[str, ...]:
-    template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
-    kind, wish = (RESOURCE_CLAIM_TEMPLATES, template) if template else (RESOURCE_CLAIMS, name)
-    for obj in filter(None, map(_as_defined, manifests.of(kind.kind))):
-        if (obj["metadata"].get("namespace"), obj["metadata"].get("name")) == (namespace, wish):
-            spec = obj.get("spec") or {}
-            return tuple(requests_of((spec.get("spec") or {}) if template else spec))
-    named = (device_class["metadata"]["name"] for device_class in offer.classes)
-    made = {class_template(name): (name,) for name in named} | _defined(manifests, config_map)
-    return made.get(template or "", ())
-
-
-def _defined(manifests: Manifests, config_map: Key) -> dict[str, tuple[str, ...]]:
-    """The classes of each definition; a wrong ConfigMap is noted by the review."""
-    for obj in manifests.of("ConfigMap"):
-        namespace, name = key_of(obj)
-        if (namespace or config_map[0], name) == config_map:
-            with contextlib.suppress(ValueError):
-                return {name: tuple(definition.requests) for name, definition in parse_definitions(obj).items()}
-    return {}

@@ -13,6 +13,7 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.reading import Source
 from app.explain.templates import CLUSTER_SCOPED, attachments_of, components_of, makes_attachments, pod_templates
+from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.resources import (
     DEVICE_CLASSES,
     NETWORK_ATTACHMENTS,
@@ -252,3 +253,11 @@ def _present(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _present(member) for key, member in value.items() if member is not None}
     return [_present(item) for item in value] if isinstance(value, list) else value
+
+
+def as_defined(obj: JSON) -> JSON | None:
+    """An object of a built-in kind as that defines it; None where it has a wrong type, of which there is a finding."""
+    try:
+        return decode_builtin(obj["kind"], "v1", obj)[0]
+    except ShapeError:
+        return None
