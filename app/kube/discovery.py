@@ -6,17 +6,17 @@ often than once in `interval` seconds. So a kind without a definition costs no f
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from app.errors import ApiError
+from app.kube.asking import Requests
 from app.kube.client import KubeClient
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.kube.resources import Resource, path_of
 from app.kube.retry import if_there
-from app.kube.turns import requests_under
 from app.wire import JSON
 
 INTERVAL = 5.0
@@ -39,7 +39,7 @@ class Discovery:
     ) -> None:
         self._client, self._interval, self._clock = client, interval, clock
         self._served: dict[str, _Served] = {}
-        self._requests: dict[str, asyncio.Task[_Served | ApiError]] = {}
+        self._requests: Requests[_Served | ApiError] = Requests()
 
     async def resource_of(self, api_version: str, kind: str) -> Resource | None:
         """The resource, None where the API server serves no such kind. Raises ApiError where it cannot be asked."""
@@ -49,40 +49,28 @@ class Discovery:
         path = _path(api_version)
         if path is None:
             return None
-        request = self._requests.get(api_version)
-        if request is None:
-            with requests_under(None, ""):  # all namespaces wait for it, and not only the first that asks
-                request = self._requests[api_version] = asyncio.create_task(self._read(api_version, path))
-            request.add_done_callback(lambda done: self._finish(api_version, done))
-        # One who gives up must not cancel the request of the others.
-        outcome = await asyncio.shield(request)
+        outcome = await self._requests.answer(api_version, partial(self._read, self._served, api_version, path))
         if isinstance(outcome, ApiError):
             raise ApiError(str(outcome), status=outcome.status, reason=outcome.reason, delay=outcome.delay)
         return outcome.kinds.get(kind)
 
     def forget(self) -> None:
         """Read everything again when it is asked for: a definition has changed."""
-        self._served.clear()
-        self._requests.clear()
+        self._served = {}  # requests under way keep the old one
+        self._requests.forget()
 
-    async def _read(self, api_version: str, path: str) -> _Served | ApiError:
-        """Faults are returned, not raised: there may be no waiter left to retrieve them."""
+    async def _read(self, known: dict[str, _Served], api_version: str, path: str) -> _Served | ApiError:
+        """What is served, and from now on known. Faults are returned: each who waits raises one of its own."""
         try:
             answer = await if_there(self._client.get_path(path))
         except ApiError as error:
             return error
-        return _Served(_kinds(api_version, answer or {}), self._clock())
-
-    def _finish(self, api_version: str, request: asyncio.Task[_Served | ApiError]) -> None:
-        if self._requests.get(api_version) is not request:  # forgotten meanwhile
-            return
-        del self._requests[api_version]
-        if request.cancelled() or isinstance(outcome := request.result(), ApiError):
-            return
-        self._served.pop(api_version, None)
-        while len(self._served) >= _KEPT:
-            del self._served[next(iter(self._served))]
-        self._served[api_version] = outcome
+        served = _Served(_kinds(api_version, answer or {}), self._clock())
+        known.pop(api_version, None)
+        while len(known) >= _KEPT:
+            del known[next(iter(known))]
+        known[api_version] = served
+        return served
 
 
 def _path(api_version: str) -> str | None:

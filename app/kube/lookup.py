@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from app.errors import ApiError, Transient
-from app.kube.asking import once
+from app.kube.asking import Requests, once
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.store import Store
@@ -43,7 +43,7 @@ class Lookup(Generic[T]):
         self.cached, self.keys = cache.get, cache.keys
         self._resource, self._project, self._called, self._field = resource, project, called, field
         self._client, self._timeout = client, timeout
-        self._requests: dict[tuple[str, str], asyncio.Task[T | Transient | None]] = {}
+        self._requests: Requests[T | Transient | None] = Requests()
 
     @property
     def connected(self) -> bool:
@@ -64,13 +64,7 @@ class Lookup(Generic[T]):
         return await once(question, lambda: self._shared(client, namespace, name), field=self._field, what=what)
 
     async def _shared(self, client: KubeClient, namespace: str, name: str) -> T | None:
-        key = (namespace, name)
-        request = self._requests.get(key)
-        if request is None:
-            request = self._requests[key] = asyncio.create_task(self._get(client, namespace, name))
-            request.add_done_callback(lambda _: self._requests.pop(key, None))
-        # A waiter whose deadline passes must not cancel the GET of the others.
-        outcome = await asyncio.shield(request)
+        outcome = await self._requests.answer((namespace, name), partial(self._get, client, namespace, name))
         if isinstance(outcome, Transient):
             raise Transient(str(outcome), delay=outcome.delay)
         return outcome
@@ -79,7 +73,7 @@ class Lookup(Generic[T]):
         return f"{self._called} '{namespace}/{name}'" if namespace else f"{self._called} {name}"
 
     async def _get(self, client: KubeClient, namespace: str, name: str) -> T | Transient | None:
-        """The outcome of one GET. Faults are returned, not raised: there may be no waiter left to retrieve them."""
+        """The outcome of one GET. Faults are returned: each who waits raises one of its own."""
         where = self._named(namespace, name)
         try:
             async with asyncio.timeout(self._timeout):

@@ -92,6 +92,26 @@ async def test_who_gives_up_takes_nothing_from_the_others(server: ApiServer, cli
     assert await second == WIDGETS
 
 
+async def test_after_a_silence_that_all_gave_up_the_next_asks_anew(server: ApiServer, client: KubeClient) -> None:
+    silent, never = asyncio.Event(), asyncio.Event()
+
+    async def silence(_server: ApiServer, _request: web.Request) -> web.Response:
+        silent.set()
+        await never.wait()
+        raise AssertionError
+
+    server.fault = silence
+    discovery = Discovery(client)
+    first = asyncio.create_task(discovery.resource_of("example.com/v1", "Widget"))
+    await silent.wait()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    Answers(server).found = [("widgets", "Widget")]
+    async with asyncio.timeout(PATIENCE):
+        assert await discovery.resource_of("example.com/v1", "Widget") == WIDGETS
+    never.set()
+
+
 @pytest.mark.parametrize("api_version", ["", "/v1", "a/b/c", "apps/", "..", "../v1", "apps/.."])
 async def test_what_is_no_group_and_version_is_not_asked_for(
     server: ApiServer, client: KubeClient, api_version: str

@@ -12,6 +12,7 @@ from app.errors import ApiError, Denied, Transient
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.settings import NetworksOptions
+from tests.support.waiting import PATIENCE
 
 from .conftest import attachment, lookup_for
 
@@ -22,11 +23,13 @@ class Recording:
     def __init__(self, answers: dict[tuple[str, str], Any] | None = None) -> None:
         self.answers = answers or {}
         self.calls: list[tuple[str | None, str]] = []
+        self.called = asyncio.Event()
         self.gate: asyncio.Event | None = None
 
     async def get(self, resource: object, name: str, *, namespace: str | None = None) -> Any:
         assert resource is NETWORK_ATTACHMENTS
         self.calls.append((namespace, name))
+        self.called.set()
         if self.gate is not None:
             await self.gate.wait()
         answer = self.answers.get((namespace or "", name), ApiError("not found", status=404, reason="NotFound"))
@@ -58,6 +61,22 @@ async def test_a_miss_is_one_get_shared_by_all_who_wait() -> None:
     assert client.calls == [("default", "foo")]
     assert isinstance(results[0], asyncio.CancelledError)
     assert all(getattr(found, "name", None) == "foo" for found in results[1:])
+
+
+async def test_after_a_silence_that_all_gave_up_the_next_review_asks_anew() -> None:
+    """It must not wait for the end of a request that will have no answer."""
+    client = Recording({("default", "foo"): attachment("foo", "example.com/foo")})
+    client.gate = asyncio.Event()
+    lookup = lookup_for([], client=client)
+    waiters = [asyncio.create_task(lookup.find("default", "foo")) for _ in range(2)]
+    await client.called.wait()
+    for waiter in waiters:
+        waiter.cancel()
+    await asyncio.gather(*waiters, return_exceptions=True)
+    client.gate = None
+    async with asyncio.timeout(PATIENCE):
+        assert await lookup.find("default", "foo") is not None
+    assert client.calls == [("default", "foo")] * 2
 
 
 async def test_a_miss_is_not_remembered() -> None:
