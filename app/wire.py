@@ -51,7 +51,7 @@ def _without_deep_items(body: bytes) -> bytes:
     return b"".join([*parts, body[end:]])
 
 
-_ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
+_ESCAPES = {character.encode(): b"\\u%04x" % ord(character) for character in "<>&\u2028\u2029"}
 
 
 def encode_as_go(value: Any) -> bytes:
@@ -60,13 +60,17 @@ def encode_as_go(value: Any) -> bytes:
     API servers keep opaque members (`runtime.RawExtension`) byte for byte, and compare them with what they have read
     and written again: an object with such a member in another form cannot be patched any more.
     """
-    return _ESCAPED.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), encode_sorted(value))
+    encoded = encode_sorted(value)
+    for character, escaped in _ESCAPES.items():
+        if character[0] in encoded:  # a search for one byte takes a tenth of the time
+            encoded = encoded.replace(character, escaped)
+    return encoded
 
 
 def size_as_go(encoded: bytes) -> int:
     """The length of a JSON text as Go writes it, without writing it."""
-    wide = sum(map(encoded.count, (b"\xe2\x80\xa8", b"\xe2\x80\xa9")))
-    return len(encoded) + 5 * sum(map(encoded.count, (b"<", b">", b"&"))) + 3 * wide
+    added = (encoded.count(character) * (len(escaped) - len(character)) for character, escaped in _ESCAPES.items())
+    return len(encoded) + sum(added)
 
 
 def mapping(value: object) -> JSON:
