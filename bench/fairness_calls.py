@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from app.certs.issuing import issue_authority, issue_client, issue_serving, serving_names
-from app.tenancy.messages import workload_message
+from app.tenancy.messages import update_of_spec
 from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc
@@ -84,7 +84,7 @@ def event(number: int, version: int) -> workload_pb2.WorkloadStreamRequest:
     """Workload `number` with a label of that value."""
     spec: JSON = objects.workload(number, rules=2)["spec"]
     spec["state"]["extra"]["labels"][objects.VERSION_LABEL] = str(version)
-    return workload_pb2.WorkloadStreamRequest(update=workload_message(spec))
+    return update_of_spec(spec)
 
 
 def _data(version: int) -> workload_rule_pb2.WorkloadRuleData:

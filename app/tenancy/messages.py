@@ -47,6 +47,7 @@ _CONDITION = {
     "message": "message",
     "lastTransitionTime": "last_transition_time",
 }
+_EXTRA = ("labels", "annotations")
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -212,7 +213,7 @@ def admin_rule_message(obj: JSON) -> admin_pb.AdminWorkloadRule:
     )
 
 
-def workload_spec(message: workload_pb.Workload) -> JSON:
+def spec_of_workload(message: workload_pb.Workload) -> JSON:
     """The spec of a Workload. Of `extra` the labels and annotations are kept, {} where there are none.
 
     Raises `MessageError` for another orchestrator or resource type, and for extras that are no maps of strings.
@@ -223,7 +224,7 @@ def workload_spec(message: workload_pb.Workload) -> JSON:
         problems.append(f"metadata.orchestrator: {metadata.orchestrator} is unknown: use 1 (Kubernetes)")
     if metadata.resource_type != RESOURCE_TYPE:
         problems.append(f"metadata.resource_type: use {RESOURCE_TYPE}")
-    extra = {part: _strings(state.extra, part) for part in ("labels", "annotations")}
+    extra = {part: _strings(state.extra, part) for part in _EXTRA}
     problems += [f"state.extra.{part}: want an object of strings" for part, strings in extra.items() if strings is None]
     if problems:
         raise MessageError(problems)
@@ -239,26 +240,28 @@ def workload_spec(message: workload_pb.Workload) -> JSON:
     }
 
 
-def workload_message(spec: Mapping[str, Any]) -> workload_pb.Workload:
-    """The message of a Workload's spec."""
+def update_of_spec(spec: Mapping[str, Any]) -> workload_pb.WorkloadStreamRequest:
+    """The event that brings a Workload of this spec. What has the wrong type is left out."""
+    # Filled in its place: a message that becomes a part of another is encoded and decoded for it.
+    request = workload_pb.WorkloadStreamRequest()
     metadata, state = mapping(spec.get("metadata")), mapping(spec.get("state"))
+    message = request.update.metadata
+    message.id = _text(metadata.get("id"))
+    message.orchestrator = _KUBERNETES
+    message.resource_type = _text(metadata.get("resourceType")) or RESOURCE_TYPE
+    message.resource_namespace = _text(metadata.get("resourceNamespace"))
+    message.resource_name = _text(metadata.get("resourceName"))
+    request.update.state.node_name = _text(state.get("nodeName"))
+    request.update.state.ready = state.get("ready") is True
     extra = mapping(state.get("extra"))
-    kept = struct_pb2.Struct()
-    for part in ("labels", "annotations"):
-        entries = mapping(extra.get(part)).items()
-        kept[part] = {key: value for key, value in entries if isinstance(value, str)}
-    return workload_pb.Workload(
-        metadata=workload_pb.WorkloadMetadata(
-            id=_text(metadata.get("id")),
-            orchestrator=_KUBERNETES,
-            resource_type=_text(metadata.get("resourceType")) or RESOURCE_TYPE,
-            resource_namespace=_text(metadata.get("resourceNamespace")),
-            resource_name=_text(metadata.get("resourceName")),
-        ),
-        state=workload_pb.WorkloadState(
-            node_name=_text(state.get("nodeName")), ready=state.get("ready") is True, extra=kept
-        ),
-    )
+    for part in _EXTRA:
+        struct = request.update.state.extra.fields[part].struct_value
+        struct.SetInParent()
+        fields = struct.fields
+        for key, value in mapping(extra.get(part)).items():
+            if isinstance(value, str):
+                fields[key].string_value = value
+    return request
 
 
 def pod_summary(pod: JSON) -> resource_pb.PodSummary:
@@ -297,12 +300,13 @@ def public_marks(metadata: JSON) -> JSON:
 
 def _strings(struct: struct_pb2.Struct, part: str) -> dict[str, str] | None:
     """The strings of an object, {} where there is none; None for anything else."""
-    if part not in struct.fields or (kind := struct.fields[part].WhichOneof("kind")) == "null_value":
+    if part not in struct.fields or (value := struct.fields[part]).HasField("null_value"):
         return {}
-    members = struct.fields[part].struct_value.fields
-    if kind != "struct_value" or any(member.WhichOneof("kind") != "string_value" for member in members.values()):
-        return None
-    return {key: member.string_value for key, member in members.items()}
+    members = value.struct_value.fields
+    strings = {key: members[key].string_value for key in members}
+    # The text of what is no string is empty.
+    typed = all(strings.values()) or all(members[key].HasField("string_value") for key in members)
+    return strings if typed and value.HasField("struct_value") else None
 
 
 def _objects(value: Any) -> list[JSON]:

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, uuid5
 import grpc
 import grpc.aio
 
-from app.tenancy.messages import workload_message
+from app.tenancy.messages import update_of_spec
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as admin_grpc
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
@@ -116,7 +116,7 @@ class Sender:
         self.call = workload_pb2_grpc.WorkloadServiceStub(channel).WorkloadStream(**call)
 
     async def update(self, name: str, **state: Any) -> None:
-        await self.raw(workload_message(spec(name, **state)))
+        await self.raw(update_of_spec(spec(name, **state)).update)
 
     async def raw(self, message: workload_pb2.Workload) -> None:
         await self.call.write(workload_pb2.WorkloadStreamRequest(update=message))

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from app.kube.conditions import condition, is_true, since, status_of
 from app.kube.store import Store
-from app.tenancy.messages import canonical, workload_message
-from app.tenancy.proto import workload_pb
+from app.tenancy.messages import canonical, update_of_spec
 from app.text import abridged, stamp
 from app.wire import JSON, decode_json
 from app.workloads.model import MIRROR, RULE_NAME, counts_as_gone, named_manifest, workload_spec
@@ -143,6 +142,5 @@ def project_pod(obj: JSON, *, keep_finished: bool) -> PodView | None:
     uid = obj["metadata"].get("uid")
     if not isinstance(uid, str) or not uid:
         raise ValueError("a Pod without metadata.uid")
-    spec = workload_spec(obj, ready=is_true(status_of(obj), "Ready"))
-    request = workload_pb.WorkloadStreamRequest(update=workload_message(spec))
-    return PodView(uid, request.SerializeToString(deterministic=True))
+    update = update_of_spec(workload_spec(obj, ready=is_true(status_of(obj), "Ready")))
+    return PodView(uid, update.SerializeToString(deterministic=True))

@@ -19,7 +19,7 @@ from app.tenancy.gateway.caches import GONE, Known, State, StreamIds, digest_of
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.service import Slices
 from app.tenancy.gateway.workload_writer import Doubles, WorkloadWriter
-from app.tenancy.messages import MessageError, canonical, workload_spec
+from app.tenancy.messages import MessageError, canonical, spec_of_workload
 from app.tenancy.model import Tenant
 from app.tenancy.proto import workload_grpc, workload_pb
 
@@ -227,7 +227,7 @@ def _state_of(workload: workload_pb.Workload, size: int, *, limit: int) -> State
     workload_id = workload.metadata.id
     if size <= 2 * limit:  # a message of more need not be taken apart to know
         try:
-            spec = workload_spec(workload)
+            spec = spec_of_workload(workload)
         except MessageError as error:
             raise Unusable("content", str(error), workload_id) from error
         if (size := len(content := canonical(spec))) <= limit:

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from app.tenancy.gateway.settings import Limits
-from app.tenancy.messages import workload_message
+from app.tenancy.messages import update_of_spec
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import WORKLOADS
 from tests.support.gateway_calls import Sender, fails, rule, rules, spec, workload
@@ -87,7 +87,7 @@ async def test_refused_workloads_are_not_remembered(infra: Infra, start: Start) 
     door = await start(limits=Limits(workloads_per_tenant=2))
     sender = Sender(door.tenant("tenant1"))
     for number in range(5):
-        content, rejected = workload_message(spec(f"c{number}")), workload_message(spec(f"r{number}"))
+        content, rejected = (update_of_spec(spec(f"{kind}{number}")).update for kind in "cr")
         content.metadata.resource_type = "v2/Vm"
         rejected.metadata.resource_name = "x" * 300  # the schema of Workload allows 253
         await sender.raw(content)

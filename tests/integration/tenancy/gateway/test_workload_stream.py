@@ -14,7 +14,7 @@ from app.kube.resources import NAMESPACES
 from app.tenancy.gateway import workload_service
 from app.tenancy.gateway.reading import Context, Readers, Receiving
 from app.tenancy.gateway.settings import Limits
-from app.tenancy.messages import LARGEST_MESSAGE, workload_message
+from app.tenancy.messages import LARGEST_MESSAGE, update_of_spec
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 from app.workloads.model import WORKLOADS
 from tests.support.gateway_calls import Sender, fails, rule, rules, spec, uid, workload
@@ -127,7 +127,7 @@ async def test_bad_ids_are_dropped_and_the_stream_goes_on(
 ) -> None:
     """With any label for an id `tenant1` could take the names of companions of a tenant `tenant1-y`."""
     sender = Sender(door.tenant("tenant1"))
-    bad = workload_message(spec("a"))
+    bad = update_of_spec(spec("a")).update
     bad.metadata.id = workload_id
     await sender.raw(bad)
     await sender.raw_delete(workload_id)
@@ -187,7 +187,7 @@ async def test_large_states_are_read_beside_the_event_loop(
 
         return call
 
-    monkeypatch.setattr(workload_service, "workload_spec", noted("convert", workload_service.workload_spec))
+    monkeypatch.setattr(workload_service, "spec_of_workload", noted("convert", workload_service.spec_of_workload))
     monkeypatch.setattr(workload_service, "digest_of", noted("hash", workload_service.digest_of))
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a", extra={"labels": {}, "annotations": {"big": "x" * 50_000}})
@@ -227,10 +227,10 @@ async def test_large_messages_are_parsed_beside_the_event_loop(*, many: bool) ->
 
 async def test_unusable_content_is_dropped(door: Door, infra: Infra) -> None:
     sender = Sender(door.tenant("tenant1"))
-    bad = workload_message(spec("a"))
+    bad = update_of_spec(spec("a")).update
     bad.metadata.resource_type = "v2/Vm"
     await sender.raw(bad)
-    numbers = workload_message(spec("b"))
+    numbers = update_of_spec(spec("b")).update
     numbers.state.extra["labels"] = {"n": 5}
     await sender.raw(numbers)
     await sender.call.write(workload_pb2.WorkloadStreamRequest())
@@ -241,7 +241,7 @@ async def test_unusable_content_is_dropped(door: Door, infra: Infra) -> None:
 
 async def test_what_the_api_server_rejects_is_dropped(door: Door, infra: Infra) -> None:
     sender = Sender(door.tenant("tenant1"))
-    bad = workload_message(spec("a"))
+    bad = update_of_spec(spec("a")).update
     bad.metadata.resource_name = "x" * 300  # the schema of Workload allows 253
     await sender.raw(bad)
     await sender.update("b")

@@ -12,9 +12,9 @@ from app.tenancy.messages import (
     data_of_spec,
     rule_message,
     spec_of_data,
+    spec_of_workload,
     status_json,
-    workload_message,
-    workload_spec,
+    update_of_spec,
 )
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 
@@ -114,21 +114,21 @@ def test_a_status_becomes_that_of_the_tenants_rule() -> None:
 
 
 def test_a_workload_comes_back_as_it_was() -> None:
-    assert workload_spec(workload_message(WORKLOAD)) == WORKLOAD
+    assert spec_of_workload(update_of_spec(WORKLOAD).update) == WORKLOAD
 
 
 def test_maps_of_a_workload_are_never_missing() -> None:
-    message = workload_message(WORKLOAD)
+    message = update_of_spec(WORKLOAD).update
     message.state.ClearField("extra")
-    assert workload_spec(message)["state"]["extra"] == {"labels": {}, "annotations": {}}
-    sent = workload_message({**WORKLOAD, "state": {}})
+    assert spec_of_workload(message)["state"]["extra"] == {"labels": {}, "annotations": {}}
+    sent = update_of_spec({**WORKLOAD, "state": {}}).update
     assert set(sent.state.extra.fields) == {"labels", "annotations"}
     assert sent.state.extra.fields["labels"].WhichOneof("kind") == "struct_value"
 
 
 def test_a_message_without_anything_is_refused_with_every_problem() -> None:
     with pytest.raises(MessageError) as refused:
-        workload_spec(workload_pb2.Workload())
+        spec_of_workload(workload_pb2.Workload())
     assert len(refused.value.problems) == 2
 
 
