@@ -201,11 +201,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a workload is to be: its spec, or None for gone. `size` is the spec's in bytes."""
+    """What a workload is to be: its spec in canonical form, as it is written, or None for gone."""
 
-    spec: JSON | None
+    spec: bytes | None
     digest: bytes = b""
-    size: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.spec or b"")
 
 
 GONE = State(None)

@@ -227,11 +227,11 @@ def _state_of(workload: workload_pb.Workload, size: int, *, limit: int) -> State
     workload_id = workload.metadata.id
     if size <= 2 * limit:  # a message of more need not be taken apart to know
         try:
-            spec = spec_of_workload(workload)
+            spec = canonical(spec_of_workload(workload))
         except MessageError as error:
             raise Unusable("content", str(error), workload_id) from error
-        if (size := len(content := canonical(spec))) <= limit:
-            return State(spec, digest_of(content), size)
+        if (size := len(spec)) <= limit:
+            return State(spec, digest_of(spec))
     raise Unusable("size", f"{size} bytes: a workload has at most {limit}", workload_id)
 
 

@@ -17,6 +17,7 @@ import contextlib
 import time
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from app.errors import ApiError
@@ -54,7 +55,7 @@ class WorkloadWriter:
     def put(self, workload_id: str, state: State) -> None:
         """A newer state replaces one that waits. The same one is not put again: its pause would start again."""
         old = self._wanted.get(workload_id)
-        if old is not None and (old.digest, old.size) == (state.digest, state.size):
+        if old is not None and old.spec == state.spec:
             return
         self._bytes += state.size - (old.size if old is not None else 0)
         self._wanted[workload_id] = state
@@ -167,33 +168,32 @@ class WorkloadWriter:
     async def _write(self, key: ObjectKey, state: State) -> str:
         """Returns "create", "replace", "delete" or "unchanged". Raises ApiError, or Refused for a missing namespace."""
         stored = self._ledger.get(key)
-        if stored is None:
-            return "unchanged" if state.spec is None else await self._create(key, state)
         if state.spec is None:
-            return await self._remove(stored)
+            return "unchanged" if stored is None else await self._remove(stored)
+        spec = msgspec.Raw(state.spec)
+        if stored is None:
+            return await self._create(key, spec)
         if stored.digest == state.digest:
             return "unchanged"
-        return await self._replace(key, state, marked=bool(stored.stream))
+        return await self._replace(key, spec, marked=bool(stored.stream))
 
-    async def _create(self, key: ObjectKey, state: State) -> str:
+    async def _create(self, key: ObjectKey, spec: msgspec.Raw) -> str:
         namespace, name = key
         metadata = {"name": name, "namespace": namespace, "annotations": {STREAM: self.stream}}
         try:
             with namespace_needed(namespace):
-                made = await self._client.create(
-                    WORKLOADS, WORKLOADS.body(metadata, spec=state.spec), namespace=namespace
-                )
+                made = await self._client.create(WORKLOADS, WORKLOADS.body(metadata, spec=spec), namespace=namespace)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            return await self._replace(key, state, marked=False)
+            return await self._replace(key, spec, marked=False)
         self._ledger.wrote(key, project_known(made))
         return "create"
 
-    async def _replace(self, key: ObjectKey, state: State, *, marked: bool) -> str:
+    async def _replace(self, key: ObjectKey, spec: msgspec.Raw, *, marked: bool) -> str:
         """Replace the whole spec, and nothing else. No other client writes specs, so no resourceVersion is needed."""
         namespace, name = key
-        content = {"op": "replace", "path": "/spec", "value": state.spec}
+        content = {"op": "replace", "path": "/spec", "value": spec}
         mark = {"op": "add", "path": STREAM_PATH, "value": self.stream}
         try:
             if not marked:
@@ -204,7 +204,7 @@ class WorkloadWriter:
         except ApiError as error:
             if not error.not_found:
                 raise
-            return await self._create(key, state)
+            return await self._create(key, spec)
         self._ledger.wrote(key, project_known(made))
         return "replace"
 
