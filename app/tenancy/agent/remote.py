@@ -165,9 +165,11 @@ class Pods(Watch[Pod]):
     request, event = resource_pb.WatchRequest(), "pod"
 
     def keep(self, item: Pod) -> None:
-        # Once, when it comes in: a mirror is compared with it each time that it is looked at.
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-            if item.manifest:
+        # Once, when it comes in: a mirror is compared with it each time that it is looked at. A change of the status
+        # brings the manifest that is kept.
+        kept = self.items.get(item.name)
+        if item.manifest and (kept is None or kept.manifest != item.manifest):
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
                 item.manifest = canonical(decode_json(item.manifest))
         self.put(item.name, item)
 
