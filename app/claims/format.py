@@ -1,7 +1,7 @@
 """What network data may look like beyond what the API server checks: rules as data, and the check of one entry. Pure.
 
 The API server limits lengths and counts, and wants `ips` in canonical CIDR form. It does not look at what the texts
-mean. What is published keeps to these rules, and `app.claims.policy` makes a ValidatingAdmissionPolicy of them.
+mean. What is published keeps to these rules, and `app.claims.permissions` makes a ValidatingAdmissionPolicy of them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from app.certs.permissions import unregistering
-from app.claims.policy import format_policy
+from app.claims.permissions import format_policy
 from app.definitions import GROUPS
 from app.doctor.reachability import READS
 from app.permissions import declared

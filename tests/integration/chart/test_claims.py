@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.claims.policy import format_policy
+from app.claims.permissions import format_policy
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NODES, PODS, RESOURCE_CLAIMS

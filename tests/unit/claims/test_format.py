@@ -16,8 +16,7 @@ from app.cel.types import DYN
 from app.cel.values import evaluate
 from app.claims.format import format_problems
 from app.claims.model import changed_entries
-from app.claims.permissions import STATUS_WEBHOOKS
-from app.claims.policy import format_policy
+from app.claims.permissions import STATUS_WEBHOOKS, format_policy
 from app.text import MESSAGE
 from tests.support.claim_statuses import FORMATS, claim, entry
 
