@@ -21,8 +21,9 @@ from functools import partial
 from typing import Any, get_args
 
 import structlog
+from prometheus_client import Counter, Gauge
 
-from app.certs import issuing, metrics, patching, rotation
+from app.certs import issuing, patching, rotation
 from app.certs.certificate_set import AUTHORITY, SERVING, CertificateSet, renewal_due
 from app.certs.settings import CertificatesSettings
 from app.errors import BerthError, Terminal, Transient, UsageError
@@ -40,6 +41,8 @@ from app.wire import JSON
 CONTROLLER = "certificates"
 _FAULT = "an internal error; the log has it"
 _log = structlog.get_logger(__name__)
+MANAGED = Gauge("cert_managed_not_after_seconds", "Unix time at which the certificate in a Secret expires", ("secret",))
+RENEWALS = Counter("cert_renewals_total", "Certificates written into a Secret, the first included", ("secret",))
 RENEW = "berth.dev/renew"
 """Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes; `revoke`
 is like `ca`, and minutes later no other CA is trusted"""
@@ -86,6 +89,7 @@ class Keeper:
             # Of the object itself nothing is cached: a pass reads what it needs.
             woken = partial(_wake, subject.name)
             for name in subject.secrets:
+                RENEWALS.labels(name)  # at zero, so that a rate over it is right from the first scrape
                 wakes[kit.cache(SECRETS, _version, namespace=namespace, fields=f"metadata.name={name}")] = woken
             for name in subject.configurations:
                 for resource in patching.CONFIGURATIONS:
@@ -115,8 +119,10 @@ class Keeper:
             raise
         finally:
             self._problems[name] = problem
-        metrics.kept(kept.ends, kept.renewed)
+        for secret, not_after in kept.ends.items():
+            MANAGED.labels(secret).set(not_after.timestamp())
         for secret in kept.renewed:
+            RENEWALS.labels(secret).inc()
             _log.info("certificate renewed", secret=secret, not_after=kept.ends[secret])
         left = (kept.next_due - now).total_seconds()
         # A renewal due after the next resync gets no timer: clocks are set and machines sleep, and the resync checks

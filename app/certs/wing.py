@@ -42,6 +42,6 @@ annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke a
 WING = Wing(
     "certs",
     permissions="app.certs.permissions:PERMISSIONS",
-    metrics={"app.certs.metrics": ("certificates",)},
+    metrics={"app.certs.controller": ("certificates",)},
     roles=(CERTIFICATES,),
 )

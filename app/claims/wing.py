@@ -72,7 +72,7 @@ WING = Wing(
         ),
         Controller(
             "claim-templates",
-            build="app.claims.templates.controller:build",
+            build="app.claims.claim_templates:build",
             needs="webhook",
             usual=False,
         ),
@@ -86,7 +86,7 @@ WING = Wing(
     },
     metrics={
         "app.claims.metrics": ("controller", "claims-node"),
-        "app.claims.templates.metrics": ("controller",),
+        "app.claims.claim_templates": ("controller",),
     },
     arguments={
         "webhook": (

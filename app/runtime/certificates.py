@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 
 from app.certs.controller import Keeper, Kept, Subject, WebhookCertificates
-from app.certs.metrics import create_series
 from app.kube.client import KubeClient
 from app.kube.kit import Kit, declare
 from app.settings.reconciling import RoleContext, Runnable
@@ -27,7 +26,6 @@ def build(context: RoleContext) -> Runnable:
         if gateway is not None:
             keep = partial(_keep_authority, client, gateway)
             subjects.append(Subject("gateway", keep, secrets=(CA_SECRET, SERVING_SECRET, ADMIN_SECRET)))
-        create_series([secret for subject in subjects for secret in subject.secrets])
         kit = Kit(client, resync=settings.resync_seconds)
         Keeper(kit, subjects, namespace=settings.namespace)
         return kit

@@ -10,7 +10,7 @@ from typing import Any
 import pytest_asyncio
 
 from app.appwrappers.model import APP_WRAPPERS
-from app.claims.templates.controller import ClaimTemplates
+from app.claims.claim_templates import ClaimTemplates
 from app.devtools.clusters.definitions import install
 from app.devtools.sandbox.server import Cluster
 from app.kube.events import EventRecorder

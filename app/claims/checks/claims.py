@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.claims.checks.roads import roads, served_by_claims
+from app.claims.claim_templates import stored_template
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.reporting import missing_rule
 from app.claims.settings import AdmissionSettings, PublishingSettings, TemplateSettings
 from app.claims.slices import Pools, stored_slice
 from app.claims.stored import Claim, ClaimPod, claim_pod, stored_claim
-from app.claims.templates.controller import stored_template
 from app.doctor import acting, commands, objects
 from app.doctor.access import Account, Asking, Question, accounts_of
 from app.doctor.cluster import LIVING, Cluster

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.claims.claim_templates import SKIPPED
 from app.claims.definitions import CLASS_DEFINITION
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
-from app.claims.templates import metrics
 from app.errors import ApiError
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -172,7 +172,7 @@ async def test_a_template_of_others_is_left_alone_and_told_of(cluster: ClaimClus
     async with cluster.controller(events=True):
         await cluster.make(pod("a", "gpu-nic"), PODS)
         (event,) = await eventually(lambda: cluster.stored(EVENTS, NAMESPACE))
-        assert value(metrics.SKIPPED.labels("foreign")) == 1
+        assert value(SKIPPED.labels("foreign")) == 1
         assert cluster.template("gpu-nic") == own
         assert (event["reason"], event["regarding" if "regarding" in event else "involvedObject"]["uid"]) == (
             "NotOfDefinition",
@@ -182,7 +182,7 @@ async def test_a_template_of_others_is_left_alone_and_told_of(cluster: ClaimClus
         await redefined(cluster, **{"gpu-nic": PAIR + "# again"})
         await redefined(cluster, another=PAIR)
         await cluster.has("gpu-nic", other_than=own["metadata"]["uid"])
-    assert value(metrics.SKIPPED.labels("foreign")) == 0
+    assert value(SKIPPED.labels("foreign")) == 0
 
 
 async def test_what_is_deleted_by_others_is_made_again_and_each_is_written_once(cluster: ClaimCluster) -> None:
@@ -226,10 +226,10 @@ async def test_a_template_that_is_refused_is_told_and_keeps_no_other(cluster: Cl
             await eventually(
                 lambda: told <= {(one["involvedObject"]["kind"], one["reason"]) for one in cluster.stored(EVENTS)}
             )
-            assert value(metrics.SKIPPED.labels("refused")) == 1
+            assert value(SKIPPED.labels("refused")) == 1
             client.before = None
             if status != 413:  # what is too large is not sent again before it changes
                 await cluster.has("bad")
-                await eventually(lambda: value(metrics.SKIPPED.labels("refused")) == 0)
+                await eventually(lambda: value(SKIPPED.labels("refused")) == 0)
     async with cluster.controller():
         await cluster.has("bad")

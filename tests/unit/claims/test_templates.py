@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.definitions import DeviceClass, class_template, of_class, parse_definitions
-from app.claims.templates.controller import (
+from app.claims.claim_templates import (
     OwnTemplate,
     hash_of,
     next_action,
@@ -16,6 +15,7 @@ from app.claims.templates.controller import (
     stored_template,
     template_body,
 )
+from app.claims.definitions import DeviceClass, class_template, of_class, parse_definitions
 from app.kube.names import check_dns_subdomain, check_label_value
 from tests.support.claim_reviews import PAIR, attachment, definitions, template
 

@@ -27,7 +27,7 @@ def graph() -> grimp.ImportGraph:
         ("app.networks.plan", "app.admission.parts", True),
         ("app.networks.plan", "app.networks.interfaces", True),
         ("app.networks.plan", "app.workloads.webhook", False),
-        ("app.workloads.model", "app.certs.metrics", False),
+        ("app.workloads.model", "app.rmd.agent.metrics", False),
         ("app.workloads.model", "app.doctor.objects", False),
         ("app.rmd.agent.agent", "app.runtime.manager", False),
         ("app.workloads.checks", "app.tenancy.agent.outages", True),

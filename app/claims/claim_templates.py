@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import structlog
+from prometheus_client import Counter, Gauge
 
 from app.claims.definitions import Definition, class_template, stored_class
 from app.claims.model import CLAIM_TEMPLATE_HASH, CLAIM_TEMPLATE_MARK
 from app.claims.settings import TemplateSettings
 from app.claims.sources import KnownDefinitions
-from app.claims.templates import metrics
 from app.errors import ApiError, Transient
 from app.kube.configuration import data_of
 from app.kube.controller import Done, RequeueAfter, Result
@@ -45,14 +46,33 @@ log = structlog.get_logger(__name__)
 Action = Literal["", "create", "replace", "delete"]
 _TOLD = 3
 """Pods, and attachments, that get an Event."""
+_ACTIONS: tuple[Action, ...] = ("create", "replace", "delete")
+_REASONS = ("foreign", "refused")
+WRITTEN = Counter("claim_templates_total", "ResourceClaimTemplates of definitions, by what was done", ("action",))
+SKIPPED = Gauge(
+    "claim_templates_skipped",
+    "ResourceClaimTemplates that are used and not made, by reason; foreign: another one has the name of the "
+    "definition; refused: the API server does not take it",
+    ("reason",),
+)
 
 
 def build(context: ControllerContext) -> Kit:
     settings = settings_as(context.settings, TemplateSettings)
-    metrics.create_series()
+    # At zero, so that a rate over it is right from the first scrape.
+    for action in _ACTIONS:
+        WRITTEN.labels(action)
+    _show_skipped(())
     kit = context.kit()
     ClaimTemplates(kit, namespace=context.settings.namespace, config_map=settings.claim_templates)
     return kit
+
+
+def _show_skipped(reasons: Iterable[str]) -> None:
+    """Of each that is not made, the reason."""
+    counts = Counts(reasons)
+    for reason in _REASONS:
+        SKIPPED.labels(reason).set(counts[reason])
 
 
 class ClaimTemplates:
@@ -93,7 +113,7 @@ class ClaimTemplates:
                 config_maps: all_of(self._keys),
             },
         )
-        kit.at_end(lambda: metrics.skipped(()))
+        kit.at_end(lambda: _show_skipped(()))
 
     def _keys(self) -> set[Key]:
         """The templates that are used, or that there are."""
@@ -119,7 +139,7 @@ class ClaimTemplates:
         if action in ("create", "replace") and body is not None:
             made = await self._create(key, body)
         if action and made:
-            metrics.WRITTEN.labels(action).inc()
+            WRITTEN.labels(action).inc()
             log.info("claim template", action=action, namespace=key[0], name=key[1])
         return Done() if left is None or left <= 0 else RequeueAfter(left)
 
@@ -184,7 +204,7 @@ class ClaimTemplates:
         self._skipped.pop(key, None)
         if reason:
             self._skipped[key] = reason
-        metrics.skipped(self._skipped.values())
+        _show_skipped(self._skipped.values())
 
 
 def used_templates(_key: Key, old: User | None, new: User | None) -> set[Key]:

@@ -1,1 +1,0 @@
-"""Keeps the ResourceClaimTemplates of definitions in the namespaces that use them."""
