@@ -36,6 +36,8 @@ TENANT_LABEL = "berth.dev/tenant"
 """
 TENANT_NAMESPACE_PREFIX = "tenant-"
 """Prefix of the names of tenants' namespaces in the infra cluster; other namespaces must not have it."""
+OF_TENANT_BY_NAME = f"request.namespace.startsWith('{TENANT_NAMESPACE_PREFIX}')"
+"""CEL of a match condition: the object is in a namespace that is named as a tenant's, whatever labels that has."""
 DPU_OF_HOST = "berth.dev/dpu-of-host"
 """Annotation on a Pod, by its author: it must run on a DPU of this host."""
 

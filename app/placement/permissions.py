@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.admission.pods import INJECT
-from app.placement.model import DPU_OF_HOST, TENANT_LABEL, TENANT_NAMESPACE_PREFIX
+from app.placement.model import DPU_OF_HOST, OF_TENANT_BY_NAME, TENANT_LABEL
 from app.wiring import (
     CONFINED,
     EXEMPT,
@@ -19,8 +19,7 @@ from app.wiring import (
     Webhook,
 )
 
-OF_TENANT_BY_NAME = Term(f"request.namespace.startsWith('{TENANT_NAMESPACE_PREFIX}')")
-ASKS = (DPU_OF_HOST, replace(OF_TENANT_BY_NAME, when=CONFINED))
+ASKS = (DPU_OF_HOST, Term(OF_TENANT_BY_NAME, when=CONFINED))
 _OPTED_OUT = (
     f"has(object.metadata.labels) && '{INJECT}' in object.metadata.labels"
     f" && object.metadata.labels['{INJECT}'] == 'false'"
@@ -38,7 +37,7 @@ WEBHOOKS = (
             Condition("asks-for-something"),
             # In place of the selector, which cannot match the beginning of a namespace's name: in a tenant's namespace
             # that has lost its label, too, no Pod can opt out. Without conditions the webhook itself decides.
-            Condition("has-not-opted-out", (Term(f"!({_OPTED_OUT})"), OF_TENANT_BY_NAME), when=CONFINED),
+            Condition("has-not-opted-out", (Term(f"!({_OPTED_OUT})"), Term(OF_TENANT_BY_NAME)), when=CONFINED),
         ),
     ),
     # No opt-out and no conditions: a tenant cannot take its Pods off the tenant's DPUs.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.placement.model import TENANT_LABEL
-from app.placement.permissions import OF_TENANT_BY_NAME
+from app.placement.model import OF_TENANT_BY_NAME, TENANT_LABEL
 from app.wiring import (
     CONDITIONS,
     CONFINED,
@@ -15,6 +14,7 @@ from app.wiring import (
     Permissions,
     Requirement,
     ReviewRule,
+    Term,
     Webhook,
 )
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOAD_RULES, WORKLOADS
@@ -61,7 +61,7 @@ WEBHOOKS = (
         _ISOLATED,
         name="tenant-isolation-by-name",
         namespaces=(Requirement(TENANT_LABEL, "DoesNotExist"), NEVER_ASKED),
-        conditions=(Condition("is-named-as-of-a-tenant", (OF_TENANT_BY_NAME,)),),
+        conditions=(Condition("is-named-as-of-a-tenant", (Term(OF_TENANT_BY_NAME),)),),
         when=f"{CONFINED},{CONDITIONS}",
     ),
 )
