@@ -9,7 +9,7 @@ import typer
 from app.cli import completing
 from app.cli.cluster import Context, Examined, Home, Release, answered, examining
 from app.cli.options import alone, epilog, show
-from app.doctor.model import Finding, Severity, worst
+from app.doctor.model import Finding, worst
 from app.doctor.rendering import Form, render
 from app.errors import UsageError
 from app.registry import BY_NAME
@@ -26,9 +26,6 @@ docs/troubleshooting.md.
 Changes nothing: it reads, asks what may be done, and tries with dry runs. What it has no right to read is a finding
 too; an administrator of the cluster sees everything.""",
 )
-WARNINGS, ERRORS = 3, 4
-STATUSES = {Severity.warning: WARNINGS, Severity.error: ERRORS}
-
 
 doctor_app = alone()
 
@@ -87,4 +84,4 @@ def doctor(
 
     findings = answered(run())
     show(render(findings, output))
-    return STATUSES.get(worst(findings), 0)
+    return worst(findings).exit_status

@@ -10,13 +10,13 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 import typer.main
 from typer.exceptions import Abort, TyperException
 
-from app.cli.options import HELP_NAMES, App, LazyGroup, show_help, switches_of
+from app.cli.options import HELP_NAMES, App, LazyGroup, alone, epilog, show_help, switches_of
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
 from app.text import in_our_words, printable
@@ -35,7 +35,7 @@ _COMMANDS = {
         "status:status_app",
         "Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments.",
     ),
-    "version": ("version:version_app", "Print the version of Berth and of Python."),
+    "version": ("main:version_app", "Print the version of Berth and of Python."),
     "health": ("health:health_app", "Check whether a role on this machine is alive."),
     "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),
     "sandbox": (
@@ -103,6 +103,27 @@ def root(
 ) -> None:
     """Puts every Pod beside the network hardware that it needs."""
     show_help(context)
+
+
+version_app = alone()
+
+
+@version_app.command(epilog=epilog("berth version", "berth version -o json"))
+def version(
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Form of the answer")] = "text",
+) -> None:
+    """Print the version of Berth and of Python."""
+    # Imported late, as no other command needs them here.
+    import platform  # noqa: PLC0415
+    from importlib.metadata import version  # noqa: PLC0415
+
+    from app.wire import encode_json  # noqa: PLC0415
+
+    versions = {"version": version("berth"), "python": platform.python_version()}
+    if output == "json":
+        print(encode_json(versions).decode())
+    else:
+        print(f"berth {versions['version']} (Python {versions['python']})")
 
 
 def run(arguments: Sequence[str]) -> int:

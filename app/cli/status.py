@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.cluster import Context, Examined, Home, Release, answered, examining
-from app.cli.doctor import STATUSES
 from app.cli.options import alone, epilog, show
 from app.explain.rendering import Line
 from app.status.model import Away, Status
@@ -59,7 +58,7 @@ def status(
                 return 0
             status = await _once(fresh)
         show(render(status, output))
-        return STATUSES.get(status.severity, 0)
+        return status.severity.exit_status
 
     return answered(run())
 

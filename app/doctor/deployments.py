@@ -1,22 +1,39 @@
-"""Check `deployments`: does each role run, in as many replicas as it should, in one version, with the same allowances.
+"""Checks of what runs: `clock`, whether clocks agree; `deployments`; `leases`, whether the holder of each renews it.
 
-The allowances are what tenants' Pods may have (`--tenant-allow`), which all roles of an infra cluster have to agree on.
+`deployments`: does each role run, in as many replicas as it should, in one version, with the same allowances. These are
+what tenants' Pods may have (`--tenant-allow`), which all roles of an infra cluster have to agree on.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
+from app.certs.issuing import CLOCK_SKEW
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
-from app.doctor.model import Check, Finding, all_well, error, info, or_default, topic, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    Severity,
+    all_well,
+    depends_on,
+    error,
+    info,
+    noted,
+    ok,
+    or_default,
+    topic,
+    warning,
+)
 from app.doctor.readiness import Said, pods_of, said_by
-from app.kube.resources import PRIORITY_CLASSES, SERVICES
+from app.kube.resources import LEASES, PODS, PRIORITY_CLASSES, SERVICES
 from app.placement.settings import ConfinementSettings
 from app.registry import BY_NAME, ROLES, settings_of
+from app.text import moment, several
 
 _ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(role.name).model_fields)
 """The roles with `--tenant-allow`."""
@@ -24,6 +41,43 @@ _REASONS = 3
 """Reasons that are shown of why replicas are not ready."""
 _BEFORE_START = re.compile(r"its Pods cannot be created|not scheduled|container [^:]*: \w*Image")
 """Reasons that have no other cause: a container that was never started has read no file and asked for nothing."""
+_NODE_LEASES = "kube-node-lease"
+_NOTICED = timedelta(seconds=5)
+"""A difference that leaves other causes aside: the header has whole seconds, and a request takes its time."""
+
+
+async def _clock(cluster: Cluster) -> AsyncIterator[Finding]:
+    skew = await cluster.skew()
+    if skew is None:
+        yield info("BERTH0101", "API server")
+        return
+    if abs(skew) >= _NOTICED:
+        where, severity = "ahead of" if skew < timedelta() else "behind", _how_bad(skew)
+        seconds = abs(skew).total_seconds()
+        yield noted(severity, "BERTH0102", "this machine", case=severity.name, seconds=seconds, where=where)
+    # Kubelets renew their Leases by their own clocks every ten seconds. A Lease from the future is a clock's fault.
+    for node in await or_default(_nodes_of_berth(cluster), []):
+        # The right is rarely granted, and this is only a second look.
+        lease = await or_default(cluster.get(LEASES, node, namespace=_NODE_LEASES), None)
+        renewed = moment(objects.spec(lease).get("renewTime"))
+        ahead = renewed - cluster.now() - skew if renewed else timedelta()
+        if ahead >= _NOTICED:
+            seconds, fix = ahead.total_seconds(), commands.set_clock(node)
+            yield noted(_how_bad(ahead), "BERTH0103", f"Node {node}", seconds=seconds, command=fix)
+    yield all_well("", f"this machine and the API server differ by less than {_NOTICED.seconds} s")
+
+
+def _how_bad(skew: timedelta) -> Severity:
+    return Severity.error if abs(skew) >= CLOCK_SKEW else Severity.warning
+
+
+async def _nodes_of_berth(cluster: Cluster) -> list[str]:
+    pods = [
+        pod
+        for role in await cluster.installed()
+        for pod in await cluster.listed(PODS, namespace=role.namespace, label_selector=role.selector)
+    ]
+    return sorted({name for pod in pods if (name := objects.spec(pod).get("nodeName"))})
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -173,4 +227,48 @@ async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
     yield error("BERTH0310", objects.named(PRIORITY_CLASSES, name), command=command)
 
 
+async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
+    there = cluster.now() + (await cluster.skew() or timedelta())
+    for deployment in await cluster.installed():
+        if deployment.descriptor.lease and deployment.deployed.get("leader_elect", True):
+            yield await _holding(cluster, deployment, there)
+
+
+async def _holding(cluster: Cluster, deployment: Installed, there: datetime) -> Finding:
+    about, fix, because = (
+        objects.named(LEASES, deployment.descriptor.lease, deployment.home),
+        commands.restart(deployment),
+        depends_on(deployment.role),
+    )
+    lease = await cluster.get(LEASES, about.name, namespace=about.namespace)
+    spec, idle = objects.spec(lease), deployment.descriptor.when_idle
+    holder, renewed = str(spec.get("holderIdentity") or ""), moment(spec.get("renewTime"))
+    if not holder:
+        case = "missing" if lease is None else ""
+        return error("BERTH0401", about, case=case, consequence=idle, command=fix, because=because)
+    if renewed is None:
+        return error("BERTH0402", about, consequence=idle, holder=holder)
+    age, good = (there - renewed).total_seconds(), int(spec.get("leaseDurationSeconds") or 15)
+    if age > good:
+        return error("BERTH0403", about, command=fix, because=because, age=age, holder=holder, good=good, idle=idle)
+    if age < -_NOTICED.total_seconds():
+        fix = await _clock_fix(cluster, deployment, holder)
+        return warning("BERTH0404", about, holder=holder, ahead=-age, command=fix)
+    changes = several(spec.get("leaseTransitions") or 0, "change")
+    return ok(about.subject, f"is held by {holder}, renewed {max(0.0, age):.0f} s ago, {changes} so far")
+
+
+async def _clock_fix(cluster: Cluster, deployment: Installed, holder: str) -> str:
+    """Sets the clock of the node on which the holder (`<Pod>_<random>`) runs; shows the nodes where it is not known."""
+    pod = holder.rpartition("_")[0]
+    obj = await or_default(cluster.get(PODS, pod, namespace=deployment.namespace), None) if pod else None
+    if node := objects.spec(obj).get("nodeName"):
+        return commands.set_clock(node)
+    return commands.kubectl(
+        "get", "pods", "--selector", deployment.selector, "--output", "wide", namespace=deployment.namespace
+    )
+
+
+CLOCK_CHECK = Check("clock", (_clock,))
 CHECK = Check("deployments", (_absent, _replicas, _unlike, _unlisted_default))
+LEASES_CHECK = Check("leases", (_leases,))

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from app.doctor import certificate, clock, definitions, deployments, permissions, reachability, registrations
+from app.doctor import certificate, definitions, deployments, permissions, reachability, registrations
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.model import (
@@ -29,10 +29,10 @@ from app.registry import WINGS
 from app.wiring import resolve
 
 CHECKS: tuple[Check, ...] = (
-    clock.CLOCK_CHECK,
+    deployments.CLOCK_CHECK,
     definitions.CHECK,
     deployments.CHECK,
-    clock.LEASES_CHECK,
+    deployments.LEASES_CHECK,
     registrations.CHECK,
     certificate.CHECK,
     reachability.CHECK,

@@ -50,6 +50,11 @@ class Severity(IntEnum):
     warning = 2
     error = 3
 
+    @property
+    def exit_status(self) -> int:
+        """Of a command that shows nothing worse."""
+        return {Severity.warning: 3, Severity.error: 4}.get(self, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
