@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from app.claims.model import FIELD_MANAGER, PUBLISHED
-from app.claims.publishing import writing
+from app.claims.publishing import controller
 from app.claims.publishing.pauses import Growth
 from app.errors import ApiError
 from app.kube import reflector
@@ -38,7 +38,7 @@ HEALTHY = {
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector, "Backoff", partial(Backoff, base=0.05, cap=0.2))
-    monkeypatch.setattr(writing, "ERASED", Growth(0.1, 0.2, quick=writing.BUDGET, soon=0.05))
+    monkeypatch.setattr(controller, "ERASED", Growth(0.1, 0.2, quick=controller.BUDGET, soon=0.05))
 
 
 class FailingClient(ApplyingClient):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.claims.publishing import writing
+from app.claims.publishing import controller
 from app.claims.publishing.pauses import Growth
 from app.errors import ApiError
 from tests.support.claims import ClaimsCluster, attached
@@ -25,7 +25,7 @@ POLICY = (
 async def test_what_was_denied_is_written_once_it_is_taken(
     cluster: ClaimsCluster, monkeypatch: pytest.MonkeyPatch, status: int, message: str
 ) -> None:
-    monkeypatch.setattr(writing, "REJECTED", Growth(0.01, 600.0))
+    monkeypatch.setattr(controller, "REJECTED", Growth(0.01, 600.0))
     denials = 3
 
     async def deny(_name: str) -> None:

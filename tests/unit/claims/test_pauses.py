@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from app.claims.publishing.controller import BUDGET, ERASED, REFUSED, REJECTED
 from app.claims.publishing.pauses import Growth, Pauses
 from app.claims.publishing.reporting import STATUS, missing_rule
-from app.claims.publishing.writing import BUDGET, ERASED, REFUSED, REJECTED
 from tests.support.clock import Clock
 
 
