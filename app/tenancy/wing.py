@@ -119,7 +119,7 @@ WING = Wing(
     metrics={
         "app.tenancy.agent.metrics": ("agent",),
         "app.tenancy.gateway.metrics": ("gateway",),
-        "app.tenancy.controller.metrics": ("controller",),
+        "app.tenancy.controller.status": ("controller",),
     },
     roles=(GATEWAY, AGENT),
 )

@@ -21,7 +21,6 @@ from app.placement.model import PlacementOptions
 from app.placement.settings import PlacementSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
-from app.tenancy.controller import metrics
 from app.tenancy.controller.state import (
     Claims,
     NodeState,
@@ -78,9 +77,10 @@ def keep_tenants(kit: Kit, *, options: TenantsOptions | None = None, now: Callab
         turn=None,
         workers=_WORKERS,
     )
+    links = LinkReconciler(kit.client, caches.claims, kit.events, now=now)
     kit.reconcile(
         "tenant-links",
-        LinkReconciler(kit.client, caches.claims, kit.events, now=now).reconcile,
+        links.reconcile,
         keys=lambda: [state.name for state in caches.tenants.values()],
         wakes=caches.links_woken(),
         turn=None,
@@ -95,7 +95,7 @@ def keep_tenants(kit: Kit, *, options: TenantsOptions | None = None, now: Callab
         turn=None,
         workers=_WORKERS,
     )
-    kit.at_end(metrics.forget_all)
+    kit.at_end(links.forget_all)
 
 
 async def reconcile_node(client: KubeClient, claims: Claims, name: str) -> Result:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from prometheus_client import Gauge
+
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, set_condition, since, status_of
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.writing import apply_status
-from app.tenancy.controller import metrics
 from app.tenancy.controller.state import Claims, TenantState
 from app.tenancy.model import (
     AGENT_CONNECTED,
@@ -49,6 +50,11 @@ LINK_MANAGER = "berth-links"
 """Who owns the condition Connected; the other conditions have another owner."""
 _SETTLING = timedelta(seconds=CONTACT_SECONDS / 2)
 """After a start, and after the API server could not be written to, gateways get so long to note contacts."""
+ACCEPTED = Gauge(
+    "tenants_connected",
+    "1 where the gateway accepts the tenant's agent, by the reason of Connected; none for a suspended tenant",
+    ("tenant", "reason"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,8 @@ class LinkReconciler:
     ) -> None:
         self._client, self._claims, self._events, self._now = client, claims, events, now
         self._recorded: dict[str, tuple[str, str]] = {}
+        self._reasons: dict[str, str] = {}
+        """The reason of each tenant that has a series."""
         self._unsettled = now()
 
     async def reconcile(self, name: str) -> Result:
@@ -117,7 +125,7 @@ class LinkReconciler:
         state = self._claims.tenants.get("", name)
         if state is None or state.ending:
             self._recorded.pop(name, None)
-            metrics.forget(name)
+            self._forget(name)
             return Done()
         verdict = judge(state, holder_of=self._claims.holder_of, now=self._now())
         before = state.connected
@@ -128,10 +136,25 @@ class LinkReconciler:
             await self._write(state, verdict)
         self._record(state, verdict)
         if verdict.reason == SUSPENDED:  # as the cloud admin wants it: no alert
-            metrics.forget(name)
+            self._forget(name)
         else:
-            metrics.connected(name, verdict.reason, up=verdict.truth == "True")
+            self._count(name, verdict.reason, up=verdict.truth == "True")
         return Done() if verdict.until is None else RequeueAfter(verdict.until)
+
+    def _count(self, tenant: str, reason: str, *, up: bool) -> None:
+        if self._reasons.get(tenant) not in (None, reason):
+            self._forget(tenant)
+        self._reasons[tenant] = reason
+        ACCEPTED.labels(tenant, reason).set(up)
+
+    def _forget(self, tenant: str) -> None:
+        if (reason := self._reasons.pop(tenant, None)) is not None:
+            ACCEPTED.remove(tenant, reason)
+
+    def forget_all(self) -> None:
+        """The term of leadership has ended: another replica reports."""
+        for tenant in tuple(self._reasons):
+            self._forget(tenant)
 
     async def _write(self, state: TenantState, verdict: _Verdict) -> None:
         status = {"conditions": [dict(state.connected)] if state.connected else []}

@@ -14,8 +14,7 @@ from app.errors import ApiError
 from app.kube.conditions import condition
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
-from app.tenancy.controller import metrics
-from app.tenancy.controller.status import LINK_MANAGER
+from app.tenancy.controller.status import ACCEPTED, LINK_MANAGER
 from app.tenancy.model import CLUSTER
 from app.text import stamp
 from app.workloads.model import TENANTS
@@ -75,14 +74,14 @@ async def test_the_condition_follows_contacts_refusals_and_the_clock(cluster: An
     await eventually(says(cluster, "True", "AgentConnected"))
     refused = {"time": clock.ago(-1), "reason": "CertificateRefused", "message": "pinned other certificates"}
     await note(cluster, lastRefusal=refused)
-    await eventually(lambda: value(metrics.CONNECTED.labels("tenant1", "AgentConnected")) == 1)
+    await eventually(lambda: value(ACCEPTED.labels("tenant1", "AgentConnected")) == 1)
     clock.now += timedelta(seconds=121)
     await eventually(says(cluster, "False", "CertificateRefused"))
     status = (await cluster.tenant())["status"]
     assert "pinned other certificates" in condition(status, "Connected")["message"]
     assert {one["type"] for one in status["conditions"]} > {"Ready", "Connected", "IdentityReady"}
     assert (status["result"], status["lastRefusal"]) == ("success", refused)
-    assert value(metrics.CONNECTED.labels("tenant1", "CertificateRefused")) == 0
+    assert value(ACCEPTED.labels("tenant1", "CertificateRefused")) == 0
     before = await cluster.tenant()
     await note(cluster, lastContact=clock.ago(0))
     await eventually(says(cluster, "True", "AgentConnected"))
@@ -96,7 +95,7 @@ async def test_the_condition_follows_contacts_refusals_and_the_clock(cluster: An
 
 
 def samples() -> list[Any]:
-    (family,) = metrics.CONNECTED.collect()
+    (family,) = ACCEPTED.collect()
     return family.samples
 
 
