@@ -1,4 +1,4 @@
-"""Cells of quotas, budgets and volume claims, as the real API server prints them. Pure functions of one object."""
+"""Cells of quotas, budgets and claims, as the real API server prints them. Pure functions of one object."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def quota_cells(*, limits: bool) -> Callable[[JSON, float], str]:
 def budget_bound(name: str) -> Callable[[JSON, float], str]:
     """A bound of a PodDisruptionBudget, which may be a percentage."""
     return lambda budget, _: str((budget.get("spec") or {}).get(name, "N/A"))
+
+
+def claim_state(claim: JSON, _: float) -> str:
+    """Where a claim is: pending, allocated, reserved for consumers, or on its way out."""
+    deleted, status = bool(claim["metadata"].get("deletionTimestamp")), claim.get("status") or {}
+    states = ["deleted"] if deleted else []
+    if status.get("allocation") is not None:
+        states += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
+    elif not deleted:
+        states.append("pending")
+    return ",".join(states)
 
 
 def volume_phase(claim: JSON, _: float) -> str:

@@ -11,18 +11,26 @@ from typing import Any
 
 from app.devtools.sandbox.printing.capacitycolumns import (
     budget_bound,
+    claim_state,
     quota_cells,
     volume_capacity,
     volume_class,
     volume_modes,
     volume_phase,
 )
-from app.devtools.sandbox.printing.devicecolumns import claim_state, endpoint_addresses, slice_addresses, slice_ports
 from app.devtools.sandbox.printing.durations import UNKNOWN, age, human_duration, parse_time
+from app.devtools.sandbox.printing.networkcolumns import (
+    endpoint_addresses,
+    external_addresses,
+    service_ports,
+    slice_addresses,
+    slice_ports,
+)
 from app.devtools.sandbox.printing.podcolumns import pod_ips, pod_ready, pod_restarts, pod_status, readiness_gates
 from app.devtools.sandbox.printing.workloadcolumns import (
     NONE,
     container_cells,
+    deployment_ready,
     job_completions,
     job_duration,
     job_status,
@@ -126,29 +134,6 @@ def _subjects(kind: str) -> _Read:
     return read
 
 
-def _service_ports(obj: JSON, _: float) -> str:
-    ports = []
-    for port in _get(obj, "spec", "ports", default=[]):
-        node = f":{port['nodePort']}" if port.get("nodePort") else ""
-        ports.append(f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}")
-    return ",".join(ports) or NONE
-
-
-def _external_ip(obj: JSON, _: float) -> str:
-    spec = obj.get("spec", {})
-    if spec.get("type") == "ExternalName":
-        return str(spec.get("externalName", ""))
-    if spec.get("type") == "LoadBalancer":
-        ingress = _get(obj, "status", "loadBalancer", "ingress", default=[])
-        addresses = [i.get("ip") or i.get("hostname", "") for i in ingress] + spec.get("externalIPs", [])
-        return ",".join(addresses) or "<pending>"
-    return ",".join(spec.get("externalIPs", [])) or NONE
-
-
-def _deployment_ready(obj: JSON, _: float) -> str:
-    return f"{_get(obj, 'status', 'readyReplicas', default=0)}/{_get(obj, 'spec', 'replicas', default=0)}"
-
-
 def _containers(field: str) -> _Read:
     return lambda obj, _: container_cells(obj, field)
 
@@ -204,7 +189,7 @@ def _age(obj: JSON, now: float) -> str:
 
 
 _DEPLOYMENT = [
-    Column("Ready", _deployment_ready),
+    Column("Ready", deployment_ready),
     Column("Up-to-date", _at("status", "updatedReplicas", default=0)),
     Column("Available", _at("status", "availableReplicas", default=0)),
     Column("Containers", _containers("name"), priority=1),
@@ -256,14 +241,14 @@ BUILT_IN: dict[str, list[Column]] = {
     "Service": [
         Column("Type", _at("spec", "type")),
         Column("Cluster-IP", _or_none("spec", "clusterIP")),
-        Column("External-IP", _external_ip),
-        Column("Port(s)", _service_ports),
+        Column("External-IP", external_addresses),
+        Column("Port(s)", service_ports),
         Column("Selector", lambda obj, _: shown_labels(_get(obj, "spec", "selector", default={})), priority=1),
     ],
     "ServiceAccount": [],
     "Deployment": _DEPLOYMENT,
     "ReplicaSet": _REPLICA_SET,
-    "StatefulSet": [Column("Ready", _deployment_ready), *_DEPLOYMENT[3:5]],
+    "StatefulSet": [Column("Ready", deployment_ready), *_DEPLOYMENT[3:5]],
     "DaemonSet": [
         _number("Desired", _at("status", "desiredNumberScheduled", default=0)),
         _number("Current", _at("status", "currentNumberScheduled", default=0)),
@@ -273,10 +258,7 @@ BUILT_IN: dict[str, list[Column]] = {
         Column("Node Selector", lambda obj, _: shown_labels(template_of(obj).get("nodeSelector") or {})),
         *_DEPLOYMENT[3:],
     ],
-    "ControllerRevision": [
-        Column("Controller", revision_owner),
-        Column("Revision", _at("revision", default=0)),
-    ],
+    "ControllerRevision": [Column("Controller", revision_owner), Column("Revision", _at("revision", default=0))],
     "Job": [
         Column("Status", job_status),
         Column("Completions", job_completions),
@@ -297,10 +279,7 @@ BUILT_IN: dict[str, list[Column]] = {
         ),
     ],
     "Endpoints": [Column("Endpoints", endpoint_addresses)],
-    "ResourceQuota": [
-        Column("Request", quota_cells(limits=False)),
-        Column("Limit", quota_cells(limits=True)),
-    ],
+    "ResourceQuota": [Column("Request", quota_cells(limits=False)), Column("Limit", quota_cells(limits=True))],
     "PersistentVolumeClaim": [
         Column("Status", volume_phase),
         Column("Volume", _at("spec", "volumeName")),

@@ -12,6 +12,12 @@ _JOB_STATUSES = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCri
 _SIGNS = {"Exists": "", "DoesNotExist": "!"}
 
 
+def deployment_ready(workload: JSON, _: float) -> str:
+    """Replicas that are ready, of those that are wanted."""
+    ready, replicas = (workload.get("status") or {}).get("readyReplicas"), (workload.get("spec") or {}).get("replicas")
+    return f"{ready or 0}/{replicas or 0}"
+
+
 def job_status(job: JSON, _: float) -> str:
     """The condition of the Job that says most; Running where there is none."""
     conditions = (job.get("status") or {}).get("conditions") or []

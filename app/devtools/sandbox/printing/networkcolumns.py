@@ -1,22 +1,31 @@
-"""Cells of ResourceClaims and EndpointSlices, as the real API server prints them. Pure functions of one object."""
+"""Cells of Services and their endpoints, as the real API server prints them. Pure functions of one object."""
 
 from __future__ import annotations
 
 from app.wire import JSON
 
 _MOST = 3
-_UNSET = "<unset>"
+_UNSET, _NONE = "<unset>", "<none>"
 
 
-def claim_state(claim: JSON, _: float) -> str:
-    """Where a claim is: pending, allocated, reserved for consumers, or on its way out."""
-    deleted, status = bool(claim["metadata"].get("deletionTimestamp")), claim.get("status") or {}
-    states = ["deleted"] if deleted else []
-    if status.get("allocation") is not None:
-        states += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
-    elif not deleted:
-        states.append("pending")
-    return ",".join(states)
+def service_ports(service: JSON, _: float) -> str:
+    ports = []
+    for port in (service.get("spec") or {}).get("ports") or []:
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        ports.append(f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}")
+    return ",".join(ports) or _NONE
+
+
+def external_addresses(service: JSON, _: float) -> str:
+    """What EXTERNAL-IP shows, by the type of the Service."""
+    spec = service.get("spec", {})
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", ""))
+    if spec.get("type") == "LoadBalancer":
+        ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+        addresses = [i.get("ip") or i.get("hostname", "") for i in ingress] + spec.get("externalIPs", [])
+        return ",".join(addresses) or "<pending>"
+    return ",".join(spec.get("externalIPs", [])) or _NONE
 
 
 def slice_ports(endpoint_slice: JSON, _: float) -> str:
@@ -34,7 +43,7 @@ def endpoint_addresses(endpoints: JSON, _: float) -> str:
     """The first addresses of Endpoints, each with each port of its subset."""
     subsets = endpoints.get("subsets") or []
     if not subsets:
-        return "<none>"
+        return _NONE
     texts = [
         address["ip"] if port is None else f"{_host(address['ip'])}:{port['port']}"
         for subset in subsets
