@@ -49,12 +49,7 @@ _PROXIED = {"http", "https"}
 _TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
 
 
-async def connect(
-    *,
-    kubeconfig: str | None,
-    context: str | None = None,
-    deadline: float = DEADLINE,
-) -> KubeClient:
+async def connect(*, kubeconfig: str | None, context: str | None = None, deadline: float = DEADLINE) -> KubeClient:
     """A client for `kubeconfig`; None means the mounted service account, else the default kubeconfig.
 
     Raises `UsageError` where there is no usable configuration. Nothing is sent yet.
