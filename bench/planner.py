@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from app.admission.chain import Chain, Reviewed
-from app.admission.review import decode, encode
+from app.admission.decision import encode
+from app.admission.review import decode
 from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from app.admission.decision import Decision, encoded
 from app.admission.patch import Operation, Patch, Steps
 from app.admission.pods import Pod
-from app.admission.review import Decision, Request, encoded
+from app.admission.review import Request
 from app.errors import Denied
 from app.kube.asking import asking_once
 from app.pace import Pace, pacing

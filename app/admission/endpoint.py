@@ -19,9 +19,10 @@ from starlette.types import Receive, Scope, Send
 
 from app.admission.body import Body, Deadlines
 from app.admission.chain import Chain, Reviewed
+from app.admission.decision import Decision, encode, identify
 from app.admission.heads import Headers, check_headers
 from app.admission.memo import Memo
-from app.admission.review import Decision, Request, Review, decode, encode, identify
+from app.admission.review import Request, Review, decode
 from app.errors import BadReview, Overloaded, Transient
 from app.pace import Pace
 from app.serving.memory import SMALL

@@ -16,7 +16,8 @@ from array import array
 import msgspec
 
 from app.admission.chain import Reviewed
-from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, PartedRequest, Request, encoded
+from app.admission.decision import Decision, encoded
+from app.admission.review import GroupVersionKind, GroupVersionResource, PartedRequest, Request
 from app.wire import decode_json, encode_json
 
 WEBHOOK = "mutate"

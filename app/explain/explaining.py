@@ -14,8 +14,8 @@ from functools import partial
 import jsonpatch
 from msgspec.structs import replace
 
+from app.admission.decision import Decision
 from app.admission.parts import Cached
-from app.admission.review import Decision
 from app.claims.roads import Offer
 from app.claims.settings import TemplateSettings
 from app.explain import wrapped

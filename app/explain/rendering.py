@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, cast
 
 import yaml
 
+from app.admission.decision import Decision
 from app.admission.patch import Operation
-from app.admission.review import Decision
 from app.explain.model import PodManifest
 from app.wire import JSON, encode_json
 

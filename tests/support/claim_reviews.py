@@ -11,8 +11,9 @@ import jsonpatch
 import msgspec
 
 from app.admission.chain import Chain, MutationPlan
+from app.admission.decision import Decision
 from app.admission.parts import Cached, Context, ReviewCaches, chains
-from app.admission.review import Decision, GroupVersionKind, Request
+from app.admission.review import GroupVersionKind, Request
 from app.claims.wing import WING as CLAIMS_WING
 from app.kube.client import KubeClient
 from app.kube.resources import (

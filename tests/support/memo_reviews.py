@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.admission.decision import Decision
 from app.admission.endpoint import Answer, Outcome, ReviewEndpoint, Waiting
 from app.admission.memo import Memo
 from app.admission.parts import Context, ReviewCaches, chains
-from app.admission.review import Decision
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.networks.settings import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from app.registry import parts_of, settings_of

@@ -14,8 +14,9 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.admission.decision import Decision
 from app.admission.endpoint import Outcome
-from app.admission.review import Decision, GroupVersionKind, WholeRequest
+from app.admission.review import GroupVersionKind, WholeRequest
 from app.tracing import spans as spans_module
 from app.tracing.context import opened_spans, parse
 from app.tracing.spans import Spans

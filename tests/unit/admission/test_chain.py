@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain, MutationPlan
-from app.admission.review import VERSIONS, Request, WholeRequest, encode
+from app.admission.decision import encode
+from app.admission.review import VERSIONS, Request, WholeRequest
 from app.errors import Denied, Transient
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from app.admission.chain import Chain, Reviewed
+from app.admission.decision import encode
 from app.admission.parts import Cached, Context, ReviewCaches, chains
-from app.admission.review import decode, encode
+from app.admission.review import decode
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import RESOURCE_NAME
 from app.registry import parts_of, settings_of

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.admission.decision import Decision, encode, identify
 from app.admission.patch import Operation
 from app.admission.pods import Pod, decode_pod
-from app.admission.review import Decision, Request, WholeRequest, decode, encode, identify
+from app.admission.review import Request, WholeRequest, decode
 from app.errors import BadReview, Denied
 from tests.support.paths import REVIEWS as RECORDED
 

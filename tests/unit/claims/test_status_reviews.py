@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.admission.review import Decision, GroupVersionKind
+from app.admission.decision import Decision
+from app.admission.review import GroupVersionKind
 from app.claims.admission.views import stored_claim, stored_network_pod
 from app.claims.settings import AdmissionSettings
 from app.errors import UsageError

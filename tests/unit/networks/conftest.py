@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from app.admission.chain import Chain, MutationPlan
-from app.admission.review import Decision, Request
+from app.admission.decision import Decision
+from app.admission.review import Request
 from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.admission.chain import MutationPlan
-from app.admission.review import encode
+from app.admission.decision import encode
 from app.errors import Denied
 from app.kube import quantity
 from app.networks import selection

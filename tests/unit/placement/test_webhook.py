@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain, Injector, MutationPlan
+from app.admission.decision import Decision
 from app.admission.pods import INJECT, MIRROR
-from app.admission.review import Decision, GroupVersionKind, UserInfo, decode
+from app.admission.review import GroupVersionKind, UserInfo, decode
 from app.errors import Denied, Transient
 from app.kube.lookup import Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.admission.decision import Decision
 from app.admission.parts import Context, ReviewCaches
-from app.admission.review import Decision, GroupVersionKind, UserInfo
+from app.admission.review import GroupVersionKind, UserInfo
 from app.permissions import permissions_of
 from app.registry import parts_of
 from app.rmd.model import L3_CACHE_WAYS

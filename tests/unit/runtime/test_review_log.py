@@ -13,8 +13,9 @@ from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
 from app.admission import endpoint, metrics
 from app.admission.chain import Chain, MutationPlan
+from app.admission.decision import Decision
 from app.admission.endpoint import Outcome, ReviewEndpoint
-from app.admission.review import Decision, Request, WholeRequest
+from app.admission.review import Request, WholeRequest
 from app.kube import metrics as kube_metrics
 from app.metrics import BatchHistogram, publish
 from app.runtime.review_log import ReviewLog

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain
-from app.admission.review import Decision, GroupVersionKind, WholeRequest
+from app.admission.decision import Decision
+from app.admission.review import GroupVersionKind, WholeRequest
 from app.placement.model import TenantPolicy, parse_policy
 from app.workloads.model import (
     ADMIN_RULES,

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain
+from app.admission.decision import Decision
 from app.admission.parts import Namespaces
-from app.admission.review import Decision, GroupVersionKind, UserInfo, WholeRequest
+from app.admission.review import GroupVersionKind, UserInfo, WholeRequest
 from app.errors import Transient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES
