@@ -19,7 +19,7 @@ from app.doctor.model import Check, Finding, depends_on, error, noted, ok, or_de
 from app.doctor.tenant_namespaces import tenant_namespaces
 from app.kube.resources import ROLE_BINDINGS, Resource
 from app.kube.secrets import MANAGED_BY, MANAGER
-from app.tenancy.permissions import tenants_role
+from app.tenancy.model import tenants_role
 
 _KEPT = f"{MANAGED_BY}={MANAGER}"
 _UNNAMED = re.compile(r"[^a-z0-9]+")

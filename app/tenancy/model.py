@@ -60,6 +60,11 @@ SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
 ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
 
 
+def tenants_role(role: str) -> str:
+    """The name of the ClusterRole that a role is bound to in tenants' namespaces."""
+    return f"berth-{role}-tenants"
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The last call of a tenant that was refused: a reason of the condition Connected, and the gateway's answer.

@@ -18,6 +18,7 @@ from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVI
 from app.kube.retry import get_or_none, if_there
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.placement.model import TENANT_LABEL
+from app.tenancy.model import tenants_role
 from app.wire import JSON
 from app.workloads.controller.places import COMPANIONS
 from app.workloads.model import tenant_namespace
@@ -27,7 +28,7 @@ FIELD_MANAGER = "berth-tenants"
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 """A second wall behind the checks of templates. Given when the namespace is made and never again, so that an admin
 can loosen or tighten it for one tenant."""
-OWN_ROLE = "berth-controller-tenants"
+OWN_ROLE = tenants_role("controller")
 """What the controller itself may do in a tenant's namespace: it comes before what is kept there by it."""
 ISOLATION = "berth-isolation"
 """The ResourceQuota that lets no Pod have an affinity, or anti-affinity, to Pods of other namespaces."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.tenancy.agent.settings import CONFIG_MAP_NAME
-from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
+from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, tenants_role
 from app.tenancy.namespace import ISOLATION, OBJECTS
 from app.tenancy.wing import AGENT_LEASE
 from app.wiring import READ, Permission, Permissions, ReviewRule
@@ -24,11 +24,6 @@ REVIEWS = (
 )
 _RULE_CALLS = ("get", "list", "create", "update", "delete")
 _OBJECT_CALLS = ("get", "list", "create", "patch", "delete")
-
-
-def tenants_role(role: str) -> str:
-    """The name of the ClusterRole that a role is bound to in tenants' namespaces."""
-    return f"berth-{role}-tenants"
 
 
 PERMISSIONS: Permissions = {

@@ -29,7 +29,7 @@ from app.registry import (
     webhooks_of,
 )
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
-from app.tenancy.permissions import tenants_role
+from app.tenancy.model import tenants_role
 from app.wire import JSON
 from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook
 from docs.generate.texts import Page

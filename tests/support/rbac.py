@@ -13,7 +13,7 @@ from app.kube.resources import NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS, Reso
 from app.kube.retry import get_or_none
 from app.registry import SCOPES
 from app.rmd.model import DAEMON_NAMESPACE
-from app.tenancy.permissions import tenants_role
+from app.tenancy.model import tenants_role
 from app.wiring import Permission
 from app.workloads.model import SYSTEM_NAMESPACE
 

@@ -14,8 +14,9 @@ from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from app.permissions import permissions_of
+from app.tenancy.model import tenants_role
 from app.tenancy.namespace import NamespaceObject, ensure_grants, parse_grant
-from app.tenancy.permissions import TENANT_GRANTS, tenants_role
+from app.tenancy.permissions import TENANT_GRANTS
 from app.wiring import Permission
 from tests.support.chart import JSON, NAMESPACE, Render, Rendered, Server
 from tests.support.chart_arguments import settings_of

@@ -30,7 +30,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import connect
-from app.tenancy.permissions import tenants_role
+from app.tenancy.model import tenants_role
 from app.wiring import Permission
 from tests.integration.doctor.command_lines import checked
 from tests.support.paths import ROOT

@@ -15,7 +15,8 @@ from app.doctor.permissions import CHECK, Grant, grant_of
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.registry import BY_NAME
-from app.tenancy.permissions import TENANT_GRANTS, tenants_role
+from app.tenancy.model import tenants_role
+from app.tenancy.permissions import TENANT_GRANTS
 from tests.integration.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient, rule_of
 from tests.integration.doctor.rmd_patient import with_rmd
 

@@ -9,8 +9,8 @@ import pytest
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.placement.model import TENANT_LABEL
+from app.tenancy.model import tenants_role
 from app.tenancy.namespace import ISOLATION, OBJECTS, OWN_ROLE, bounds_of, ensure_bounds, parse_grant
-from app.tenancy.permissions import tenants_role
 from app.tenancy.settings import TenantsOptions
 from app.workloads.model import TENANTS
 from app.workloads.settings import DEFAULT_QUOTA, parse_quota
@@ -259,4 +259,4 @@ def test_what_is_no_bound_is_refused_in_words(text) -> None:
 
 
 def test_the_controllers_own_role_is_the_one_of_the_permissions() -> None:
-    assert tenants_role("controller") == OWN_ROLE
+    assert tenants_role("controller") == OWN_ROLE == "berth-controller-tenants"

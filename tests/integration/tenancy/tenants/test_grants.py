@@ -14,8 +14,9 @@ from app.permissions import permissions_of
 from app.placement.model import TENANT_LABEL
 from app.registry import CONTROLLER, settings_of
 from app.runtime.composing import compose
+from app.tenancy.model import tenants_role
 from app.tenancy.namespace import ensure_grants, parse_grant
-from app.tenancy.permissions import TENANT_GRANTS, tenants_role
+from app.tenancy.permissions import TENANT_GRANTS
 from app.tenancy.settings import TenantsOptions
 from app.workloads.model import TENANTS
 from tests.support.rbac import CLUSTER_ROLES, allow
