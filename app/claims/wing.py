@@ -85,7 +85,7 @@ WING = Wing(
         "controller": "app.claims.settings:ControllerSettings",
     },
     metrics={
-        "app.claims.metrics": ("controller", "claims-node"),
+        "app.claims.publishing.reporting": ("controller", "claims-node"),
         "app.claims.claim_templates": ("controller",),
     },
     arguments={

@@ -16,14 +16,13 @@ from ipaddress import IPv4Network, IPv6Network
 
 import structlog
 
-from app.claims import metrics
 from app.claims.model import FIELD_MANAGER, DeviceKey
 from app.claims.publishing.caches import PublishingCaches
 from app.claims.publishing.entries import Rules, State, Write, state_of, write_of
 from app.claims.publishing.model import NetworkData, Planned
 from app.claims.publishing.pauses import Growth, Pauses
 from app.claims.publishing.planning import plan_pod
-from app.claims.publishing.reporting import STATUS, Reporting
+from app.claims.publishing.reporting import STATUS, WRITES, Reporting, create_series
 from app.claims.settings import NodeSettings, PublishingSettings
 from app.claims.stored import Claim, ClaimPod, stored_claim
 from app.errors import ApiError
@@ -107,7 +106,7 @@ def options_of(settings: PublishingSettings, *, node: str = "") -> PublishingOpt
 
 def build(context: ControllerContext) -> Kit:
     settings, kit = settings_as(context.settings, PublishingSettings), context.kit()
-    metrics.create_series()
+    create_series()
     Publisher(kit, options_of(settings))
     return kit
 
@@ -191,12 +190,12 @@ class Writing:
                 subresource="status",
             )
         except ApiError as error:
-            metrics.WRITES.labels(self._outcome(pod, claim, write, data, error)).inc()
+            WRITES.labels(self._outcome(pod, claim, write, data, error)).inc()
             return False
         self._caches.written.wrote(claim.key, stored_claim(answer))
         self._applied[claim.key] = (claim.uid, data)
         self._rejected.passed(claim.key)
-        metrics.WRITES.labels(outcome).inc()
+        WRITES.labels(outcome).inc()
         if self._refused.passed(STATUS, *write.drivers):
             self._granted()
         return True
@@ -220,7 +219,7 @@ class Writing:
                 self._reporting.rejected(pod, claim, str(error))
             log.info("network data not taken", claim=claim.key, error=str(error))
             return "gone" if error.not_found else "rejected"
-        metrics.WRITES.labels("conflict" if error.conflict else "failed").inc()
+        WRITES.labels("conflict" if error.conflict else "failed").inc()
         raise error
 
     def _forget(self, claim: Key) -> None:
@@ -260,7 +259,7 @@ class Publisher:
         self.writing = Writing(kit.client, caches, self._reporting, now, controller.enqueue_all)
         caches.pods.subscribe(lambda _event, key, _old, new: self._forget(key) if new is None else None)
         kit.waits_for(self.writing.problems)
-        kit.at_end(metrics.forget_all)
+        kit.at_end(self._reporting.end)
 
     async def _reconcile(self, key: Key) -> Result:
         pod = self.caches.pods.get(*key)
@@ -334,7 +333,7 @@ def _kept(claim: Claim, planned: Planned) -> frozenset[DeviceKey]:
 
 def build_for_node(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, NodeSettings)
-    metrics.create_series()
+    create_series()
 
     def made(client: KubeClient, events: EventRecorder) -> Kit:
         kit = Kit(client, events=events, workers=_WORKERS, resync=settings.resync_seconds)

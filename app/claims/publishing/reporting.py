@@ -5,13 +5,15 @@ Of what the API server does not permit, it says which rule is missing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter as Counts
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
-from app.claims import metrics
+from prometheus_client import Counter, Gauge
+
 from app.claims.model import DeviceKey
-from app.claims.publishing.entries import State, withheld_message, withheld_reason
-from app.claims.publishing.model import NetworkData, Planned
+from app.claims.publishing.entries import STATES, State, withheld_message, withheld_reason
+from app.claims.publishing.model import NetworkData, Planned, Reason
 from app.claims.stored import Claim, ClaimPod
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS, RESOURCE_CLAIMS
@@ -19,8 +21,31 @@ from app.kube.store import Key
 
 STATUS = ""
 """The permission for the status as a whole. The others are named by drivers."""
+DEVICES = Gauge(
+    "claims_devices",
+    "Devices of Pods with network data: published, deferred to another field manager, left to a driver that is "
+    "self-publishing, or of a driver that is unlisted",
+    ("state",),
+)
+UNMATCHED = Gauge("claims_unmatched", "Devices and claims without network data where a user should look", ("reason",))
+WRITES = Counter(
+    "claims_writes_total",
+    "Writes of network data into claims, by how they ended; rewritten: another writer had removed what was applied",
+    ("outcome",),
+)
+_OUTCOMES = ("applied", "rewritten", "released", "conflict", "gone", "refused", "rejected", "failed")
 _Problem = tuple[str, str]
 """Reason and message of an Event."""
+
+
+def create_series() -> None:
+    """Create the series at zero, so that a rate over them is right from the first scrape."""
+    for state in STATES:
+        DEVICES.labels(state)
+    for reason in get_args(Reason):
+        UNMATCHED.labels(reason)
+    for outcome in _OUTCOMES:
+        WRITES.labels(outcome)
 
 
 def missing_rule(driver: str, verb: str) -> str:
@@ -39,6 +64,8 @@ class Reporting:
         self._events, self._verb = events, verb
         self._told: dict[Key, tuple[str, frozenset[_Problem]]] = {}
         """Of each Pod that has problems: its UID, and the problems."""
+        self._counted: dict[Key, tuple[Mapping[str, int], Mapping[str, int]]] = {}
+        """What each Pod adds to the gauges."""
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """What the role lacks, a line each."""
@@ -46,8 +73,8 @@ class Reporting:
 
     def planned(self, pod: ClaimPod, planned: Planned, states: Mapping[DeviceKey, State]) -> None:
         """What was found for a Pod: its problems become Events where they are new."""
-        unmatched: Counter[str] = Counter(finding.reason for finding in planned.unpublished if finding.problem)
-        metrics.found(pod.key, Counter(states.values()), unmatched)
+        unmatched = Counts[str](finding.reason for finding in planned.unpublished if finding.problem)
+        self._count(pod.key, Counts(states.values()), unmatched)
         problems = frozenset(_problems(planned))
         uid, before = self._told.pop(pod.key, ("", frozenset()))
         if problems:
@@ -70,7 +97,22 @@ class Reporting:
     def forget(self, pod: Key) -> None:
         """The Pod is gone, or has ended."""
         self._told.pop(pod, None)
-        metrics.forget(pod)
+        self._count(pod, {}, {})
+
+    def end(self) -> None:
+        """The term of leadership has ended: another replica reports."""
+        for pod in tuple(self._counted):
+            self._count(pod, {}, {})
+
+    def _count(self, pod: Key, states: Mapping[str, int], unmatched: Mapping[str, int]) -> None:
+        """What a Pod has now, in place of what it had."""
+        before = self._counted.pop(pod, ({}, {}))
+        if states or unmatched:
+            self._counted[pod] = (states, unmatched)
+        for gauge, old, new in ((DEVICES, before[0], states), (UNMATCHED, before[1], unmatched)):
+            for label in {*old, *new}:
+                if change := new.get(label, 0) - old.get(label, 0):
+                    gauge.labels(label).inc(change)
 
     def _on_both(self, pod: ClaimPod, claim: Claim, reason: str, message: str) -> None:
         self._record(Regarding.of(RESOURCE_CLAIMS, claim.key, claim.uid), "Warning", reason, message)
