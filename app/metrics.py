@@ -12,7 +12,7 @@ import platform
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from importlib.metadata import version
 
 import structlog
@@ -53,6 +53,31 @@ class BatchHistogram(Histogram):
         self._sum.inc(sum(amounts))
         for bucket, count in Counter(bisect_left(self._upper_bounds, amount) for amount in amounts).items():
             self._buckets[bucket].inc(count)
+
+
+class Shares:
+    """Gauges of one label that show totals, and what each key has of these."""
+
+    def __init__(self, *gauges: Gauge) -> None:
+        self._gauges = gauges
+        self._of: dict[Hashable, tuple[Mapping[str, int], ...]] = {}
+
+    def set(self, key: Hashable, *counts: Mapping[str, int]) -> None:
+        """What the key has now, by label, in the order of the gauges; what is left out is none."""
+        nothing: Mapping[str, int] = {}
+        filled = (*counts, *[nothing] * (len(self._gauges) - len(counts)))
+        before = self._of.pop(key, (nothing,) * len(self._gauges))
+        if any(counts):
+            self._of[key] = filled
+        for gauge, old, new in zip(self._gauges, before, filled, strict=True):
+            for label in {*old, *new}:
+                if change := new.get(label, 0) - old.get(label, 0):
+                    gauge.labels(label).inc(change)
+
+    def clear(self) -> None:
+        """The term of leadership has ended: another replica reports."""
+        for key in tuple(self._of):
+            self.set(key)
 
 
 _log = structlog.get_logger(__name__)

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, get_args
+
+from prometheus_client import Counter as CounterMetric
+from prometheus_client import Gauge
 
 from app.claims.publishing.model import Attachment
 from app.claims.settings import ControllerSettings
@@ -25,7 +28,7 @@ from app.kube.resources import ENDPOINT_SLICES, SERVICES
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key, Store
 from app.kube.walls import Apart
-from app.services import metrics
+from app.metrics import Shares
 from app.services.addresses import Reason
 from app.services.caches import ServiceCaches
 from app.services.model import NETWORK, Pod, Problem, Service, Wish, not_attached, not_found, subnets_unknown
@@ -37,6 +40,24 @@ from app.text import enumerated
 
 _NAMED = 3
 """Pods that a message names."""
+SERVED = Gauge(
+    "claims_services",
+    "Services with an annotation for a network: served, or with a problem that an Event tells",
+    ("state",),
+)
+ENDPOINTS = Gauge(
+    "claims_service_endpoints", "Endpoints of Services on other networks, by whether they are ready", ("state",)
+)
+SKIPPED = Gauge(
+    "claims_service_pods_skipped", "Pods that such Services select and that are no endpoints, by reason", ("reason",)
+)
+WRITES = CounterMetric("claims_endpoint_slice_writes_total", "EndpointSlices created, changed and deleted", ("verb",))
+_LABELS = {
+    SERVED: ("served", "problem"),
+    ENDPOINTS: ("ready", "unready"),
+    SKIPPED: get_args(Reason),
+    WRITES: ("create", "patch", "delete"),
+}
 
 
 def build(context: ControllerContext) -> Kit:
@@ -54,10 +75,13 @@ def build(context: ControllerContext) -> Kit:
 
 def network_services(kit: Kit, caches: ServiceCaches) -> None:
     """Make the controller of this kit, whose caches these are."""
-    metrics.create_series()
+    # At zero, so that a rate over them is right from the first scrape.
+    for metric, labels in _LABELS.items():
+        for label in labels:
+            metric.labels(label)
     sync = ServiceSync(kit.client, caches, Saying(kit.events))
     kit.reconcile("network-services", sync.reconcile, keys=caches.keys, wakes=Waking(caches).wakes())
-    kit.at_end(metrics.forget_all)
+    kit.at_end(sync.shares.clear)
 
 
 class Waking:
@@ -135,6 +159,7 @@ class ServiceSync:
         self._client, self._caches, self._saying = client, caches, saying
         self._taken: dict[Key, set[str]] = {}
         """Names of slices that are not ours, by Service."""
+        self.shares = Shares(SERVED, ENDPOINTS, SKIPPED)
 
     async def reconcile(self, key: Key) -> Result:
         service = self._caches.services.get(*key)
@@ -150,8 +175,9 @@ class ServiceSync:
                 refused = await self._write(service, plan)
             finally:
                 problems = self._saying.of_plan(service, service.wish, plan, attached=attached, refused=refused)
+                endpoints = {"ready": plan.ready, "unready": plan.unready}
                 skipped = Counter[str](reason for _, reason in plan.skipped)
-                metrics.served(key, ready=plan.ready, unready=plan.unready, skipped=skipped, problem=bool(problems))
+                self.shares.set(key, {"problem" if problems else "served": 1}, endpoints, skipped)
             if refused:
                 raise Terminal(refused)
         return Done()
@@ -159,10 +185,10 @@ class ServiceSync:
     def _forget(self, key: Key) -> None:
         self._taken.pop(key, None)
         self._saying.forget(key)
-        metrics.forget(key)
+        self.shares.set(key)
 
     async def _refuse(self, service: Service, problem: Problem | None) -> None:
-        metrics.has_problem(service.key)
+        self.shares.set(service.key, {"problem": 1})
         if problem is not None:
             self._saying.of_problem(service, problem)
             if problem.refused:
@@ -232,7 +258,7 @@ class ServiceSync:
             answer = await if_there(request)
         if answer is None:
             return False
-        metrics.WRITES.labels(verb).inc()
+        WRITES.labels(verb).inc()
         written = stored_endpoint_slice(answer)
         if written is not None:
             self._caches.written.wrote(key, written)
@@ -245,7 +271,7 @@ class ServiceSync:
             namespace, name = endpoint_slice.key
             request = self._client.delete(ENDPOINT_SLICES, name, namespace=namespace, uid=endpoint_slice.uid)
             if await if_there(request) is not None:
-                metrics.WRITES.labels("delete").inc()
+                WRITES.labels("delete").inc()
             self._caches.written.deleted(endpoint_slice.key, endpoint_slice.uid)
 
 

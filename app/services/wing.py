@@ -15,5 +15,5 @@ WING = Wing(
         ),
     ),
     permissions="app.services.permissions:PERMISSIONS",
-    metrics={"app.services.metrics": ("controller",)},
+    metrics={"app.services.controller": ("controller",)},
 )

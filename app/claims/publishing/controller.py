@@ -259,7 +259,7 @@ class Publisher:
         self.writing = Writing(kit.client, caches, self._reporting, now, controller.enqueue_all)
         caches.pods.subscribe(lambda _event, key, _old, new: self._forget(key) if new is None else None)
         kit.waits_for(self.writing.problems)
-        kit.at_end(self._reporting.end)
+        kit.at_end(self._reporting.shares.clear)
 
     async def _reconcile(self, key: Key) -> Result:
         pod = self.caches.pods.get(*key)

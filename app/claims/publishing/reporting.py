@@ -18,6 +18,7 @@ from app.claims.stored import Claim, ClaimPod
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS, RESOURCE_CLAIMS
 from app.kube.store import Key
+from app.metrics import Shares
 
 STATUS = ""
 """The permission for the status as a whole. The others are named by drivers."""
@@ -64,8 +65,7 @@ class Reporting:
         self._events, self._verb = events, verb
         self._told: dict[Key, tuple[str, frozenset[_Problem]]] = {}
         """Of each Pod that has problems: its UID, and the problems."""
-        self._counted: dict[Key, tuple[Mapping[str, int], Mapping[str, int]]] = {}
-        """What each Pod adds to the gauges."""
+        self.shares = Shares(DEVICES, UNMATCHED)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """What the role lacks, a line each."""
@@ -74,7 +74,7 @@ class Reporting:
     def planned(self, pod: ClaimPod, planned: Planned, states: Mapping[DeviceKey, State]) -> None:
         """What was found for a Pod: its problems become Events where they are new."""
         unmatched = Counts[str](finding.reason for finding in planned.unpublished if finding.problem)
-        self._count(pod.key, Counts(states.values()), unmatched)
+        self.shares.set(pod.key, Counts(states.values()), unmatched)
         problems = frozenset(_problems(planned))
         uid, before = self._told.pop(pod.key, ("", frozenset()))
         if problems:
@@ -97,22 +97,7 @@ class Reporting:
     def forget(self, pod: Key) -> None:
         """The Pod is gone, or has ended."""
         self._told.pop(pod, None)
-        self._count(pod, {}, {})
-
-    def end(self) -> None:
-        """The term of leadership has ended: another replica reports."""
-        for pod in tuple(self._counted):
-            self._count(pod, {}, {})
-
-    def _count(self, pod: Key, states: Mapping[str, int], unmatched: Mapping[str, int]) -> None:
-        """What a Pod has now, in place of what it had."""
-        before = self._counted.pop(pod, ({}, {}))
-        if states or unmatched:
-            self._counted[pod] = (states, unmatched)
-        for gauge, old, new in ((DEVICES, before[0], states), (UNMATCHED, before[1], unmatched)):
-            for label in {*old, *new}:
-                if change := new.get(label, 0) - old.get(label, 0):
-                    gauge.labels(label).inc(change)
+        self.shares.set(pod)
 
     def _on_both(self, pod: ClaimPod, claim: Claim, reason: str, message: str) -> None:
         self._record(Regarding.of(RESOURCE_CLAIMS, claim.key, claim.uid), "Warning", reason, message)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from app.services import metrics
+from app.metrics import Shares
+from app.services.controller import ENDPOINTS, SERVED, SKIPPED
 from tests.support.counting import Counted
 
 
 def test_totals() -> None:
-    metrics.create_series()
+    shares = Shares(SERVED, ENDPOINTS, SKIPPED)
     services, endpoints = Counted("claims_services", "state"), Counted("claims_service_endpoints", "state")
     skipped = Counted("claims_service_pods_skipped", "reason")
-    metrics.served(("ns", "a"), ready=3, unready=1, skipped=Counter({"NoNode": 2}), problem=False)
-    metrics.served(("ns", "b"), ready=1, unready=0, skipped=Counter({"NoNode": 1, "NotAttached": 1}), problem=False)
+    shares.set(("ns", "a"), {"served": 1}, {"ready": 3, "unready": 1}, {"NoNode": 2})
+    shares.set(("ns", "b"), {"served": 1}, {"ready": 1, "unready": 0}, {"NoNode": 1, "NotAttached": 1})
     assert (services(), endpoints()) == ({"served": 2}, {"ready": 4, "unready": 1})
     assert skipped() == {"NoNode": 3, "NotAttached": 1}
-    metrics.served(("ns", "a"), ready=2, unready=2, skipped=Counter(), problem=False)
-    metrics.has_problem(("ns", "b"))
+    shares.set(("ns", "a"), {"served": 1}, {"ready": 2, "unready": 2}, {})
+    shares.set(("ns", "b"), {"problem": 1})
     assert (services(), endpoints(), skipped()) == ({"served": 1, "problem": 1}, {"ready": 2, "unready": 2}, {})
-    metrics.served(("ns", "a"), ready=1, unready=0, skipped=Counter(), problem=True)
+    shares.set(("ns", "a"), {"problem": 1}, {"ready": 1, "unready": 0}, {})
     assert (services(), endpoints()) == ({"problem": 2}, {"ready": 1})
-    metrics.forget(("ns", "a"))
-    metrics.forget(("ns", "never"))
+    shares.set(("ns", "a"))
+    shares.set(("ns", "never"))
     assert (services(), endpoints()) == ({"problem": 1}, {})
-    metrics.forget_all()
+    shares.clear()
     assert not services()
