@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.admission.chain import MutationPlan, refuse
-from app.admission.objects import home_of, read_or_deny
+from app.admission.decision import home_of, read_or_deny
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import Pod
 from app.admission.review import Request, decode_object, written_object

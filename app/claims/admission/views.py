@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from app.admission.objects import may_name, named
+from app.admission.decision import may_name, named
 from app.cel.libraries import BadAddressError, parse_cidr, parse_ip
 from app.claims.format import INTERFACE_NAME, IPS
 from app.claims.model import DeviceKey, device_key, entries_of

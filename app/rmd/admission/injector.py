@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import methodcaller
 
 from app.admission.chain import MutationPlan, audit_text, refuse
-from app.admission.objects import read_or_deny
+from app.admission.decision import read_or_deny
 from app.admission.pods import Pod, crowded
 from app.admission.review import Request, decode_object
 from app.kube.configuration import Configuration

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.admission.chain import Check, MutationPlan, refuse
-from app.admission.objects import read_or_deny
+from app.admission.decision import read_or_deny
 from app.admission.parts import EXEMPT, Context, Parts
 from app.admission.pods import crowded
 from app.admission.review import Request, old_object, written_object

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.admission.chain import MutationPlan, refuse
-from app.admission.objects import counted, home_of, may_name, read_or_deny
+from app.admission.decision import counted, home_of, may_name, read_or_deny
 from app.admission.review import Request as AdmissionRequest
 from app.admission.review import old_object, written_object
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
