@@ -1,19 +1,21 @@
 """Checks that the webhooks are called for no namespace that must be left out, and says which ones opted out.
 
-Also makes the namespaceSelector that a webhook should have.
+Also makes the namespaceSelector that a webhook should have, and finds the namespaces of tenants.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from app.admission.pods import INJECT
 from app.doctor import commands, objects
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, info, warning
+from app.doctor.model import Finding, error, info, or_default, warning
 from app.doctor.webhooks import Registered, selecting, selects
-from app.placement.model import TENANT_LABEL
+from app.placement.model import TENANT_LABEL, tenant_of
+from app.placement.settings import ConfinementSettings
 from app.wire import JSON
 
 SYSTEM = "kube-system"
@@ -104,3 +106,60 @@ async def who_opted_out(cluster: Cluster) -> AsyncIterator[Finding]:
         some = [namespace for namespace in out if bool(selecting(pods, namespace)) == bool(case)]
         if names := sorted(namespace["metadata"]["name"] for namespace in some):
             yield info("BERTH0508", f"Namespace {listed(names, 5)}", case=case, label=INJECT, first=names[0])
+
+
+@dataclass(frozen=True, slots=True)
+class TenantNamespace:
+    """A Namespace and the tenant that it belongs to, by its label or its name."""
+
+    tenant: str
+    object: JSON
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"]["name"])
+
+    @property
+    def subject(self) -> str:
+        return f"Namespace {self.name}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """With the one that API servers give to each."""
+        return objects.namespace_labels(self.object)
+
+    @property
+    def wanted_labels(self) -> dict[str, str]:
+        """Its labels, with that of its tenant."""
+        return {**self.labels, TENANT_LABEL: self.tenant}
+
+    @property
+    def is_labeled(self) -> bool:
+        return bool(self.labels.get(TENANT_LABEL))
+
+    def label(self) -> str:
+        """The command that labels it for its tenant."""
+        return commands.kubectl("label", "namespace", self.name, f"{TENANT_LABEL}={self.tenant}")
+
+
+ANY = TenantNamespace("any", {"metadata": {"name": "tenant-any", "labels": {TENANT_LABEL: "any"}}})
+"""Stands for those that are not there yet."""
+
+
+async def tenant_namespaces(cluster: Cluster) -> list[TenantNamespace]:
+    return [
+        TenantNamespace(tenant, namespace)
+        for namespace in await cluster.namespaces()
+        if (tenant := tenant_of(namespace))
+    ]
+
+
+async def confines_tenants(cluster: Cluster) -> bool:
+    """Whether the webhook keeps tenants' Pods on the tenants' nodes.
+
+    What is registered decides for one that does not run here.
+    """
+    if await cluster.running("webhook"):
+        return (await cluster.settings(ConfinementSettings)).confine_tenants
+    # Berth is asked about templates only where it confines tenants.
+    return any(webhook.covers("", "podtemplates", "CREATE") for webhook in await or_default(cluster.registered(), []))

@@ -16,7 +16,7 @@ from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, depends_on, error, noted, ok, or_default, topic, warning, worst
-from app.doctor.tenant_namespaces import tenant_namespaces
+from app.doctor.namespaces import tenant_namespaces
 from app.kube.resources import ROLE_BINDINGS, Resource
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.tenancy.model import tenants_role

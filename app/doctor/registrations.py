@@ -15,7 +15,7 @@ from app.doctor import commands, namespaces, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, sound, warning
-from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
+from app.doctor.namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
 from app.doctor.webhooks import SHARED, Registered, differences, selecting, uncovered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration import further_webhooks, rules_of

@@ -32,8 +32,8 @@ from app.doctor.model import (
     topic,
     warning,
 )
+from app.doctor.namespaces import confines_tenants, tenant_namespaces
 from app.doctor.readiness import said_by
-from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES, RESOURCE_QUOTAS, SECRETS, SERVICE_ACCOUNTS
 from app.kube.secrets import FILES, stored_files
 from app.placement.checks import Dpus, dpus_of
