@@ -32,6 +32,12 @@ def read_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
 
 
+@pytest.fixture(autouse=True)
+def unconfigured_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker sets up the logs of its process; this process is that of other tests too."""
+    monkeypatch.setattr(workers.logs, "configure", lambda _level: None)
+
+
 def test_counters_are_kept_in_memory_where_the_file_system_is_read_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
