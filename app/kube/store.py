@@ -46,6 +46,32 @@ def key_of(obj: JSON) -> Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which object it is. A projection that inherits this is made of `*identity_of(obj)` and its own fields."""
+
+    key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Identity):
+    """The same, and whether the object is being deleted; made of `*head_of(obj)`."""
+
+    deleting: bool
+
+
+def identity_of(obj: JSON) -> tuple[Key, str]:
+    """The fields of `Identity`. Raises KeyError for an object without a UID: no API server returns one."""
+    return key_of(obj), obj["metadata"]["uid"]
+
+
+def head_of(obj: JSON) -> tuple[Key, str, bool]:
+    """The fields of `Head`, as `identity_of`."""
+    metadata = obj["metadata"]
+    return key_of(obj), metadata["uid"], "deletionTimestamp" in metadata
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry(Generic[T]):
     """`mark` stands for the object's uid in few bytes; 0 where it has none."""
 

@@ -11,7 +11,7 @@ from app.claims.slices import Pools, stored_slice
 from app.claims.stored import Claim, stored_claim
 from app.kube import resources
 from app.kube.kit import Kit
-from app.kube.store import Key, key_of
+from app.kube.store import Key, head_of
 from app.networks.model import RESOURCE_NAME
 from app.services.addresses import Claimed, Network, Range
 from app.services.model import (
@@ -165,14 +165,14 @@ def stored_service(obj: JSON) -> Service | None:
     annotations = metadata.get("annotations") or {}
     if ASKING.isdisjoint(annotations):
         return None
-    key = key_of(obj)
+    key, uid, deleting = head_of(obj)
     read = read_wish(key[0], annotations, spec)
     address = spec.get("clusterIP") or ""
     headless = address in ("", "None")
     return Service(
-        key=key,
-        uid=metadata.get("uid", ""),
-        deleting="deletionTimestamp" in metadata,
+        key,
+        uid,
+        deleting,
         headless=headless,
         publish_not_ready=bool(spec.get("publishNotReadyAddresses")),
         families=_families(spec.get("ipFamilies") or [], address, headless=headless),

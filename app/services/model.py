@@ -14,7 +14,7 @@ from app.kube.conditions import status_of
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.kube.resources import SERVICES, controller_reference
 from app.kube.selectors import LabelSelector, label_selector_from_text
-from app.kube.store import Key
+from app.kube.store import Head
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.selection import parse, parse_default
 from app.text import quoted
@@ -93,15 +93,12 @@ class Wish(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class Service(Head):
     """A Service with the annotation for a network. `wish` is None where there is a `problem`.
 
     `publish_not_ready`: all of its endpoints count as ready. `labels` are those that its slices have too.
     """
 
-    key: Key
-    uid: str
-    deleting: bool
     headless: bool
     publish_not_ready: bool
     families: tuple[AddressType, ...]
@@ -171,19 +168,16 @@ class ContainerPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Head):
     """`attached` are its addresses by network, as Multus says; None where that says nothing or cannot be read (`odd`).
 
     `selected` are the networks that its annotations ask for, None where they cannot be read; `claims` its
     ResourceClaims, as far as they are known. `ports` are the named ones.
     """
 
-    key: Key
-    uid: str
     node: str
     labels: Mapping[str, str]
     ready: bool
-    deleting: bool
     over: bool
     host_network: bool
     hostname: str
@@ -208,13 +202,13 @@ def stored_pod(obj: JSON, home: str = "kube-system") -> Pod | None:
     return Pod(
         key=read.key,
         uid=read.uid,
+        deleting="deletionTimestamp" in metadata,
         node=read.node,
         labels=metadata.get("labels") or {},
         ready=any(
             condition.get("type") == "Ready" and condition.get("status") == "True"
             for condition in status.get("conditions") or ()
         ),
-        deleting="deletionTimestamp" in metadata,
         over=read.over,
         host_network=read.host_network,
         hostname=spec.get("hostname") or "",

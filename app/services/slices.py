@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.kube.resources import ENDPOINT_SLICES, SERVICES, controller_of
-from app.kube.store import Key, key_of
+from app.kube.store import Head, Key, head_of
 from app.services.addresses import Address
 from app.services.model import MANAGED_BY, OURS, Pod, Service, ServicePort
 from app.wire import JSON
@@ -19,18 +19,15 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointSlice:
+class EndpointSlice(Head):
     """One of ours. `service` is the name of its owner, `owner` its UID.
 
     Endpoints that are not as we write them are None.
     """
 
-    key: Key
-    uid: str
     version: int
     service: str
     owner: str
-    deleting: bool
     family: str
     labels: Labels
     ports: tuple[Port, ...]
@@ -50,12 +47,10 @@ def stored_endpoint_slice(obj: JSON) -> EndpointSlice | None:
     if labels.get(MANAGED_BY) != OURS or kind != (SERVICES.api_version, SERVICES.kind):
         return None
     return EndpointSlice(
-        key=key_of(obj),
-        uid=metadata.get("uid", ""),
+        *head_of(obj),
         version=int(metadata["resourceVersion"]),
         service=owner["name"],
         owner=owner["uid"],
-        deleting="deletionTimestamp" in metadata,
         family=obj["addressType"],
         labels=tuple(sorted(labels.items())),
         ports=tuple(sorted(read_port(port) for port in obj.get("ports") or ())),

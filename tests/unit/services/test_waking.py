@@ -30,7 +30,7 @@ def service(name: str, selector: str = "app=x", network: str = "vlan", namespace
 def pod(name: str, app: str = "x", *, namespace: str = "ns", claim: str = "", network: str = "vlan") -> JSON:
     status = json.dumps([{"name": f"{namespace}/{network}", "ips": ["10.0.0.1"]}])
     annotations = {} if claim else {"k8s.v1.cni.cncf.io/network-status": status}
-    metadata = {"namespace": namespace, "name": name, "labels": {"app": app}, "annotations": annotations}
+    metadata = {"namespace": namespace, "name": name, "uid": name, "labels": {"app": app}, "annotations": annotations}
     claims = [{"name": "nic", "resourceClaimName": claim}] if claim else []
     return {"metadata": metadata, "spec": {"nodeName": "n1", "resourceClaims": claims}}
 
