@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.kube.conditions import status_of
 from app.kube.resources import controller_of
-from app.kube.store import Key, key_of
+from app.kube.store import Head, Identity, Key, head_of, identity_of, key_of
 from app.numbers import whole_or
 from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TEMPLATE_HASH, TLS_PORT
 from app.rmd.requests import Read, read_spec
@@ -15,15 +15,12 @@ from app.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Head):
     """An RmdWorkload. `states` are its reservations by node, `pod` is (name, UID) of the Pod that it is made for."""
 
-    key: Key
-    uid: str
     version: str
     generation: int
     created: str
-    deleting: bool
     finalizers: tuple[str, ...]
     read: Read
     status: JSON
@@ -44,12 +41,10 @@ def stored_workload(obj: JSON) -> Workload:
     metadata = obj["metadata"]
     owner = controller_of(metadata)
     return Workload(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *head_of(obj),
         version=metadata["resourceVersion"],
         generation=metadata.get("generation", 0),
         created=metadata.get("creationTimestamp", ""),
-        deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         read=read_spec(obj.get("spec") or {}),
         status=status_of(obj),
@@ -92,11 +87,9 @@ def stored_node(obj: JSON) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Config(Identity):
     """The RmdConfig. `selector` are the labels of nodes with daemons; `agent`: whether the node agent runs there."""
 
-    key: Key
-    uid: str
     generation: int
     selector: Mapping[str, str]
     image: str
@@ -110,8 +103,7 @@ def stored_config(obj: JSON) -> Config | None:
     if metadata["name"] != CONFIG_NAME or "deletionTimestamp" in metadata:
         return None
     return Config(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *identity_of(obj),
         generation=metadata.get("generation", 0),
         selector=dict(spec.get("rmdNodeSelector") or DEFAULT_NODES),
         image=str(spec.get("rmdImage") or ""),
@@ -121,11 +113,9 @@ def stored_config(obj: JSON) -> Config | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonSet:
+class DaemonSet(Identity):
     """`owner` is the UID of its controller, `applied` the hash of what was applied."""
 
-    key: Key
-    uid: str
     owner: str
     applied: str
     selector: Mapping[str, str]
@@ -134,8 +124,7 @@ class DaemonSet:
 def stored_daemon_set(obj: JSON) -> DaemonSet:
     metadata = obj["metadata"]
     return DaemonSet(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *identity_of(obj),
         owner=controller_of(metadata).get("uid", ""),
         applied=(metadata.get("annotations") or {}).get(TEMPLATE_HASH, ""),
         selector=dict(obj["spec"]["template"]["spec"].get("nodeSelector") or {}),
@@ -143,9 +132,7 @@ def stored_daemon_set(obj: JSON) -> DaemonSet:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeState:
-    key: Key
-    uid: str
+class NodeState(Identity):
     generation: int
     owner: str
     node: str
@@ -156,8 +143,7 @@ class NodeState:
 def stored_node_state(obj: JSON) -> NodeState:
     metadata = obj["metadata"]
     return NodeState(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *identity_of(obj),
         generation=metadata.get("generation", 0),
         owner=controller_of(metadata).get("uid", ""),
         node=str((obj.get("spec") or {}).get("node") or ""),

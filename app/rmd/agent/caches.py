@@ -10,7 +10,7 @@ from app.kube.conditions import status_of
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.names import shorten
 from app.kube.resources import PODS, controller_of
-from app.kube.store import Key, Store, key_of
+from app.kube.store import Head, Key, Store, head_of
 from app.rmd.model import DAEMON_LABEL, DAEMON_VALUE, NODE_LABEL, RMD_WORKLOADS
 from app.rmd.pods import PodAsks, read_pod
 from app.rmd.stored import DaemonPod, stored_daemon
@@ -66,19 +66,16 @@ def _pod_of(made: Made) -> Key:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePod:
+class NodePod(Head):
     """A Pod of the node. `identity` is what an owner reference and an RmdWorkload take from it.
 
     `acknowledged`: kubelet has it, and not an earlier Pod of this name. `ended`: none of its containers runs any more.
     `over` are containers that have ended and will not start again.
     """
 
-    key: Key
-    uid: str
     phase: str
     acknowledged: bool
     ended: bool
-    deleting: bool
     over: frozenset[str]
     asks: PodAsks
     identity: JSON
@@ -88,12 +85,10 @@ def stored_pod(obj: JSON) -> NodePod:
     metadata, spec, status = obj["metadata"], obj["spec"], status_of(obj)
     phase = str(status.get("phase") or "")
     return NodePod(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *head_of(obj),
         phase=phase,
         acknowledged="startTime" in status,
         ended=phase in _ENDED,
-        deleting="deletionTimestamp" in metadata,
         over=frozenset(_over(spec, status)),
         asks=read_pod(obj),
         identity={
@@ -116,12 +111,9 @@ def _over(spec: JSON, status: JSON) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Made(Head):
     """An RmdWorkload of the node agent of this node. `pod` is (name, UID) of the Pod that owns it."""
 
-    key: Key
-    uid: str
-    deleting: bool
     pod: tuple[str, str]
     labels: Mapping[str, str]
     spec: JSON
@@ -134,9 +126,7 @@ def stored_made(obj: JSON) -> Made | None:
     if not owner:
         return None
     return Made(
-        key=key_of(obj),
-        uid=metadata["uid"],
-        deleting="deletionTimestamp" in metadata,
+        *head_of(obj),
         pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else ("", ""),
         labels=dict(metadata.get("labels") or {}),
         spec=dict(obj.get("spec") or {}),
