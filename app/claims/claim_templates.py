@@ -36,7 +36,7 @@ from app.kube.resources import (
 )
 from app.kube.retry import get_or_none, if_there
 from app.kube.secrets import MANAGED_BY, MANAGER
-from app.kube.store import Key, key_of
+from app.kube.store import Head, Identity, Key, head_of, identity_of
 from app.networks.model import claim_source
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
@@ -213,21 +213,16 @@ def used_templates(_key: Key, old: User | None, new: User | None) -> set[Key]:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTemplate:
+class OwnTemplate(Head):
     """A ResourceClaimTemplate with our mark. `made_from` is the hash of what it was made from."""
 
-    key: Key
-    uid: str
     made_from: str
-    deleting: bool
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class User(Identity):
     """A Pod that is not over, or an attachment: the templates in its namespace that it needs."""
 
-    key: Key
-    uid: str
     templates: tuple[str, ...]
 
     @property
@@ -241,8 +236,7 @@ def stored_template(obj: JSON) -> OwnTemplate | None:
     labels: Mapping[str, str] = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != MANAGER or CLAIM_TEMPLATE_MARK not in labels:
         return None
-    made_from = (metadata.get("annotations") or {}).get(CLAIM_TEMPLATE_HASH, "")
-    return OwnTemplate(key_of(obj), metadata.get("uid", ""), made_from, "deletionTimestamp" in metadata)
+    return OwnTemplate(*head_of(obj), (metadata.get("annotations") or {}).get(CLAIM_TEMPLATE_HASH, ""))
 
 
 def stored_pod(obj: JSON) -> User | None:
@@ -250,11 +244,7 @@ def stored_pod(obj: JSON) -> User | None:
     claims = (obj.get("spec") or {}).get("resourceClaims") or ()
     names = tuple(dict.fromkeys(claim["resourceClaimTemplateName"] for claim in claims if _from_template(claim)))
     over = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return User(key_of(obj), _uid(obj), names) if names and not over else None
-
-
-def _uid(obj: JSON) -> str:
-    return str(obj["metadata"].get("uid", ""))
+    return User(*identity_of(obj), names) if names and not over else None
 
 
 def _from_template(claim: JSON) -> bool:
@@ -267,7 +257,7 @@ def stored_attachment(obj: JSON) -> User | None:
     if source is None:
         return None
     name = source.template or class_template(source.device_class)
-    return User(key_of(obj), _uid(obj), (name,))
+    return User(*identity_of(obj), (name,))
 
 
 def template_body(key: Key, definition: Definition) -> JSON:

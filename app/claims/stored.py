@@ -13,7 +13,7 @@ from app.claims.model import EXTENDED_RESOURCE_CLAIM, FIELD_MANAGER, PUBLISHED, 
 from app.claims.network_status import status_in
 from app.kube.conditions import status_of
 from app.kube.resources import controller_of
-from app.kube.store import Key, key_of
+from app.kube.store import Head, Identity, head_of, identity_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.wire import JSON, decode_json
 
@@ -71,16 +71,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Head):
     """A ResourceClaim. `pod` is the (name, UID) of the Pod that it was made for, `node` the one of its devices.
 
     `node` is "" where the devices are not bound to one node.
     """
 
-    key: Key
-    uid: str
     version: str
-    deleting: bool
     pod: tuple[str, str] | None
     extended: bool
     allocated: bool
@@ -97,10 +94,8 @@ def stored_claim(obj: JSON) -> Claim:
     devices: JSON = allocation.get("devices") or {}
     owner = controller_of(metadata)
     return Claim(
-        key=key_of(obj),
-        uid=metadata.get("uid", ""),
+        *head_of(obj),
         version=metadata.get("resourceVersion", ""),
-        deleting="deletionTimestamp" in metadata,
         pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else None,
         extended=(metadata.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true",
         allocated=bool(allocation),
@@ -126,15 +121,13 @@ class PodClaim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimPod:
+class ClaimPod(Identity):
     """A Pod that has, or may get, devices by claims. `network_status` is the text of Multus, None where it has none.
 
     `extended_requests` are the requests of its extended-resource claim with the resource that each is for.
     `plugin_resources` are the extended resources that it asks for and that device plugins give, not that claim.
     """
 
-    key: Key
-    uid: str
     node: str
     host_network: bool
     over: bool
@@ -177,8 +170,7 @@ def claim_pod(obj: JSON) -> ClaimPod:
         for request in by_resource.get("requestMappings") or ()
     )
     return ClaimPod(
-        key=key_of(obj),
-        uid=metadata.get("uid", ""),
+        *identity_of(obj),
         node=spec.get("nodeName") or "",
         host_network=bool(spec.get("hostNetwork")),
         over=status.get("phase") in ("Succeeded", "Failed"),

@@ -39,7 +39,7 @@ PAIR = "requests: {gpu: gpu.example.com, nic: vf.example.com}\nalign: resource.k
 def attachment(name: str, *, namespace: str = "default", **annotations: str) -> JSON:
     """Its keys are those of `KEYS`."""
     said = {KEYS[key]: value for key, value in annotations.items()}
-    return NETWORK_ATTACHMENTS.body({"name": name, "namespace": namespace, "annotations": said})
+    return NETWORK_ATTACHMENTS.body({"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": said})
 
 
 KEYS = {"resource": RESOURCE, "template": TEMPLATE, "device_class": CLASS, "inject": "berth.dev/inject"}

@@ -192,7 +192,7 @@ def test_resources_that_device_plugins_give() -> None:
         }
     }
     spec = {"initContainers": [{"resources": {"limits": {"x/d": 1}}}, {}], "containers": [{"resources": resources}]}
-    pod = stored_pod({"metadata": {"namespace": "ns", "name": "p"}, "spec": spec, "status": status})
+    pod = stored_pod({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": spec, "status": status})
     assert pod is not None
     assert pod.extended_requests == (("r0", "x/a"),)
     assert pod.plugin_resources == {"x/b", "x/c", "x/d"}
@@ -275,7 +275,7 @@ def test_of_opaque_members_only_what_is_read_is_kept() -> None:
     devices = {"results": [], "config": [{"opaque": {"driver": "d", "parameters": parameters}}]}
     entry = {"driver": "d", "pool": "p", "device": "a", "data": data}
     claim = stored_claim(
-        {"metadata": {"name": "c"}, "status": {"allocation": {"devices": devices}, "devices": [entry]}}
+        {"metadata": {"name": "c", "uid": "c"}, "status": {"allocation": {"devices": devices}, "devices": [entry]}}
     )
     assert [one.parameters for one in claim.configs] == [{"ifName": "net1", "interface": {"name": "eth0"}}]
     assert [one.data for one in claim.entries.values()] == [{"cniResult": {"ips": [{"address": "10.0.0.2/24"}]}}]
@@ -295,9 +295,9 @@ def test_what_the_claims_of_a_pod_cost_grows_with_their_number() -> None:
     def reads(count: int) -> int:
         names = [f"c{number}" for number in range(count)]
         listed = [{"name": name, "resourceClaimName": name} for name in names]
-        read = claim_pod({"metadata": {"namespace": "ns", "name": "p"}, "spec": {"resourceClaims": listed}})
+        read = claim_pod({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": {"resourceClaims": listed}})
         pod = Counting(**{field.name: getattr(read, field.name) for field in dataclasses.fields(read)})
-        claims = tuple(stored_claim({"metadata": {"namespace": "ns", "name": name}}) for name in names)
+        claims = tuple(stored_claim({"metadata": {"namespace": "ns", "name": name, "uid": name}}) for name in names)
         Counting.reads = 0
         assert len(plan_pod(Inputs(pod, claims, (), {})).unpublished) == count
         return Counting.reads

@@ -22,9 +22,9 @@ from tests.support.claim_reviews import PAIR, attachment, definitions, template
 JSON = dict[str, Any]
 KEY = ("team-a", "gpu-nic")
 WANTED = template_body(KEY, parse_definitions(definitions(gpu_nic=PAIR))["gpu-nic"])
-OURS = OwnTemplate(KEY, "u", hash_of(WANTED), deleting=False)
-OLD = OwnTemplate(KEY, "u", "another", deleting=False)
-GOING = OwnTemplate(KEY, "u", "another", deleting=True)
+OURS = OwnTemplate(KEY, "u", deleting=False, made_from=hash_of(WANTED))
+OLD = OwnTemplate(KEY, "u", deleting=False, made_from="another")
+GOING = OwnTemplate(KEY, "u", deleting=True, made_from="another")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_one_step_at_a_time(wanted: Any, found: Any, action: str, *, used: bool,
 
 
 def test_what_was_written_is_ours_and_needs_nothing() -> None:
-    stored = stored_template(WANTED)
+    stored = stored_template({**WANTED, "metadata": {**WANTED["metadata"], "uid": "u"}})
     assert stored is not None
     assert next_action(WANTED, stored, used=True, idle=False) == ""
 
@@ -82,7 +82,7 @@ def test_names_of_templates_of_classes_can_be_names_and_labels(name: str) -> Non
 
 def pod(*claims: JSON, phase: str = "Pending") -> JSON:
     return {
-        "metadata": {"name": "p", "namespace": "ns"},
+        "metadata": {"name": "p", "namespace": "ns", "uid": "p"},
         "spec": {"resourceClaims": claims},
         "status": {"phase": phase},
     }
