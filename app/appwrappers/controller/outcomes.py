@@ -16,7 +16,7 @@ from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, ENDED, POD_SET, 
 from app.appwrappers.sizes import REMARK
 from app.kube.conditions import condition, cut_as_stored, is_true, set_condition, status_of
 from app.kube.quantity import parse
-from app.kube.store import Key, key_of
+from app.kube.store import Head, head_of
 from app.numbers import whole_or
 from app.text import moment, one_line, several
 from app.wire import JSON
@@ -177,7 +177,7 @@ _KINDS: dict[tuple[str, str], Callable[[JSON], Outcome]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Head):
     """A Pod with the label of an AppWrapper. `mark` is the UID in our own label, `pod_set` the number of its podSet.
 
     `exit_codes` are those of containers that have failed, init containers too. `restarts` is the most that a container
@@ -185,14 +185,11 @@ class Pod:
     Pod has failed, or is not ready; "" where it is, or may soon be. `ended` is when its first container failed.
     """
 
-    key: Key
-    uid: str
     app_wrapper: str
     mark: str
     pod_set: int
     phase: str
     ready: bool
-    deleting: bool
     held: bool
     restarts: int
     exit_codes: tuple[int, ...]
@@ -206,16 +203,16 @@ def stored_pod(obj: JSON) -> Pod:
     metadata, status = obj["metadata"], status_of(obj)
     labels, statuses = metadata.get("labels") or {}, container_statuses(status)
     failures = _failures(statuses)
-    deleting = "deletionTimestamp" in metadata
+    key, uid, deleting = head_of(obj)
     return Pod(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        key,
+        uid,
+        deleting,
         app_wrapper=labels.get(APP_WRAPPER, ""),
         mark=labels.get(APP_WRAPPER_UID, ""),
         pod_set=whole_or(labels.get(POD_SET), -1),
         phase=str(status.get("phase") or ""),
         ready=condition(status, "Ready").get("status") == "True",
-        deleting=deleting,
         held=deleting and bool(metadata.get("finalizers")) and metadata.get("deletionGracePeriodSeconds") == 0,
         restarts=max(
             (whole_or(entry.get("restartCount"), 0) for entry in statuses if _is_in_crash_loop(entry)), default=0

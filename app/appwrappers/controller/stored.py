@@ -18,22 +18,19 @@ from app.appwrappers.model import (
 from app.appwrappers.podsets.paths import usable_status
 from app.kube.conditions import condition
 from app.kube.resources import controller_of
-from app.kube.store import Key, key_of
+from app.kube.store import Head, head_of
 from app.wire import JSON, decode_json, encode_json
 
 
 @dataclass(frozen=True, slots=True)
-class AppWrapper:
+class AppWrapper(Head):
     """`documents` are the JSON of each of `spec.components`. `annotations` are those that the controller reads.
 
     `creator` is who created it, as admission has written it; "" where it has not.
     """
 
-    key: Key
-    uid: str
     version: int
     generation: int
-    deleting: bool
     finalizers: tuple[str, ...]
     suspend: bool
     ours: bool
@@ -78,11 +75,9 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
     components = spec.get("components") or ()
     listed = components if isinstance(components, list | tuple) else (components,)
     return AppWrapper(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *head_of(obj),
         version=int(metadata["resourceVersion"]),
         generation=metadata.get("generation", 0),
-        deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         suspend=bool(spec.get("suspend")),
         ours=spec.get("managedBy") in (None, "", MANAGER),
@@ -95,16 +90,13 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class Component(Head):
     """An object of an AppWrapper. `owner` is the UID of its controller, `marked` says whether it has our mark."""
 
-    key: Key
-    uid: str
     version: int
     owner: str
     owner_name: str
     marked: bool
-    deleting: bool
     finalizers: tuple[str, ...]
     outcome: Outcome
 
@@ -113,13 +105,11 @@ def stored_component(obj: JSON) -> Component:
     metadata = obj["metadata"]
     owner = controller_of(metadata)
     return Component(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *head_of(obj),
         version=int(metadata["resourceVersion"]),
         owner=owner.get("uid", ""),
         owner_name=owner.get("name", ""),
         marked=APP_WRAPPER_UID in (metadata.get("labels") or {}),
-        deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         outcome=outcome_of(obj),
     )

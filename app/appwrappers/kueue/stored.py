@@ -25,7 +25,7 @@ from app.appwrappers.podsets.paths import usable_status
 from app.appwrappers.sizes import component_status
 from app.kube.conditions import condition, is_true, status_of
 from app.kube.resources import controller_of
-from app.kube.store import Key, key_of
+from app.kube.store import Head, head_of
 from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
 
@@ -33,17 +33,14 @@ _PROVISIONING = "provreq.kueue.x-k8s.io/"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(Head):
     """An AppWrapper as Kueue sees a job. `document` is the JSON of `spec.components`.
 
     `owner` is the reference to its controller where Kueue follows that kind, else empty. `remote` says that MultiKueue
     runs it in another cluster, and copies the status from there.
     """
 
-    key: Key
-    uid: str
     version: str
-    deleting: bool
     suspended: bool
     owner: JSON
     remote: bool
@@ -107,10 +104,8 @@ def stored_job(obj: JSON) -> Job:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     owner = controller_of(metadata)
     return Job(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *head_of(obj),
         version=metadata["resourceVersion"],
-        deleting="deletionTimestamp" in metadata,
         suspended=bool(spec.get("suspend")),
         owner=owner if resource_of(owner) is not None else {},
         remote=spec.get("managedBy") == MULTIKUEUE,
@@ -127,16 +122,13 @@ def stored_job(obj: JSON) -> Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Head):
     """`owner` is the UID of its controller; `pod_sets` is the JSON of `spec.podSets`.
 
     `owned` says whether it has any owner: the Pods of a group own their Workload, and none of them is its controller.
     """
 
-    key: Key
-    uid: str
     version: str
-    deleting: bool
     held: bool
     finalizers: tuple[str, ...]
     owner: str
@@ -178,10 +170,8 @@ def stored_workload(obj: JSON) -> Workload:
     metadata, spec = obj["metadata"], obj.get("spec") or {}
     finalizers = tuple(metadata.get("finalizers") or ())
     return Workload(
-        key=key_of(obj),
-        uid=metadata["uid"],
+        *head_of(obj),
         version=metadata["resourceVersion"],
-        deleting="deletionTimestamp" in metadata,
         held=RESOURCE_IN_USE in finalizers,
         finalizers=finalizers,
         owner=controller_of(metadata).get("uid", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,8 +47,7 @@ def stored(*templates: JSON, deleting: bool = False, **said: Any) -> AppWrapper:
 
 def step(wrapper: AppWrapper, status: JSON, **seen: Any) -> Step:
     options = read_options({}, FaultTolerance())
-    now = AppWrapper(**{name: getattr(wrapper, name) for name in AppWrapper.__slots__} | {"status": status})
-    return next_step(Observation(now, options, NOW, **seen))
+    return next_step(Observation(replace(wrapper, status=status), options, NOW, **seen))
 
 
 def test_as_many_components_as_may_be() -> None:
