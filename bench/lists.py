@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from app.kube.client import KubeClient, Page
 from app.kube.kit import Kit
-from app.kube.reflector import PAGE_SIZE, RELIST, Reflector
+from app.kube.reflector import PAGE_SIZE, RELIST, Reflector, Scope
 from app.kube.resources import PODS, Resource
 from app.kube.store import Store
 from app.tenancy.agent.views import project_pod
@@ -65,7 +65,7 @@ def main() -> None:
 
 async def _cost(resource: Resource, store: Store[Any], bodies: list[JSON]) -> tuple[float, int]:
     pages = Pages(bodies)
-    reflector = Reflector(cast("KubeClient", pages), resource, store)
+    reflector = Reflector(cast("KubeClient", pages), Scope(resource), store)
     await reflector._list()  # noqa: SLF001 - without the watch and the pauses
     began = time.process_time()
     for _ in range(ROUNDS):

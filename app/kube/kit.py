@@ -20,7 +20,7 @@ from app.kube.controller import BACKOFF, Controller, Result, by_namespace
 from app.kube.events import EventRecorder
 from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.own_writes import OwnWrites, Versioned, by_version
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import Resource
 from app.kube.running import problems_of, stand, start
 from app.kube.store import Key, Store
@@ -36,16 +36,6 @@ _LOOK = 1.0
 T = TypeVar("T")
 Wakes = Callable[[Key, Any, Any], Iterable[Hashable]]
 """Which keys a change wakes, from the key of the object and what the cache kept of it before and after (or None)."""
-
-
-class Scope(NamedTuple):
-    """What one list and watch is of. `namespace` None is all of them, `name` "" every object."""
-
-    resource: Resource
-    namespace: str | None = None
-    name: str = ""
-    label_selector: str = ""
-    field_selector: str = ""
 
 
 class Watched(NamedTuple):
@@ -65,24 +55,14 @@ class Watches:
 
     def follow(self, scope: Scope, store: Store[Any], *, called: str = "") -> Reflector:
         """What keeps the store. It is to be started by each who asked for it, and runs once."""
-        resource, namespace, name, labels, fields = scope
-        watched = Watched(scope, called or resource.kind)
+        watched = Watched(scope, called or scope.resource.kind)
         self.declared.append(watched)
         create_watch_series(watched.called)
         shared = self._reflectors.get(scope)
         if shared is not None and not shared.started:
             shared.serve(store, called=called)
             return shared
-        reflector = self._reflectors[scope] = Reflector(
-            self._client,
-            resource,
-            store,
-            namespace=namespace,
-            name=name,
-            label_selector=labels,
-            field_selector=fields,
-            called=called,
-        )
+        reflector = self._reflectors[scope] = Reflector(self._client, scope, store, called=called)
         return reflector
 
 

@@ -16,7 +16,7 @@ import random as _random
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -57,8 +57,24 @@ class _ContradictionError(Exception):
     """The watch says what cannot follow from what it said before."""
 
 
+class Scope(NamedTuple):
+    """What one list and watch is of. `namespace` None is all of them, `name` "" every object."""
+
+    resource: Resource
+    namespace: str | None = None
+    name: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of the client's list and watch."""
+        fields = f"metadata.name={self.name}" if self.name else self.field_selector
+        return {"namespace": self.namespace, "label_selector": self.label_selector, "field_selector": fields}
+
+
 class Reflector:
-    """Keeps one store, and those that it has to `serve` beside it.
+    """Keeps one store of a scope, and those that it has to `serve` beside it.
 
     `healthy` is False until the first full list, and while the server refuses us (401, 403, 404).
 
@@ -66,20 +82,16 @@ class Reflector:
     `reason` names the last fault of any kind, "" when there is none; the `age` of a store says how long it has lasted.
     `called` is the kind in the metrics, to distinguish several caches of a kind.
 
-    With `name` the store holds that object alone. A role may have the right to get it and no right to list: while lists
-    are refused, it is read with a GET every `poll` seconds, and if that is allowed the reflector is healthy.
+    Where the scope names an object, a role may have the right to get it and no right to list: while lists are refused,
+    it is read with a GET every `poll` seconds, and if that is allowed the reflector is healthy.
     """
 
     def __init__(
         self,
         client: KubeClient,
-        resource: Resource,
+        scope: Scope,
         store: Store[T],
         *,
-        namespace: str | None = None,
-        name: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         called: str = "",
         backoff: Backoff | None = None,
         idle_timeout: float = IDLE_TIMEOUT,
@@ -88,16 +100,9 @@ class Reflector:
         random: Callable[[], float] = _random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self.resource = client, resource
-        self._caches = Fanout(resource)
+        self._client, self.scope, self.resource = client, scope, scope.resource
+        self._caches = Fanout(scope.resource)
         self._caches.add(store, called)
-        self._name = name
-        self.scope: dict[str, Any] = {
-            "namespace": namespace,
-            "label_selector": label_selector,
-            "field_selector": f"metadata.name={name}" if name else field_selector,
-        }
-        """What of the resource is listed and watched."""
         self._backoff = backoff or Backoff()
         self._idle_timeout, self._poll = idle_timeout, poll
         self._page_size = self._limit = page_size
@@ -206,7 +211,7 @@ class Reflector:
         seconds = self._backoff.next(at_least=delay)
         kind, delay_s = self.resource.kind, round(seconds, 3)
         log.info("watch restarts", kind=kind, reason=reason, delay_s=delay_s, detail=self.reason)
-        while self._name and self._refused:
+        while self.scope.name and self._refused:
             await self._get_alone()
             if seconds <= self._poll:
                 break
@@ -216,9 +221,9 @@ class Reflector:
 
     async def _get_alone(self) -> None:
         """Fill the store with a GET of the one object. A passing fault leaves it as it is."""
-        kind, name = self.resource.kind, self._name
+        kind, name = self.resource.kind, self.scope.name
         try:
-            found = await get_or_none(self._client, self.resource, name, namespace=self.scope["namespace"])
+            found = await get_or_none(self._client, self.resource, name, namespace=self.scope.namespace)
         except ApiError as error:
             self._polled = self._polled and error.status not in (401, 403)
             log.info("poll failed", kind=kind, name=name, error=str(error))
@@ -230,12 +235,12 @@ class Reflector:
         self._polled = True
 
     async def _list(self) -> None:
-        replacement = self._caches.replacement()
+        replacement, options = self._caches.replacement(), self.scope.options
         token = ""
         while True:
             try:
                 limit = self._limit if self._paged else 0
-                page = await self._client.list_page(self.resource, limit=limit, continue_token=token, **self.scope)
+                page = await self._client.list_page(self.resource, limit=limit, continue_token=token, **options)
             except ApiError as error:
                 if error.expired and token:
                     # Pages came slower than the server keeps versions; the whole in one answer always ends.
@@ -273,7 +278,8 @@ class Reflector:
     async def _watch(self) -> str:
         """Applies events until the stream ends, or a list is due; says which. TimeoutError if it falls silent."""
         seconds = 240 + int(60 * self._random())
-        stream = self._client.watch(self.resource, resource_version=self.version, timeout_seconds=seconds, **self.scope)
+        options = {"resource_version": self.version, "timeout_seconds": seconds, **self.scope.options}
+        stream = self._client.watch(self.resource, **options)
         loop, reschedule_at = asyncio.get_running_loop(), 0.0
         async with aclosing(stream) as lines, asyncio.timeout(self._idle_timeout) as idle:
             async for line in lines:

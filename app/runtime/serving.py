@@ -24,9 +24,9 @@ from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.server import make_server, review_app
 from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.kube.kit import Scope, Watches, declare
+from app.kube.kit import Watches, declare
 from app.kube.manifests import ManifestSource
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.running import stand, start
 from app.kube.transport import connect
 from app.kube.walls import standing

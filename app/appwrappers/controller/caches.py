@@ -19,7 +19,7 @@ from app.kube.configuration import Configuration, data_of
 from app.kube.controller import Controller
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.own_writes import OwnWrites, by_version
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CONFIG_MAPS, NODES, PODS, Resource
 from app.kube.store import Key, Store
 from app.wire import JSON
@@ -116,7 +116,7 @@ class Kind:
     def __init__(self, client: KubeClient, resource: Resource) -> None:
         self.resource = resource
         self.store: Store[Component] = Store(stored_component)
-        self.reflector = Reflector(client, resource, self.store, label_selector=APP_WRAPPER)
+        self.reflector = Reflector(client, Scope(resource, label_selector=APP_WRAPPER), self.store)
         self.written: OwnWrites[Component] = by_version(lambda key: self.store.get(*key), lifetime=_LAG)
         self.written.follow(self.store)
 

@@ -44,16 +44,16 @@ def _kit(part: Any) -> Kit:
 def _reflectors(part: Any) -> Iterator[Reflector]:
     """Those but for one that follows a single object by its name."""
     for reflector in _kit(part).reflectors:
-        if not reflector.scope["field_selector"]:
+        if not reflector.scope.name and not reflector.scope.field_selector:
             yield reflector
 
 
 def _shows(reflector: Reflector, side: Side) -> bool:
     resource: Any = reflector.resource  # it matters for fields alone
-    selection = parse_selection(resource, label_selector=reflector.scope["label_selector"], field_selector="")
+    selection = parse_selection(resource, label_selector=reflector.scope.label_selector, field_selector="")
     objects = {
         (obj["metadata"].get("namespace") or "", obj["metadata"]["name"]): int(obj["metadata"]["resourceVersion"])
-        for obj in side.all(reflector.resource, reflector.scope["namespace"])
+        for obj in side.all(reflector.resource, reflector.scope.namespace)
         if selection.matches(obj)
     }
     if any(store.in_doubt for store in reflector.stores):

@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 from app.devtools.sandbox.server import Cluster
 from app.kube import metrics
 from app.kube.controller import Controller, Done
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import connect
@@ -166,7 +166,7 @@ async def test_a_cluster_that_does_not_know_the_kind_makes_no_cache_stale(tmp_pa
         (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
         async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=PATIENCE) as client:
             cache: Store[dict[str, Any]] = Store(lambda obj: obj)
-            reflector = Reflector(client, NETWORK_ATTACHMENTS, cache)
+            reflector = Reflector(client, Scope(NETWORK_ATTACHMENTS), cache)
             running = asyncio.create_task(reflector.run())
             await eventually(lambda: reflector.missing)
             assert cache.age is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.devtools.sandbox.pki import Authority
 from app.devtools.sandbox.server import Cluster
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.kube.transport import connect
@@ -36,7 +36,7 @@ async def test_a_reflector_follows_a_cluster_that_lost_its_objects(tmp_path: Pat
     path.write_text(first.kubeconfig())
     async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
         store: Store[JSON] = Store(lambda obj: obj)
-        running = asyncio.create_task(Reflector(client, CONFIG_MAPS, store).run())
+        running = asyncio.create_task(Reflector(client, Scope(CONFIG_MAPS), store).run())
         await client.create(CONFIG_MAPS, config_map("old"), namespace="default")
         await eventually(lambda: names_in(store) == {"old"})
         await first.stop()

@@ -16,7 +16,7 @@ from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
 from tests.support.running import running
@@ -215,7 +215,7 @@ async def test_a_pod_that_no_watch_has_told_of_counts_once(tmp_path: Path) -> No
             watched = Watched(client)
             runner = JobRunner(client, watched)
             async with (
-                running(Reflector(client, JOBS, watched.store(JOBS)).run()),
+                running(Reflector(client, Scope(JOBS), watched.store(JOBS)).run()),
                 running(runner.controller.run()),
             ):
                 await client.create(JOBS, sleeping(["sleep", "inf"], backoffLimit=0), namespace=HERE)

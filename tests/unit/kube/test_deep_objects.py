@@ -9,7 +9,7 @@ from aiohttp import web
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.wire import decode_list
@@ -74,7 +74,7 @@ async def test_a_cache_is_filled_without_such_an_object(server: ApiServer, clien
 
     server.fault = fault
     poisoned, store = Counted("watch_poison_objects_total", "kind"), Store(lambda obj: obj["metadata"]["name"])
-    async with running(Reflector(client, CONFIG_MAPS, store).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store).run()):
         await eventually(lambda: store.synced)
         assert sorted(store.values()) == ["a", "b"]
         assert poisoned() == {"ConfigMap": 1}

@@ -11,7 +11,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from app.kube.client import KubeClient
-from app.kube.reflector import RELIST, Reflector
+from app.kube.reflector import RELIST, Reflector, Scope
 from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from tests.support.counting import Counted
@@ -30,7 +30,7 @@ async def test_a_restored_server_is_listed_whatever_its_version(
     for number in range(20):
         server.put(config_map("lost", value=str(number)))
     held = server.version
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast())
     with capture_logs() as lines:
         async with running(reflector.run()):
             await _lose(server, reflector, version=held + passed - 1)
@@ -60,7 +60,7 @@ async def test_an_end_before_its_time_leads_to_a_list(server: ApiServer, client:
     """A server that stops ends its watches cleanly; who is there at the next try may be another."""
     server.put(config_map("a", value="1"))
     store = Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast()).run()):
         await eventually(lambda: bool(server.watches))
         del server.objects["configmaps", "default", "a"]
         server.drop_watches()
@@ -71,7 +71,7 @@ async def test_silence_is_a_doubt_only_where_the_list_differs(server: ApiServer,
     """A server sends no bookmarks of a kind that has never changed since it started: nothing is wrong there."""
     server.put(config_map("a", value="1"))
     store, renewals, problems = Store(value), list[str](), set[str]()
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), idle_timeout=0.1)
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast(), idle_timeout=0.1)
     store.on_renewed(lambda: renewals.append("renewed"))
 
     def lists() -> int:
@@ -94,7 +94,7 @@ async def test_lists_now_and_then_and_watches_once(server: ApiServer, client: Ku
     """What no watch says is found in 10 to 30 minutes, with a watch that is sound all the while."""
     server.put(config_map("a", value="1"))
     store, clock, restarts = Store(value), Clock(), Counted("watch_restarts_total", "reason", kind="ConfigMap")
-    reflector = Reflector(client, CONFIG_MAPS, store, clock=clock, random=lambda: draw)
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, clock=clock, random=lambda: draw)
     least, most = RELIST
     assert (least, most) == (600, 1800)
     async with running(reflector.run()):
@@ -157,7 +157,7 @@ async def test_an_event_that_cannot_follow_leads_to_a_list(
         return web.Response(body=told[0] + b"\n", content_type="application/json")
 
     server.fault = tell
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast())
     async with running(reflector.run()):
         await eventually(lambda: store.keys() == [("default", "a")])
         assert restarts() == {"contradiction": 1}
@@ -171,7 +171,7 @@ async def test_a_list_of_an_earlier_version_is_a_doubt(server: ApiServer, client
     store, clock = Store(value), Clock()
     renewed: list[list[tuple[str, str]]] = []
     store.on_renewed(lambda: renewed.append(store.keys()))
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast(), clock=clock).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast(), clock=clock).run()):
         await eventually(lambda: bool(server.watches))
         clock.now += RELIST[1]
         server.put(config_map("b", value="1"))  # brings the turn for a list

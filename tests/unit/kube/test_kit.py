@@ -15,7 +15,8 @@ from prometheus_client import REGISTRY
 
 from app.kube.client import KubeClient
 from app.kube.controller import Done, Result
-from app.kube.kit import Kit, Scope, Watched, Watches, all_of, itself
+from app.kube.kit import Kit, Watched, Watches, all_of, itself
+from app.kube.reflector import Scope
 from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Key, Store
 from tests.support.fake_apiserver import ApiServer, config_map, status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CONFIG_MAPS
 from app.kube.retry import Backoff
 from app.kube.store import Store
@@ -32,7 +32,7 @@ async def broken(server: ApiServer, request: web.Request) -> web.StreamResponse 
 
 def reflector_of(client: KubeClient, store: Store[str]) -> Reflector:
     backoff = Backoff(base=0.05, cap=0.1)
-    return Reflector(client, CONFIG_MAPS, store, namespace="default", name="a", backoff=backoff, poll=0.05)
+    return Reflector(client, Scope(CONFIG_MAPS, "default", "a"), store, backoff=backoff, poll=0.05)
 
 
 async def test_what_may_only_be_got_is_followed_and_faults_keep_it(server: ApiServer, client: KubeClient) -> None:

@@ -14,7 +14,7 @@ from aiohttp import web
 from prometheus_client import REGISTRY
 
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.kube.retry import Backoff
 from app.kube.store import Store
@@ -48,7 +48,7 @@ async def test_pages_of_large_objects_are_asked_for_with_fewer_of_them(
     for number in range(20):
         server.put(config_map(f"m{number}", value=str(number), more="x" * 10_000))
     store = Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, page_size=20).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, page_size=20).run()):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
         assert len(store) == 20
     lists = [request for request in server.requests if "watch" not in request]
@@ -60,7 +60,7 @@ async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: Kub
     for number in range(25):
         server.put(config_map(f"m{number}", value=str(number)))
     store, began = Store(value), time.monotonic()
-    async with running(Reflector(client, CONFIG_MAPS, store, page_size=10).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, page_size=10).run()):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
         assert len(store) == 25
         assert [r.split("?")[0] for r in server.requests[:3]] == ["GET /api/v1/configmaps"] * 3
@@ -80,20 +80,14 @@ async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: Kub
 async def test_watch_asks_for_bookmarks_and_a_jittered_end(server: ApiServer, client: KubeClient) -> None:
     store = Store(value)
     for draw, seconds in ((0.0, 240), (0.999, 299)):
-        async with running(Reflector(client, CONFIG_MAPS, store, random=lambda draw=draw: draw).run()):
+        async with running(Reflector(client, Scope(CONFIG_MAPS), store, random=lambda draw=draw: draw).run()):
             await eventually(lambda seconds=seconds: any(f"timeoutSeconds={seconds}" in r for r in server.requests))
     assert all("allowWatchBookmarks=true" in r for r in server.requests if r.startswith("WATCH"))
 
 
 async def test_selectors_and_namespace_travel_with_list_and_watch(server: ApiServer, client: KubeClient) -> None:
-    reflector = Reflector(
-        client,
-        CONFIG_MAPS,
-        Store(value),
-        namespace="kube-system",
-        label_selector="a=b",
-        field_selector="metadata.name=x",
-    )
+    scope = Scope(CONFIG_MAPS, "kube-system", label_selector="a=b", field_selector="metadata.name=x")
+    reflector = Reflector(client, scope, Store(value))
     async with running(reflector.run()):
         await eventually(lambda: bool(server.watches))
     for request in server.requests:
@@ -106,7 +100,7 @@ async def test_resumes_from_the_last_version_after_a_clean_end(server: ApiServer
     """One at the time that the watch has asked for: the server is the same, and nothing was missed."""
     server.put(config_map("a", value="1"))
     store, clock = Store(value), Clock(1000.0)
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), clock=clock, random=lambda: 0.5)
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast(), clock=clock, random=lambda: 0.5)
     async with running(reflector.run()):
         await eventually(lambda: bool(server.watches))
         version = server.put(config_map("b", value="2"))["metadata"]["resourceVersion"]
@@ -124,7 +118,7 @@ async def test_poison_is_skipped_and_its_version_still_advances(server: ApiServe
     server.put(config_map("good", value="1"))
     server.put({**config_map("bad"), "data": None})
     poisoned, store = Counted("watch_poison_objects_total", "kind"), Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast()).run()):
         await eventually(lambda: bool(server.watches))
         assert store.keys() == [("default", "good")]
         assert poisoned() == {"ConfigMap": 1}
@@ -142,7 +136,7 @@ async def test_poison_is_skipped_and_its_version_still_advances(server: ApiServe
 
 async def test_line_of_300_kilobytes_and_more(server: ApiServer, client: KubeClient) -> None:
     store = Store(lambda obj: len(obj["data"]["value"]))
-    async with running(Reflector(client, CONFIG_MAPS, store).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store).run()):
         await eventually(lambda: bool(server.watches))
         server.put(config_map("large", value="x" * 300_000))
         server.put(config_map("huge", value="x" * 5_000_000))
@@ -156,7 +150,7 @@ async def test_object_projected_away_is_deleted(server: ApiServer, client: KubeC
     events: list[Any] = []
     store = Store(value)
     store.subscribe(lambda *event: events.append(event))
-    async with running(Reflector(client, CONFIG_MAPS, store).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store).run()):
         await eventually(lambda: bool(server.watches))
         server.put(config_map("a", value="hidden"))
         await eventually(lambda: len(events) == 2)
@@ -168,7 +162,7 @@ async def test_relist_tells_what_changed_meanwhile(server: ApiServer, client: Ku
         server.put(config_map(name, value="1"))
     events: list[tuple[str, str]] = []
     store = Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast()).run()):
         await eventually(lambda: bool(server.watches))
         store.subscribe(lambda event, key, old, new: events.append((event, key[1])))
         server.fault = _unavailable
@@ -199,7 +193,7 @@ async def test_expired_page_token_falls_back_to_one_page(server: ApiServer, clie
 
     server.fault = expire
     store = Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, page_size=2, backoff=fast()).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, page_size=2, backoff=fast()).run()):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
     assert len(store) == 5
 
@@ -216,7 +210,7 @@ async def test_unreadable_version_leads_to_a_new_list(server: ApiServer, client:
         return web.json_response(status(400, "BadRequest", "invalid resource version"), status=400)
 
     server.fault = fault
-    async with running(Reflector(client, CONFIG_MAPS, Store(value), backoff=fast()).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), Store(value), backoff=fast()).run()):
         await eventually(lambda: bool(server.watches))
     assert [r.split(" ")[0] for r in server.requests] == ["GET", "WATCH", "GET", "WATCH"]
 
@@ -226,7 +220,7 @@ async def test_a_server_restored_from_an_older_copy_leads_to_a_new_list(server: 
     store = Store(value)
     for number in range(20):
         server.put(config_map("lost", value=str(number)))
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast())
     async with running(reflector.run()):
         await eventually(lambda: bool(server.watches))
         await server.stop()
@@ -241,7 +235,7 @@ async def test_a_server_restored_from_an_older_copy_leads_to_a_new_list(server: 
 
 async def test_not_healthy_before_the_first_full_list(server: ApiServer, client: KubeClient) -> None:
     server.fault = _unavailable
-    reflector = Reflector(client, CONFIG_MAPS, Store(value), backoff=fast())
+    reflector = Reflector(client, Scope(CONFIG_MAPS), Store(value), backoff=fast())
     async with running(reflector.run()):
         await eventually(lambda: len(server.requests) > 1)
         assert not reflector.healthy
@@ -255,7 +249,7 @@ async def test_a_stale_cache_is_filled_soon_after_an_outage(server: ApiServer, c
     backoff = Backoff(base=0.05, cap=60, random=lambda: 1.0)
     server.put(config_map("a", value="1"))
     store = Store(value)
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=backoff)
+    reflector = Reflector(client, Scope(CONFIG_MAPS), store, backoff=backoff)
     async with running(reflector.run()):
         await eventually(lambda: bool(server.watches))
         await server.stop()
@@ -272,7 +266,7 @@ async def test_reason_names_a_definition_that_is_not_installed(server: ApiServer
         return web.Response(status=404, text="404 page not found")
 
     server.fault = fault
-    reflector = Reflector(client, NETWORK_ATTACHMENTS, Store(value), backoff=fast())
+    reflector = Reflector(client, Scope(NETWORK_ATTACHMENTS), Store(value), backoff=fast())
     async with running(reflector.run()):
         await eventually(lambda: len(server.requests) > 1)
         assert "is the definition of network-attachment-definitions.k8s.cni.cncf.io installed?" in reflector.reason
@@ -308,7 +302,7 @@ async def test_a_long_list_comes_in_a_little_at_a_time(server: ApiServer, client
         server.put(config_map(f"m{number:02}", value=str(number)))
     store, shown = Store(value), []
     store.subscribe(lambda *_: time.sleep(0.002))  # what a listener works out
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+    async with running(Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast()).run()):
         while not store.synced:
             await asyncio.sleep(0)
             if len(store) not in shown:
@@ -330,7 +324,7 @@ async def test_pages_that_do_not_come_in_time_become_smaller(server: ApiServer, 
     store, path = Store(value), write_kubeconfig(tmp_path / "kubeconfig", server.url)
     async with (
         await connect(kubeconfig=str(path), deadline=0.5) as client,
-        running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()),
+        running(Reflector(client, Scope(CONFIG_MAPS), store, backoff=fast()).run()),
     ):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
     assert len(store) == 100

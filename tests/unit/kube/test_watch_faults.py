@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CONFIG_MAPS
 from app.kube.retry import Backoff
 from app.kube.store import Store
@@ -185,7 +185,7 @@ async def play(name: str, directory: Path) -> Seen:
     async with await connect(kubeconfig=str(kubeconfig), deadline=0.4) as client:
         reflector = Reflector(
             client,
-            CONFIG_MAPS,
+            Scope(CONFIG_MAPS),
             store,
             called=name,
             backoff=Backoff(cap=1.5, random=lambda: 0.9),

@@ -14,9 +14,9 @@ from app.appwrappers.kueue import controller as kueue
 from app.appwrappers.kueue.model import WORKLOADS
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
-from app.kube.kit import Kit, Scope, Watches, declare
+from app.kube.kit import Kit, Watches, declare
 from app.kube.metrics import CACHE_OBJECTS, QUEUE_DEPTH
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.store import Store
 from app.permissions import permissions_of, places
 from app.registry import BY_NAME, CONTROLLERS, parts_of, settings_of

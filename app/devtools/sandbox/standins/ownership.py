@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.devtools.sandbox.standins.catalog import deletable_resources
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from app.kube.store import EventType, Key, Listener, Store
 from app.wire import JSON
@@ -119,7 +119,7 @@ class Graph:
                 indices={"uid": lambda item: [item.uid], "owner": lambda item: {owner.uid for owner in item.owners}},
             )
             store.subscribe(self._listener(new))
-            self._tasks[new] = asyncio.create_task(Reflector(self._client, new, store).run())
+            self._tasks[new] = asyncio.create_task(Reflector(self._client, Scope(new), store).run())
 
     def _listener(self, resource: Resource) -> Listener[Item]:
         def listen(_event: EventType, key: Key, old: Item | None, new: Item | None) -> None:

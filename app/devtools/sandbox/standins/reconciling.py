@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.reflector import Reflector
+from app.kube.reflector import Reflector, Scope
 from app.kube.resources import Resource, controller_of
 from app.kube.store import EventType, Key, Store
 from app.wire import JSON
@@ -30,7 +30,7 @@ class Watched:
         """Runs until cancelled; faults of the API server are waited out."""
         async with asyncio.TaskGroup() as group:
             for resource, store in self._stores.items():
-                group.create_task(Reflector(self._client, resource, store).run())
+                group.create_task(Reflector(self._client, Scope(resource), store).run())
 
 
 def _without_managed_fields(obj: JSON) -> JSON:
