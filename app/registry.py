@@ -186,6 +186,8 @@ CLUSTERS = names_of(WINGS, "clusters")
 SCOPES = {"cluster": "", "release": "", **names_of(WINGS, "scopes")}
 REVIEWED = names_of(WINGS, "reviewed")
 """How each kind of reviews is answered: mutate or validate."""
+ALWAYS_REVIEWED = names_of([wing for wing in WINGS if not wing.on], "reviewed")
+"""Those of wings that no setting turns off: one webhook may be called for several of these kinds."""
 
 CONTROLLERS = {controller.name: controller for wing in WINGS for controller in wing.controllers}
 ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles))

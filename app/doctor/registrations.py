@@ -16,10 +16,10 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, sound, warning
 from app.doctor.namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
-from app.doctor.webhooks import SHARED, Registered, differences, selecting, uncovered
+from app.doctor.webhooks import Registered, differences, selecting, uncovered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration import further_webhooks, rules_of
-from app.registry import WINGS, asked_of_pods, webhooks_of
+from app.registry import ALWAYS_REVIEWED, WINGS, asked_of_pods, webhooks_of
 from app.wire import JSON
 from app.wiring import resolve
 
@@ -128,7 +128,7 @@ async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
     on = {name.replace("_", ""): str(value).lower() for name, value in given if value not in (False, "", "off")}
     for webhook in webhooks_of() if charted else ():
         setting = webhook.when.removeprefix("webhook.args.")
-        if webhook.kind not in (*SHARED, "pods") and setting.lower() in on and f"{webhook.name}.berth.dev" not in names:
+        if webhook.kind not in ALWAYS_REVIEWED and setting.lower() in on and f"{webhook.name}.berth.dev" not in names:
             text = f"webhook {webhook.name}.berth.dev is missing, and {setting} is on"
             fix = commands.again(cluster, charted[0], f"{webhook.when}={on[setting.lower()]}")
             yield error("BERTH0502", charted[0], text, case="rules", command=fix)

@@ -15,21 +15,19 @@ from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
 from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
 from app.registration import Terms, further_webhooks, objects_to, pods_to
-from app.registry import REVIEWED, reviews_of, webhooks_of
+from app.registry import ALWAYS_REVIEWED, REVIEWED, reviews_of, webhooks_of
 from app.wire import JSON
 from app.wiring import Webhook
 
 _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
-_CHECKED = frozenset(
-    plural for rule in reviews_of("attachments", "objects", "tenants") for plural in rule.resources
-) - {"pods"}
+_SHARED = tuple(kind for kind, answer in ALWAYS_REVIEWED.items() if answer == "validate")
+"""Kinds of reviews for which several webhooks may be called: these are judged together."""
+_CHECKED = frozenset(plural for rule in reviews_of(*_SHARED) for plural in rule.resources) - {"pods"}
 _NEW_POD = matchconditions.Attributes(
     "CREATE", "", "v1", "Pod", "pods", "", "", "probe", True, matchconditions.UserInfo("doctor"), None, None
 )
-SHARED = ("attachments", "objects", "tenants")
-"""Kinds of reviews for which several webhooks may be called: these are judged together."""
 _NO_EFFECTS = "None"
 
 
@@ -253,6 +251,6 @@ def differences(registered: Registered) -> Iterator[tuple[str, object, object]]:
         enough = set(right) <= set(has or ()) if isinstance(right, list) else has in (right, _NO_EFFECTS)
         if right is not None and not enough:
             yield field, has, right
-    alone = registered.mutating if registered.known is None else registered.known.kind not in SHARED
+    alone = registered.mutating if registered.known is None else registered.known.kind not in _SHARED
     if alone and uncovered([registered], wanted["rules"]):
         yield "rules", registered.webhook.get("rules"), wanted["rules"]

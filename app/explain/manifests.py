@@ -25,11 +25,11 @@ from app.kube.resources import (
 )
 from app.kube.versions import as_read
 from app.networks.model import RESOURCE_NAME
+from app.registry import REVIEWED as REVIEW_KINDS
 from app.registry import kinds_of, reviews_of
 from app.services.model import ASKING, SELECTOR
 from app.text import closest
 from app.wire import JSON, mapping
-from app.wiring import ReviewKind
 from app.workloads import tenant_pods
 from app.workloads.model import UVS_RESOURCES, WORKLOADS
 
@@ -41,13 +41,13 @@ _CLAIMS = (RESOURCE_CLAIMS.kind, RESOURCE_CLAIM_TEMPLATES.kind)
 
 def _reviewed() -> dict[str, Resource]:
     """The kinds that `/validate` judges as a whole, but for what makes Pods."""
-    reviewed = {(rule.group, plural) for rule in reviews_of(*_OBJECT_REVIEWS) for plural in rule.resources}
+    judged = (kind for kind, answer in REVIEW_KINDS.items() if answer == "validate")
+    reviewed = {(rule.group, plural) for rule in reviews_of(*judged) for plural in rule.resources}
     custom = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
     kinds = (*custom, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
     return {resource.kind: resource for resource in kinds if (resource.group, resource.plural) in reviewed}
 
 
-_OBJECT_REVIEWS: tuple[ReviewKind, ...] = ("attachments", "objects", "rmdworkloads", "device-classes", "tenants")
 REVIEWED = _reviewed()
 CHECKED = {kind: resource for kind, resource in REVIEWED.items() if resource.group != DEVICE_CLASSES.group}
 """The custom kinds among them."""

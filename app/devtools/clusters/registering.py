@@ -6,15 +6,8 @@ from app.claims.model import DEFINITIONS_NAME
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration import Terms, further_webhooks, objects_to, pods_to
-from app.registry import webhooks_of
+from app.registry import ALWAYS_REVIEWED, REVIEWED, webhooks_of
 from app.wire import JSON
-from app.wiring import ReviewKind
-
-_MUTATED: tuple[ReviewKind, ...] = ("appwrapper-defaults", "pod-templates")
-_CHECKED: tuple[ReviewKind, ...] = (
-    *("appwrappers", "rmd-pods", "rmdworkloads"),
-    *("claim-pods", "claim-definitions", "device-classes"),
-)
 
 _TERMS = Terms(timeout_seconds=30)
 """The longest that an API server takes: all of a cluster shares the CPUs of this machine."""
@@ -39,13 +32,13 @@ async def register(
     if every:
         exempt = _TERMS.exempt
         sources = {"berth.ownNamespace": exempt, "berth.claimTemplatesName": (DEFINITIONS_NAME,)}
-        for kind in _MUTATED:
-            mutating["webhooks"] += further_webhooks(kind, mutating["webhooks"][0], exempt=exempt)
-        for kind in _CHECKED:
-            validating["webhooks"] += further_webhooks(kind, validating["webhooks"][0], exempt=exempt, sources=sources)
-        # As in the chart: a driver must be able to write its status without Berth.
-        called = validating["webhooks"][0] | {"failurePolicy": "Ignore"}
-        validating["webhooks"] += further_webhooks("claim-status", called, exempt=exempt)
+        for kind, answer in REVIEWED.items():
+            if kind in ALWAYS_REVIEWED:
+                continue
+            webhooks = (mutating if answer == "mutate" else validating)["webhooks"]
+            # As in the chart: a driver must be able to write its status without Berth.
+            called = webhooks[0] | ({"failurePolicy": "Ignore"} if kind == "claim-status" else {})
+            webhooks += further_webhooks(kind, called, exempt=exempt, sources=sources)
     proven = {f"{webhook.name}.berth.dev" for webhook in webhooks_of() if webhook.proven}
     for webhook in (*mutating["webhooks"], *validating["webhooks"]):
         if token and webhook["name"] in proven:
