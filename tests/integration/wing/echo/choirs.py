@@ -6,6 +6,7 @@ A key is a Choir. An Echo wakes the Choir that its spec names, and the one that 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,18 +15,17 @@ from app.echo.needs import CHOIRS, ECHOES
 from app.kube.conditions import Truth, set_condition, status_of
 from app.kube.controller import Done, Result
 from app.kube.kit import Kit, itself
-from app.kube.store import Key, key_of
+from app.kube.store import Identity, Key, identity_of, key_of
 from app.kube.writing import write_status
 from app.settings.reconciling import ControllerContext
 from app.text import abridged, utc_now
 from app.wire import JSON
 
 
-class Choir(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Choir(Identity):
     """What the cache keeps of a Choir."""
 
-    key: Key
-    uid: str
     generation: int
     status: JSON
 
@@ -38,8 +38,7 @@ class Voice(NamedTuple):
 
 
 def stored_choir(obj: JSON) -> Choir:
-    metadata = obj["metadata"]
-    return Choir(key_of(obj), metadata["uid"], metadata["generation"], status_of(obj))
+    return Choir(*identity_of(obj), obj["metadata"]["generation"], status_of(obj))
 
 
 def stored_voice(obj: JSON) -> Voice | None:
