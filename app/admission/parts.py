@@ -6,7 +6,7 @@ What it keeps of a namespace is found in the cache, else with one GET.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Generator, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ from app.admission.chain import Chain, Check, Injector, PodInjector
 from app.admission.pods import Pod
 from app.errors import Denied, Transient
 from app.kube.client import KubeClient
-from app.kube.lookup import Lookup
+from app.kube.lookup import Lookup, Steps
 from app.kube.resources import NAMESPACES, Resource
 from app.kube.store import Key, PoisonError, Store
 from app.settings.source import RoleSettings
@@ -112,12 +112,12 @@ class ReviewCaches:
             cached.store.mark_synced()
 
 
-Claimed = Callable[[Pod, str], Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]]
-"""Of a Pod in a namespace: how many devices its claims ask for, by extended resource. It yields what to look up."""
+Claimed = Callable[[Pod, str], Steps[Mapping[str, int]]]
+"""Of a Pod in a namespace: how many devices its claims ask for, by extended resource."""
 
-Named = Callable[[Pod, Mapping[str, int]], Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]]
+Named = Callable[[Pod, Mapping[str, int]], Steps[Mapping[str, int]]]
 """Of a Pod, and how many devices its networks need by extended resource: how many of these containers ask for by
-another name of the same devices. It yields what to look up.
+another name of the same devices.
 """
 
 

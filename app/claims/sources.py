@@ -5,9 +5,9 @@ The definitions in force are those of the ConfigMap, and those of DeviceClasses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.admission.pods import Pod
 from app.claims.definitions import (
@@ -22,13 +22,11 @@ from app.claims.definitions import (
 )
 from app.errors import Denied
 from app.kube.configuration import Configuration
-from app.kube.lookup import Lookup
+from app.kube.lookup import Lookup, Steps
 from app.kube.names import check_dns_subdomain
 from app.kube.store import Store
 from app.wire import JSON
 
-Ask = Generator[tuple[Lookup[Any], str, str], Any, Requests | None]
-"""Yields what has to be known of the cluster; the result is None for a claim or template that does not exist."""
 MOST_REFERENCES = 256
 """Different claims and templates of one Pod: each may have to be read from the API server."""
 
@@ -104,8 +102,11 @@ class Sources:
     templates: Lookup[Requests]
     claims: Lookup[Requests | None]
 
-    def requests(self, namespace: str, reference: Reference) -> Ask:
-        """What a claim asks for. Of a template that is made from a definition, the definition says it."""
+    def requests(self, namespace: str, reference: Reference) -> Steps[Requests | None]:
+        """What a claim asks for, None for a claim or template that does not exist.
+
+        Of a template that is made from a definition, the definition says it.
+        """
         definition = self.definitions.find(reference.template)
         if definition is not None:
             return definition.requests

@@ -87,11 +87,11 @@ class Lookup(Generic[T]):
 
 
 _Wanted = tuple[Lookup[Any], str, str]
-Steps = Generator[_Wanted, Any, None]
-"""Yields what it has to know (which lookup, namespace, name), and is sent what was found."""
+Steps = Generator[_Wanted, Any, T]
+"""Yields what it has to know (which lookup, namespace, name), and is sent what was found. Returns what follows."""
 
 
-def follow(steps: Steps) -> Awaitable[None] | None:
+def follow(steps: Steps[None]) -> Awaitable[None] | None:
     """Run the steps to their end from caches alone, or until a cache lacks something: then the rest is to be awaited.
 
     Raises what the steps raise, and Transient where a GET failed.
@@ -107,14 +107,14 @@ def follow(steps: Steps) -> Awaitable[None] | None:
         return None
 
 
-async def _follow_on(steps: Steps, lookup: Lookup[Any], namespace: str, name: str) -> None:
+async def _follow_on(steps: Steps[None], lookup: Lookup[Any], namespace: str, name: str) -> None:
     wanted: _Wanted | None = (lookup, namespace, name)
     while wanted is not None:
         lookup, namespace, name = wanted
         wanted = await at_pace(partial(_sent, steps, await lookup.find(namespace, name)))
 
 
-def _sent(steps: Steps, found: object) -> _Wanted | None:
+def _sent(steps: Steps[None], found: object) -> _Wanted | None:
     """What the steps look for next; None at their end."""
     try:
         return steps.send(found)

@@ -220,7 +220,7 @@ class NetworksInjector:
         elif (planned := follow(self._beside_names(inputs, networks, plan))) is not None:
             await planned
 
-    def _beside_claims(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Steps:
+    def _beside_claims(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Steps[None]:
         claimed: dict[str, int] = {}
         for find in self._claimed:
             claimed |= yield from find(inputs.pod, namespace)
@@ -231,7 +231,7 @@ class NetworksInjector:
         """Whether containers may ask by other names for devices of networks that were found."""
         return bool(networks) and bool(self._named) and names_a_class(networks or ())
 
-    def _beside_names(self, inputs: Inputs, networks: Networks | None, plan: MutationPlan) -> Steps:
+    def _beside_names(self, inputs: Inputs, networks: Networks | None, plan: MutationPlan) -> Steps[None]:
         named: dict[str, int] = {}
         if networks:
             needs = demand_of(networks).counts

@@ -10,11 +10,11 @@ more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.admission.chain import MutationPlan, PodInjector, audit_text
 from app.admission.pods import INJECT, Pod, pod_from
@@ -45,7 +45,6 @@ from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import at_pace
 from app.wire import JSON, pointer
 
-_Looks = Generator[tuple[Lookup[Any], str, str], Any, Networks]
 _ANNOTATIONS = "/metadata/annotations/"
 MOST_TEMPLATES = 64
 """Of one AppWrapper; a Workload of Kueue has fewer podSets."""
@@ -113,7 +112,7 @@ class ClaimsInjector:
             return follow(self._steps(pod, namespace, plan))
         return None
 
-    def _steps(self, pod: Pod, namespace: str, plan: MutationPlan) -> Steps:
+    def _steps(self, pod: Pod, namespace: str, plan: MutationPlan) -> Steps[None]:
         requests = asked_of(pod)
         pairs: list[Added] = []
         if requests:
@@ -132,14 +131,14 @@ class ClaimsInjector:
         if injected or requests:
             _finish(add_claims(pod, injected, plan.patch), plan, changed=bool(requests))
 
-    def _networks(self, annotations: dict[str, str], namespace: str) -> _Looks:
+    def _networks(self, annotations: dict[str, str], namespace: str) -> Steps[Networks]:
         """The networks; what is to be said of them, the injection of networks has said."""
         search = networks_of(annotations, namespace, home=self._home, plan=MutationPlan())
         return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
         self, pod: Pod, network_claims: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: MutationPlan
-    ) -> Generator[tuple[Lookup[Any], str, str], Any, list[_NetworkClaim]]:
+    ) -> Steps[list[_NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
         ours = {claim.name for claim in network_claims}
         own: dict[str, Requests] = {}
