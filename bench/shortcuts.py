@@ -43,7 +43,7 @@ def _searches() -> None:
     """What the networks of an annotation ask for, while their attachments are the same."""
     from app.networks.webhook import NetworksInjector  # noqa: PLC0415
 
-    _replace(NetworksInjector, "_known_demand", lambda _injector, _key: None)
+    _replace(NetworksInjector, "_known_networks", lambda _injector, _key: None)
 
 
 def _plans() -> None:
@@ -59,8 +59,8 @@ def _untouched() -> None:
     from app.admission.patch import Patch  # noqa: PLC0415
 
     def begin(plan: MutationPlan) -> None:
-        plan.finished, plan.keep, plan.patch = None, True, Patch()
-        plan.warnings, plan.audit, plan.injected, plan._reason, plan._message = [], {}, {}, "", ""
+        plan.finished, plan.keep, plan.networks, plan.patch = None, True, None, Patch()
+        plan.warnings, plan.audit, plan.injected, plan._outcome = [], {}, {}, ("", "")
 
     _replace(MutationPlan, "__init__", begin)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from app.admission.decision import Decision, encoded
 from app.admission.patch import Operation, Patch, Steps
+from app.admission.patch import Patch, Steps
 from app.admission.pods import Pod
 from app.admission.review import Request
 from app.errors import Denied
@@ -44,24 +45,26 @@ class MutationPlan:
     `injected` counts it by kind ("resource", "node-selector", "volume" …) for the metric; `reason` is the CamelCase
     word of the outcome, set by the injector or check that has one ("OptedOut", "Injected"). `keep` is set to False by
     an injector that reads more than `app.admission.memo` takes for the inputs of a decision, or a volatile cache.
+    `networks` are those of the Pod (`app.networks.model.PodNetworks`), for injectors behind the one that finds them.
 
     Most plans are what was planned before for reviews alike. So a plan is `finished`, and has members of its own from
     when one of them is first asked for.
     """
 
-    __slots__ = ("_message", "_reason", "audit", "finished", "injected", "keep", "patch", "warnings")
+    __slots__ = ("_outcome", "audit", "finished", "injected", "keep", "networks", "patch", "warnings")
     patch: Patch
     warnings: list[str]
     audit: dict[str, str]
     injected: dict[str, int]
     finished: Finished | None
     keep: bool
-    _reason: str
-    _message: str
+    networks: Any
+    _outcome: tuple[str, str]
 
     def __init__(self) -> None:
         self.finished = UNTOUCHED
         self.keep = True
+        self.networks = None
 
     def __getattr__(self, name: str) -> Any:
         """Makes the members: Python calls this for a slot that has no value."""
@@ -71,32 +74,24 @@ class MutationPlan:
         self.finished, decision = None, finished.decision
         self.patch = Patch(Steps(decision.operations, finished.ensures), finished.reasons)
         self.warnings, self.audit = list(decision.warnings), dict(finished.audit)
-        self.injected, self._reason, self._message = dict(decision.injected), finished.reason, finished.message
+        self.injected, self._outcome = dict(decision.injected), (finished.reason, finished.message)
         return getattr(self, name)
 
     @property
     def reason(self) -> str:
-        return self._reason
+        return self._outcome[0]
 
     @reason.setter
     def reason(self, word: str) -> None:
-        # Read before it is set, so that the plan has members of its own.
-        if self._reason != word:
-            self._reason = word
+        self._outcome = word, self.message
 
     @property
     def message(self) -> str:
-        return self._message
+        return self._outcome[1]
 
     @message.setter
     def message(self, text: str) -> None:
-        if self._message != text:
-            self._message = text
-
-    @property
-    def operations(self) -> Sequence[Operation]:
-        """Those of the patch, to be read."""
-        return self.finished.decision.operations if self.finished is not None else self.patch.operations
+        self._outcome = self.reason, text
 
     def decision(self) -> Decision:
         """The decision where nothing was denied."""

@@ -7,9 +7,9 @@ resource of the Pod's container, as ever.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -81,6 +81,13 @@ class Attachment(msgspec.Struct, frozen=True):
 
 Networks = tuple[tuple[str, Attachment], ...]
 """(annotation, attachment) pairs in their order, duplicates kept."""
+
+
+class PodNetworks(NamedTuple):
+    """The networks of a Pod as a review found them, and the annotations that the Pod will have, None for its own."""
+
+    networks: Networks
+    annotations: Mapping[str, str] | None = None
 
 
 def project(obj: JSON, keys: Sequence[str]) -> Attachment:

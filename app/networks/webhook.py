@@ -6,8 +6,7 @@ Pod is the request's, which the API server vouches for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,24 +16,26 @@ from app.admission.chain import UNTOUCHED, MutationPlan, refuse
 from app.admission.parts import Claimed, Context, Named, Parts
 from app.admission.pods import INJECT, MIRROR, Pod
 from app.admission.review import Request, check_namespace, written_object
+from app.errors import Denied
 from app.kube.lookup import Lookup, Steps, follow
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.device_requests import implicit_in, names_a_class
-from app.networks.interfaces import Search, looked_up, networks_of
+from app.networks.interfaces import chosen_by
 from app.networks.model import (
     DEFAULT_NETWORK,
     NETWORKS,
     Attachment,
     Mode,
     Networks,
+    PodNetworks,
     attachment_problems,
     attachment_warnings,
     projection,
 )
 from app.networks.places import misplaced
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
+from app.networks.selection import Selection
 from app.networks.settings import CONFIG_MAP_NAME, ControlSwitches, NetworksOptions, NetworksSettings, Switches, text_of
-from app.pace import at_pace
 from app.settings.source import settings_as
 from app.wire import mapping
 
@@ -75,9 +76,10 @@ def _claims_on(context: Context) -> bool:
 
 
 class _Known(NamedTuple):
-    """What a search looked up, with what it found, and what the networks ask of any Pod."""
+    """The attachments that a search found, the networks that they are, and what these ask of any Pod."""
 
-    found: tuple[tuple[tuple[str, str], Attachment], ...]
+    attachments: tuple[Attachment, ...]
+    networks: PodNetworks
     demand: Demand
 
 
@@ -101,7 +103,6 @@ class NetworksInjector:
         named: Sequence[Named] = (),
     ) -> None:
         self._lookup = lookup
-        self._cached = lookup.cached
         self._switches = switches
         self._options = options or NetworksOptions()
         self._claimed, self._named = claimed, named
@@ -135,16 +136,14 @@ class NetworksInjector:
             return None
         switches, configured = self._switches(), self._options.existing_resources
         mode = configured if switches.honor_existing is None else _mode(configured, add=switches.honor_existing)
-        beside = (pod.spec.resource_claims and self._claimed) or (self._named and implicit_in(pod))
-        claims = beside and namespace
-        demand = None
-        if selects and not claims and not switches.injections:
-            demand = self._known_demand(key)
-            if (
-                demand is not None
-                and mode != "add"
-                and plan_alike(pod, demand, plan, hugepages=switches.hugepage_down_api)
-            ):
+        own = (pod.spec.resource_claims and self._claimed) or (self._named and implicit_in(pod))
+        beside = bool(own and namespace)
+        alike = selects and not beside and not switches.injections
+        known = self._known_networks(key) if alike else None
+        if known is not None:
+            plan.networks = known.networks
+            hugepages = switches.hugepage_down_api
+            if mode != "add" and plan_alike(pod, known.demand, plan, hugepages=hugepages):
                 return None
         if namespace:
             check_namespace(namespace)
@@ -153,91 +152,98 @@ class NetworksInjector:
             return None
         merged = switches.merged(annotations, labels, namespace=namespace)
         inputs = Inputs(pod, merged, mode, self._options.node_selector_conflict, switches.hugepage_down_api)
-        if demand is not None:
-            plan_demand(inputs, demand, plan)
+        if known is not None:
+            plan_demand(inputs, known.demand, plan)
             return None
-        return follow(self._beside_claims(inputs, namespace, plan)) if claims else self._search(inputs, namespace, plan)
+        return follow(self._search(inputs, key, plan, beside=beside, alike=alike))
 
-    def _known_demand(self, key: _Key) -> Demand | None:
-        """What networks ask for that were found before, where the cache still has each of them."""
-        demand = self._known.get(key)
-        if demand is None:
+    def _known_networks(self, key: _Key) -> _Known | None:
+        """Networks that were found before, where the cache still has each of them."""
+        known = self._known.get(key)
+        if known is None:
             return None
-        for (namespace, name), attachment in demand.found:
-            if self._cached(namespace, name) is not attachment:
+        cached = self._lookup.cached
+        for attachment in known.attachments:
+            if cached(attachment.namespace, attachment.name) is not attachment:
                 return None
-        return demand.demand
+        return known
 
-    def _search(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Awaitable[None] | None:
-        search = self._networks(inputs, namespace, plan)
-        attachment, everything = None, dict[tuple[str, str], Attachment]()
-        try:
-            while True:
-                key = search.send(attachment)
-                attachment = self._cached(*key)
-                if attachment is None:
-                    return self._find_and_plan(search, key, inputs, plan)
-                everything[key] = attachment
-        except StopIteration as end:
-            networks: Networks | None = end.value
-        if self._has_other_names(networks):
-            return follow(self._beside_names(inputs, networks, plan))
+    def _search(self, inputs: Inputs, key: _Key, plan: MutationPlan, *, beside: bool, alike: bool) -> Steps[None]:
+        """`beside`: the Pod asks for devices itself, by claims or by the implicit resources of DeviceClasses.
+
+        `alike`: its networks follow from the key, and so do those of other Pods.
+        """
+        pod, annotations = inputs.pod, inputs.annotations.annotations
+        claimed, named = dict[str, int](), dict[str, int]()
+        for find in self._claimed if beside else ():
+            claimed |= yield from find(pod, key[0])
+        networks = yield from self._networks(annotations, key[0], plan)
+        if networks:
+            plan.networks = PodNetworks(networks, annotations)
+            beside = beside or (bool(self._named) and names_a_class(networks))
+            for find_named in self._named if beside else ():
+                named |= yield from find_named(pod, demand_of(networks).counts)
         # A search that had to warn is made again for each Pod.
-        keeps = bool(networks) and plan.finished is UNTOUCHED
-        plan_networks(inputs, networks, plan)
+        keeps = alike and not beside and plan.finished is UNTOUCHED
+        plan_networks(msgspec.structs.replace(inputs, claimed=claimed, named=named), networks, plan)
         if networks and keeps:
-            annotations = inputs.annotations.annotations
-            self._keep((namespace, annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK)), everything, networks)
-        return None
+            self._keep(key, networks)
 
-    def _keep(self, key: _Key, attachments: dict[tuple[str, str], Attachment], networks: Networks) -> None:
+    def _keep(self, key: _Key, networks: Networks) -> None:
         if sum(len(text or "") for text in key) > _KNOWN_LENGTH:
             return
         demand = demand_of(networks)
         if demand.kept:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = _Known(tuple(attachments.items()), demand)
+            attachments = dict.fromkeys(attachment for _, attachment in networks)
+            self._known[key] = _Known(tuple(attachments), PodNetworks(networks), demand)
 
-    def _networks(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Search:
-        home = self._options.default_network_namespace
-        annotations = inputs.annotations.annotations
-        return networks_of(annotations, namespace, home=home, plan=plan, elsewhere=self._is_anywhere)
+    def _networks(self, annotations: Mapping[str, str], namespace: str, plan: MutationPlan) -> Steps[Networks | None]:
+        """The networks of a Pod, the default one first; warnings go into the `plan`.
 
-    def _is_anywhere(self, name: str) -> bool:
-        """Whether one of the first attachments has this name."""
-        return any(other == name for _, other in islice(self._lookup.keys(), _MOST_COMPARED))
+        Returns None where an element needs the Pod's namespace and it is "". Raises Denied for what does not exist.
+        """
+        networks: list[tuple[str, Attachment]] = []
+        default, selections, ignored = chosen_by(annotations, namespace)
+        if ignored:
+            plan.warnings += ignored
+        if default is not None:
+            networks.append((DEFAULT_NETWORK, (yield from self._default_network(default, namespace, plan))))
+        for selected in selections:
+            if not selected.namespace:
+                return None
+            attachment = yield self._lookup, selected.namespace, selected.name
+            if attachment is None:
+                raise self._not_found(selected.namespace, selected.name, NETWORKS)
+            networks.append((NETWORKS, attachment))
+        return tuple(networks)
 
-    async def _find_and_plan(self, search: Search, key: tuple[str, str], inputs: Inputs, plan: MutationPlan) -> None:
-        """The search from where the cache does not know."""
-        try:
-            while True:
-                key = search.send(await self._lookup.find(*key))
-        except StopIteration as end:
-            networks: Networks | None = end.value
-        if not self._has_other_names(networks):
-            await at_pace(partial(plan_networks, inputs, networks, plan))
-        elif (planned := follow(self._beside_names(inputs, networks, plan))) is not None:
-            await planned
+    def _default_network(self, selected: Selection, namespace: str, plan: MutationPlan) -> Steps[Attachment]:
+        """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
+        home = selected.namespace or self._options.default_network_namespace
+        attachment: Attachment | None = yield self._lookup, home, selected.name
+        if attachment is None and not selected.namespace and namespace and namespace != home:
+            attachment = yield self._lookup, namespace, selected.name
+            if attachment is not None:
+                plan.warnings.append(
+                    f"annotation {DEFAULT_NETWORK}: {selected.name} is not in namespace {home}, where Multus looks for "
+                    f"it; the one in {namespace} is used: write {namespace}/{selected.name}"
+                )
+        if attachment is None:
+            raise self._not_found(home, selected.name, DEFAULT_NETWORK)
+        return attachment
 
-    def _beside_claims(self, inputs: Inputs, namespace: str, plan: MutationPlan) -> Steps[None]:
-        claimed: dict[str, int] = {}
-        for find in self._claimed:
-            claimed |= yield from find(inputs.pod, namespace)
-        networks = yield from looked_up(self._networks(inputs, namespace, plan), self._lookup)
-        yield from self._beside_names(msgspec.structs.replace(inputs, claimed=claimed), networks, plan)
-
-    def _has_other_names(self, networks: Networks | None) -> bool:
-        """Whether containers may ask by other names for devices of networks that were found."""
-        return bool(networks) and bool(self._named) and names_a_class(networks or ())
-
-    def _beside_names(self, inputs: Inputs, networks: Networks | None, plan: MutationPlan) -> Steps[None]:
-        named: dict[str, int] = {}
-        if networks:
-            needs = demand_of(networks).counts
-            for find in self._named:
-                named |= yield from find(inputs.pod, needs)
-        plan_networks(msgspec.structs.replace(inputs, named=named), networks, plan)
+    def _not_found(self, namespace: str, name: str, annotation: str) -> Denied:
+        """Says whether one of the first attachments has this name, and not which: that is not for everybody's eyes."""
+        key = f"{namespace}/{name}"
+        elsewhere = any(other == name for _, other in islice(self._lookup.keys(), _MOST_COMPARED))
+        hint = f"; another namespace has an attachment of this name: write NAMESPACE/{name}" if elsewhere else ""
+        return Denied(
+            f"could not find network attachment definition '{key}': could not get Network Attachment Definition {key}: "
+            f"the server could not find the requested resource (selected by annotation {annotation}){hint}",
+            reason="AttachmentNotFound",
+        )
 
 
 def _mode(configured: Mode, *, add: bool) -> Mode:

@@ -1,6 +1,6 @@
 """The wing's part in the chain that mutates: gives Pods the claims of their networks and of what containers ask for.
 
-It comes after the injection of networks, and sees what that adds to the Pod's annotations.
+It comes after the injection of networks, and takes from the plan which ones that has found.
 
 Pod templates of Jobs and AppWrappers get them where they ask for it, so that what counts them sees the claims. Kueue
 makes a Workload of the templates of a job, and not of its Pods. A Pod that is made from such a template lacks nothing
@@ -26,26 +26,23 @@ from app.claims.definitions import Requests, added, class_template
 from app.claims.injection.claims import Added, add_claims, asked_of, plan_pairs
 from app.claims.sources import Reference, Sources, claims_by_reference
 from app.errors import Denied
-from app.kube.lookup import Lookup, Steps, follow
+from app.kube.lookup import Steps, follow
 from app.kube.names import shorten
 from app.kube.resources import JOBS
 from app.networks.device_requests import target_container
-from app.networks.interfaces import looked_up, networks_of
 from app.networks.model import (
     CLAIM_TEMPLATE,
-    DEFAULT_NETWORK,
     DEVICE_CLASS,
-    NETWORKS,
     Attachment,
     ClaimSource,
     Networks,
+    PodNetworks,
     source_problems,
 )
 from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import at_pace
 from app.wire import JSON, pointer
 
-_ANNOTATIONS = "/metadata/annotations/"
 MOST_TEMPLATES = 64
 """Of one AppWrapper; a Workload of Kueue has fewer podSets."""
 _READ = ("metadata", "spec")
@@ -86,12 +83,10 @@ class _Chosen:
 
 
 class ClaimsInjector:
-    """`home` is the namespace where default networks without one are looked up."""
-
     name = "claims"
 
-    def __init__(self, attachments: Lookup[Attachment], sources: Sources, *, home: str) -> None:
-        self._attachments, self._sources, self._home = attachments, sources, home
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
 
     def inject(self, request: Request, plan: MutationPlan) -> Awaitable[None] | None:
         """Neutral to everything but the creation of Pods. Raises Denied where its author must act."""
@@ -118,23 +113,15 @@ class ClaimsInjector:
         if requests:
             existing = len(pod.spec.resource_claims)
             pairs = plan_pairs(requests, self._sources.definitions.current, plan.patch, existing=existing)
-        annotations = annotations_after(pod, plan)
-        networks: Networks = ()
-        if not pod.spec.host_network and (NETWORKS in annotations or DEFAULT_NETWORK in annotations):
-            networks = yield from self._networks(annotations, namespace)
-        claims = _network_claims(networks)
+        selected: PodNetworks | None = plan.networks
+        claims = _network_claims(selected.networks) if selected else []
         injected = list(pairs)
-        if claims:
-            target = target_container(pod, annotations)
+        if selected and claims:
+            target = target_container(pod, selected.annotations or pod.metadata.annotations)
             chosen = yield from self._chosen(pod, claims, pairs, namespace, plan)
             injected += [Added(claim.name, claim.template, target.kind, target.place, claim.reason) for claim in chosen]
         if injected or requests:
             _finish(add_claims(pod, injected, plan.patch), plan, changed=bool(requests))
-
-    def _networks(self, annotations: dict[str, str], namespace: str) -> Steps[Networks]:
-        """The networks; what is to be said of them, the injection of networks has said."""
-        search = networks_of(annotations, namespace, home=self._home, plan=MutationPlan())
-        return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
         self, pod: Pod, network_claims: list[_NetworkClaim], pairs: list[Added], namespace: str, plan: MutationPlan
@@ -164,16 +151,6 @@ class ClaimsInjector:
         if chosen.own:
             plan.audit["own-claims"] = audit_text(chosen.own.values())
         return chosen.inject
-
-
-def annotations_after(pod: Pod, plan: MutationPlan) -> dict[str, str]:
-    """The annotations of the Pod with what the injectors before have planned."""
-    annotations = dict(pod.metadata.annotations)
-    for operation in plan.operations:
-        if operation.op == "add" and operation.path.startswith(_ANNOTATIONS) and isinstance(operation.value, str):
-            key = operation.path.removeprefix(_ANNOTATIONS).replace("~1", "/").replace("~0", "~")
-            annotations[key] = operation.value
-    return annotations
 
 
 def _finish(claims: list[Added], plan: MutationPlan, *, changed: bool) -> None:

@@ -28,14 +28,10 @@ from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
     IMPLICIT_PREFIX,
-    NETWORK_ATTACHMENTS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
 )
 from app.networks.device_requests import holders, implicit_in
-from app.networks.model import projection
-from app.networks.settings import NetworksSettings
-from app.settings.source import settings_as
 from app.text import cut
 from app.wire import JSON
 
@@ -58,14 +54,7 @@ def injection(context: Context, settings: AdmissionSettings) -> Parts:
         caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template", field=_CLAIMS),
         caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim", field=_CLAIMS, volatile=True),
     )
-    networks = settings_as(context.settings, NetworksSettings)
-    attachments = caches.lookup(
-        NETWORK_ATTACHMENTS,
-        projection(networks.resource_name_keys, claims=True),
-        called="network attachment definition",
-        field="metadata.annotations",
-    )
-    injector = ClaimsInjector(attachments, sources, home=networks.default_network_namespace)
+    injector = ClaimsInjector(sources)
     context.pod_injectors.append(injector)
     context.claimed.append(_ClaimedResources(sources, class_lookup).of)
     context.named.append(_OtherNames(class_lookup).of)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from app.claims.injection.injector import templates_of
-from app.networks.model import attachment_problems, project_with_claims, projection
+from app.kube.resources import CONFIG_MAPS
+from app.networks import interfaces
+from app.networks.model import RESOURCES_CONTAINER, attachment_problems, project_with_claims, projection
 from app.networks.places import INJECT_TEMPLATE
 from tests.support.appwrappers import app_wrapper, job
 from tests.support.claim_reviews import (
@@ -32,20 +34,16 @@ CLUSTER = [
     template("one-vf", "vf.example.com"),
     definitions(gpu_nic=PAIR),
 ]
-SWITCHES = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "nri-control-switches", "namespace": SYSTEM},
-    "data": {
-        "config.json": json.dumps(
-            {
-                "user-defined-injections": {
-                    "net": {"op": "add", "path": "/metadata/annotations", "value": {NETWORKS: "vf"}}
-                }
-            }
-        )
-    },
-}
+
+
+def switches(annotations: JSON) -> JSON:
+    """Control switches that give annotations to the Pods with label `net`."""
+    entry = {"op": "add", "path": "/metadata/annotations", "value": annotations}
+    data = {"config.json": json.dumps({"user-defined-injections": {"net": entry}})}
+    return {**CONFIG_MAPS.body({"name": "nri-control-switches", "namespace": SYSTEM}), "data": data}
+
+
+SWITCHES = switches({NETWORKS: "vf"})
 
 
 @pytest.mark.parametrize(
@@ -98,6 +96,31 @@ async def test_networks_of_user_defined_injection_get_claims_too() -> None:
         assert found.obj["metadata"]["annotations"][NETWORKS] == "vf"
         assert [one["resourceClaimTemplateName"] for one in found.obj["spec"]["resourceClaims"]] == ["one-vf"]
         assert (await reviews.mutate(found.obj)).plan.patch.operations == []
+
+
+async def test_a_container_that_user_defined_injection_names_gets_the_claims() -> None:
+    asked = pod("", {"name": "first"}, {"name": "second"})
+    asked["metadata"]["labels"] = {"net": "true"}
+    async with Reviews([*CLUSTER, switches({NETWORKS: "vf", RESOURCES_CONTAINER: "second"})]) as reviews:
+        first, second = (await reviews.mutate(asked)).obj["spec"]["containers"]
+    assert "resources" not in first
+    assert len(second["resources"]["claims"]) == 1
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("labels", [{}, {"net": "true"}])
+async def test_networks_are_searched_once_in_a_review(
+    monkeypatch: pytest.MonkeyPatch, labels: JSON, *, own: bool
+) -> None:
+    searched = []
+    monkeypatch.setattr(interfaces, "check_together", lambda *selected: searched.append(selected))
+    asked = pod("vf,foo")
+    asked["metadata"]["labels"] = labels
+    if own:
+        asked["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "other"}]
+    async with Reviews([*CLUSTER, *([SWITCHES] if labels else [])]) as reviews:
+        assert (await reviews.mutate(asked)).plan.injected["claim"] == 1
+    assert len(searched) == 1
 
 
 def of_job(networks: str, **marks: JSON) -> JSON:
