@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from app.admission.decision import Decision, encoded
-from app.admission.patch import Operation, Patch, Steps
 from app.admission.patch import Patch, Steps
 from app.admission.pods import Pod
 from app.admission.review import Request

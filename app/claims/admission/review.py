@@ -8,9 +8,8 @@ distinguish them from others, so drivers that serve them should not be among tho
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from app.admission.chain import MutationPlan, refuse
 from app.admission.decision import home_of, read_or_deny
@@ -57,8 +56,6 @@ from app.kube.resources import (
     RESOURCE_CLAIMS,
 )
 from app.networks.device_requests import holders, implicit_in
-from app.networks.model import projection
-from app.networks.settings import NetworksSettings
 from app.pace import step
 from app.settings.source import settings_as
 from app.text import cut, quoted
@@ -95,14 +92,7 @@ def _injection(context: Context, settings: AdmissionSettings) -> Parts:
         caches.lookup(RESOURCE_CLAIM_TEMPLATES, template_requests, called="resource claim template", field=_CLAIMS),
         caches.lookup(RESOURCE_CLAIMS, claim_requests, called="resource claim", field=_CLAIMS, volatile=True),
     )
-    networks = settings_as(context.settings, NetworksSettings)
-    attachments = caches.lookup(
-        NETWORK_ATTACHMENTS,
-        projection(networks.resource_name_keys, claims=True),
-        called="network attachment definition",
-        field="metadata.annotations",
-    )
-    injector = ClaimsInjector(attachments, sources, home=networks.default_network_namespace)
+    injector = ClaimsInjector(sources)
     context.pod_injectors.append(injector)
     context.claimed.append(_ClaimedResources(sources, class_lookup).of)
     context.named.append(_OtherNames(class_lookup).of)
@@ -132,7 +122,7 @@ class _DoubleAllocationCheck:
         asking = extended_resources(pod)
         return follow(self._steps(pod, request.namespace, asking)) if asking else None
 
-    def _steps(self, pod: Pod, namespace: str, asking: list[Asking]) -> Steps:
+    def _steps(self, pod: Pod, namespace: str, asking: list[Asking]) -> Steps[None]:
         claims: dict[str, str] = {}
         for reference, (claim, *_) in claims_by_reference(pod).items():
             requests = yield from self._sources.requests(namespace, reference)
@@ -189,7 +179,7 @@ class _ClaimedResources:
     def __init__(self, sources: Sources, classes: Lookup[DeviceClass]) -> None:
         self._sources, self._classes = sources, classes
 
-    def of(self, pod: Pod, namespace: str) -> Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]:
+    def of(self, pod: Pod, namespace: str) -> Steps[Mapping[str, int]]:
         """How many devices the claims of a Pod ask for, by resource."""
         counts: dict[str, int] = {}
         for reference, claims in claims_by_reference(pod).items():
@@ -211,7 +201,7 @@ class _OtherNames:
     def __init__(self, classes: Lookup[DeviceClass]) -> None:
         self._classes = classes
 
-    def of(self, pod: Pod, needs: Mapping[str, int]) -> Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]:
+    def of(self, pod: Pod, needs: Mapping[str, int]) -> Steps[Mapping[str, int]]:
         """How many of the devices that networks need a Pod asks for by the other name of their class, by resource.
 
         What the Pod asks for by a name is for the networks that need that name first.

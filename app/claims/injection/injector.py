@@ -43,6 +43,8 @@ from app.networks.places import INJECT_TEMPLATE, misplaced
 from app.pace import at_pace
 from app.wire import JSON, pointer
 
+_Place = tuple[str | int, ...]
+"""The fields and indices that lead to a Pod template of an object."""
 MOST_TEMPLATES = 64
 """Of one AppWrapper; a Workload of Kueue has fewer podSets."""
 _READ = ("metadata", "spec")
@@ -228,23 +230,23 @@ class TemplateInjector:
         obj = written_object(request, reason=_REASON)
         if obj is None:
             return None
-        pods: dict[str, Pod] = {}
+        pods: dict[_Place, Pod] = {}
         templates = templates_of(obj)
-        homes = tuple(where.removeprefix("/").replace("/", ".") for where in templates)
+        homes = tuple(map(_field, templates))
         plan.warnings += (
             finding.text for finding in misplaced(obj.get("metadata"), "metadata", obj["kind"], templates=homes)
         )
-        for where, template in templates.items():
-            with _named(where):
-                pods[where] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})
+        for place, template in templates.items():
+            with _named(place):
+                pods[place] = pod_from({key: template[key] for key in _READ if template.get(key) is not None})
         return self._inject(pods, request.namespace, plan)
 
-    async def _inject(self, pods: Mapping[str, Pod], namespace: str, plan: MutationPlan) -> None:
-        for where, pod in pods.items():
+    async def _inject(self, pods: Mapping[_Place, Pod], namespace: str, plan: MutationPlan) -> None:
+        for place, pod in pods.items():
             planned = MutationPlan()
-            with _named(where):
+            with _named(place):
                 await self._plan(pod, namespace, planned)
-            _take_over(planned, where, plan)
+            _take_over(planned, place, plan)
             await asyncio.sleep(0)  # each may be as large as a whole review
 
     async def _plan(self, pod: Pod, namespace: str, plan: MutationPlan) -> None:
@@ -254,18 +256,21 @@ class TemplateInjector:
                 await waiting
 
 
+def _field(place: _Place) -> str:
+    return ".".join(map(str, place))
+
+
 @contextmanager
-def _named(where: str) -> Iterator[None]:
+def _named(place: _Place) -> Iterator[None]:
     """Has a denial name the template."""
     try:
         yield
     except Denied as denial:
-        text = f"{where.removeprefix('/').replace('/', '.')}: {denial}"
-        raise Denied(text, reason=denial.reason, code=denial.code) from denial
+        raise Denied(f"{_field(place)}: {denial}", reason=denial.reason, code=denial.code) from denial
 
 
-def templates_of(obj: JSON) -> dict[str, JSON]:
-    """The Pod templates by JSON Pointer. Where there is none, other checks refuse the object.
+def templates_of(obj: JSON) -> dict[_Place, JSON]:
+    """The Pod templates by their places. Where there is none, other checks refuse the object.
 
     Raises Denied for more than `MOST_TEMPLATES`.
     """
@@ -279,13 +284,13 @@ def templates_of(obj: JSON) -> dict[str, JSON]:
     return dict(_templates_of(obj))
 
 
-def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
+def _templates_of(obj: JSON) -> Iterator[tuple[_Place, JSON]]:
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return
     if (obj.get("apiVersion"), obj.get("kind")) != (APP_WRAPPERS.api_version, APP_WRAPPERS.kind):
         if isinstance(spec.get("template"), dict):
-            yield "/spec/template", spec["template"]
+            yield ("spec", "template"), spec["template"]
         return
     components = spec.get("components")
     for index, component in enumerate(components if isinstance(components, list) else ()):
@@ -294,17 +299,16 @@ def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
         for path, template in templates:
-            yield pointer("spec", "components", index, "template", *steps(path)), template
+            yield ("spec", "components", index, "template", *steps(path)), template
 
 
-def _take_over(planned: MutationPlan, where: str, plan: MutationPlan) -> None:
-    """What was planned for the template at `where`, as a plan for the whole object.
+def _take_over(planned: MutationPlan, place: _Place, plan: MutationPlan) -> None:
+    """What was planned for the template at `place`, as a plan for the whole object.
 
     Of metadata, annotations are planned, and only for a template that has labels or annotations.
     """
-    field = where.removeprefix("/").replace("/", ".")
-    plan.patch.nest(planned.patch, where)
-    plan.warnings += [f"{field}: {warning}" for warning in planned.warnings]
+    plan.patch.nest(planned.patch, pointer(*place))
+    plan.warnings += [f"{_field(place)}: {warning}" for warning in planned.warnings]
     for kind, amount in planned.injected.items():
         plan.count(kind, amount)
     if not planned.patch.operations:

@@ -193,6 +193,16 @@ async def test_a_denial_names_the_template() -> None:
     assert found.message.startswith("spec.template: container 'm' asks for 'berth.dev/no'")
 
 
+async def test_fields_on_the_way_to_a_template_are_named_as_they_are() -> None:
+    asks = {"containers": [{"name": "m", "resources": {"limits": {"berth.dev/no": "1"}}}]}
+    asked = app_wrapper("w", {"apiVersion": "example.com/v1", "kind": "Other", "a/b~c": {"spec": asks}})
+    asked["metadata"]["labels"] = {INJECT_TEMPLATE: "true"}
+    asked["spec"]["components"][0]["podSets"] = [{"path": "template.a/b~c"}]
+    async with Reviews(CLUSTER) as reviews:
+        found = await reviews.mutate(asked)
+    assert found.message.startswith("spec.components.0.template.a/b~c: container 'm' asks for 'berth.dev/no'")
+
+
 @pytest.mark.parametrize("spec", [None, 3, {}, {"template": 3}, {"template": {}}, {"template": {"spec": None}}])
 async def test_jobs_without_a_template_are_left_to_the_api_server(spec: Any) -> None:
     asked = job("j") | {"spec": spec}
