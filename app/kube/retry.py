@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random as _random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from app.errors import ApiError
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Backoff:
-    """A growing delay; `random` returns floats in [0, 1)."""
+    """A growing delay, after so many `attempts`; `random` returns floats in [0, 1)."""
 
     base: float = 0.8
     cap: float = 30.0
     random: Callable[[], float] = _random.random
-    attempts: int = field(default=0, init=False)
+    attempts: int = 0
 
     @property
     def limit(self) -> float:

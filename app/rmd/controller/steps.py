@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from app.kube.retry import Backoff
 from app.kube.store import Key
 from app.rmd import metrics
 from app.rmd.cores import numbers_of, ranges_of
@@ -209,8 +210,7 @@ def _asked(owner: Owner) -> object:
 
 
 def _until(times: int, longest: float) -> float:
-    # The exponent is bounded: a fault may last for weeks.
-    return asyncio.get_running_loop().time() + min(longest, _FIRST_PAUSE * 2.0 ** min(times - 1, 16))
+    return asyncio.get_running_loop().time() + Backoff(_FIRST_PAUSE, longest, attempts=times - 1).limit
 
 
 async def carry_out(daemon: Daemon, plan: DaemonPlan, pauses: Pauses, cores: frozenset[int] | None) -> dict[Key, str]:

@@ -18,6 +18,7 @@ from app.errors import ApiError, Transient
 from app.kube.conditions import Truth, since
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.resources import PODS
+from app.kube.retry import Backoff
 from app.text import MESSAGE, abridged, cut
 from app.wire import JSON
 from app.workloads.companions.marks import RUNS, Companion
@@ -318,7 +319,7 @@ class Restarts:
         times, last = self._made.get(companion, (0, 0.0))
         if not times:
             return 0.0
-        return max(0.0, last + min(self._cap, self._pause * 2.0 ** min(times - 1, 32)) - self._clock())
+        return max(0.0, last + Backoff(self._pause, self._cap, attempts=times - 1).limit - self._clock())
 
     def made(self, companion: ObjectKey) -> None:
         now = self._clock()
