@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest_asyncio
 
@@ -25,6 +25,7 @@ from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import CountingClient, Infra
 
 JSON = dict[str, Any]
+T = TypeVar("T")
 NAMESPACE, SYSTEM = "default", "berth-system"
 CONFIG = "appwrapper-operator-config"
 JOBS = Resource("batch", "v1", "jobs", "Job")
@@ -171,3 +172,14 @@ async def open_cluster(folder: Path) -> AsyncIterator[AppWrapperCluster]:
 async def cluster(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
     async with open_cluster(tmp_path) as opened:
         yield opened
+
+
+def result_of(steps: Generator[object, Any, T], *outcomes: object) -> T:
+    """What a generator returns, where these come of what it asks for."""
+    try:
+        for outcome in (None, *outcomes):
+            steps.send(outcome)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("it asks for more")

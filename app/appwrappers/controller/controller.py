@@ -6,7 +6,6 @@ All state is in the cluster. Each write says the version that it rests upon, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -15,11 +14,11 @@ from app.appwrappers import metrics
 from app.appwrappers.controller.acting import Objects
 from app.appwrappers.controller.caches import AppWrapperCaches, Kinds
 from app.appwrappers.controller.health import health_of
-from app.appwrappers.controller.observing import Evictions, Observation, Step
+from app.appwrappers.controller.observing import Evictions, Observation, Request, Step
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import APP_WRAPPERS, FINALIZER
-from app.appwrappers.options import read_options
+from app.appwrappers.options import AppWrapperOptions, read_options
 from app.appwrappers.podsets.inference import made_at_once
 from app.appwrappers.settings import WrappedKindsSettings
 from app.kube.client import KubeClient
@@ -42,8 +41,6 @@ _OPTIONAL = "reclaimablePods"
 """A field of ours in the status, which the definition of another controller lacks."""
 _STEPS = 32
 """Steps of one AppWrapper until others have their turn."""
-_ONLY_READ = 60.0
-"""Seconds between two looks at objects that may not be watched."""
 
 
 def build(context: ControllerContext) -> Kit:
@@ -94,34 +91,34 @@ class AppWrappers:
         return RequeueAfter(0)
 
     async def _step(self, wrapper: AppWrapper) -> Step:
-        seen = Observation(wrapper, read_options(wrapper.annotations, self.caches.config.fault_tolerance), self._now())
-        if wrapper.suspend and wrapper.queue and wrapper.phase in ("Resuming", "Running", "Resetting"):
-            seen = replace(seen, eviction=await self._evictions.of(wrapper))
-        step = next_step(seen)
-        if step.action == "observe":
-            return await self._observe(seen)
-        if step.action == "create":
-            return next_step(replace(seen, creation=await self._objects.create(wrapper)))
-        if step.action in ("delete", "force"):
-            pods = self.caches.pods_of(wrapper)
-            deletion = await self._objects.delete(wrapper, pods, force=step.action == "force")
-            return next_step(replace(seen, deletion=deletion))
-        return step
+        options, outcome = read_options(wrapper.annotations, self.caches.config.fault_tolerance), None
+        steps = next_step(wrapper, options, self._now())
+        try:
+            while True:
+                outcome = await self._outcome(steps.send(outcome), wrapper, options)
+        except StopIteration as end:
+            step: Step = end.value
+            return step
 
-    async def _observe(self, seen: Observation) -> Step:
-        wrapper, statuses = seen.wrapper, seen.wrapper.component_statuses
+    async def _outcome(self, request: Request, wrapper: AppWrapper, options: AppWrapperOptions) -> object:
+        if request == "eviction":
+            return await self._evictions.of(wrapper)
+        if request == "create":
+            return await self._objects.create(wrapper)
+        if request == "observe":
+            return await self._observed(wrapper, options)
+        return await self._objects.delete(wrapper, self.caches.pods_of(wrapper), force=request == "force")
+
+    async def _observed(self, wrapper: AppWrapper, options: AppWrapperOptions) -> Observation:
         outcomes, missing = await self._objects.observed(wrapper)
         health = health_of(
-            [made_at_once(status) for status in statuses],
+            [made_at_once(status) for status in wrapper.component_statuses],
             outcomes,
             self.caches.pods_of(wrapper),
-            seen.options,
+            options,
             self.caches.unhealthy_nodes(),
         )
-        step = next_step(replace(seen, health=health, missing=missing))
-        if not self._objects.watched(wrapper):
-            step = replace(step, after=_ONLY_READ if step.after is None else min(step.after, _ONLY_READ))
-        return step
+        return Observation(health, missing, watched=self._objects.watched(wrapper))
 
 
 class Writing:

@@ -1,20 +1,18 @@
-"""What one pass over an AppWrapper sees, what it decides, and what has become of it.
+"""What one pass over an AppWrapper asks for, what comes of that, and what it decides.
 
 The Workload of an AppWrapper says why Kueue has suspended it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import structlog
 
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.stored import AppWrapper
-from app.appwrappers.options import AppWrapperOptions
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, condition
@@ -70,37 +68,35 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """`health` and `missing` (what is wrong with the objects, "" where all exist) are of what is deployed.
+    """How what is deployed does. `missing` is what is wrong with the objects, "" where all exist.
 
-    `creation` and `deletion` are what this pass has done already, at the request of a former step.
+    Where they are not `watched`, no change of them asks for the next look.
     """
 
-    wrapper: AppWrapper
-    options: AppWrapperOptions
-    now: datetime
-    health: Health | None = None
+    health: Health
     missing: str = ""
-    eviction: Eviction | None = None
-    creation: Creation | None = None
-    deletion: Deletion | None = None
-
-
-Action = Literal["", "create", "delete", "force", "finalize", "release", "observe"]
+    watched: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`status` is the status from here on; `action` is to be done, and then the step is asked for again.
+    """`status` is the status from here on. "finalize" adds the finalizer, "release" removes it after that is written.
 
-    "finalize" adds the finalizer, "release" removes it after the status is written. "force" is a deletion without
-    grace. "observe" asks for `health` and `missing`. `event` is a reason and a message. `after` are the seconds until
-    the next look; None where only a change of what is watched asks for one.
+    `event` is a reason and a message. `after` are the seconds until the next look; None where only a change of what is
+    watched asks for one.
     """
 
     status: JSON
-    action: Action = ""
+    action: Literal["", "finalize", "release"] = ""
     event: tuple[str, str] | None = None
     after: float | None = None
+
+
+Request = Literal["eviction", "create", "observe", "delete", "force"]
+"""What a pass asks for: an Eviction or None, a Creation, an Observation, a Deletion; with "force" one without grace."""
+T = TypeVar("T")
+Pass = Generator[Request, Any, T]
+"""Yields what it needs, and is sent what came of it."""
 
 
 def requeued(reason: str, queue: str) -> tuple[Truth, str, str]:

@@ -1,4 +1,4 @@
-"""The state machine of an AppWrapper: what is seen in, the next status and what is to be done out. Pure.
+"""The state machine of an AppWrapper: what it asks for on its way to the next status, and that status. Pure.
 
 Facts: phases, conditions, reasons and messages are those of AppWrapper v1.2. What differs is in docs/appwrappers.md:
 each timer has a recorded time of its own, absence is retryable, and what was preempted says so.
@@ -6,12 +6,15 @@ each timer has a recorded time of its own, absence is retryable, and what was pr
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
-from app.appwrappers.controller.observing import Action, Observation, Step, requeued
+from app.appwrappers.controller.observing import Creation, Deletion, Eviction, Observation, Pass, Step, requeued
 from app.appwrappers.controller.outcomes import forget_end, remember_end
+from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import (
     DELETED,
     DELETING_RESOURCES,
@@ -27,7 +30,7 @@ from app.appwrappers.model import (
     Phase,
     pod_set_name,
 )
-from app.appwrappers.options import DELETION_ON_FAILURE
+from app.appwrappers.options import DELETION_ON_FAILURE, AppWrapperOptions
 from app.appwrappers.podsets.paths import component_problem
 from app.appwrappers.sizes import REMARK, component_status, size_problems
 from app.kube.conditions import Truth, changed_at, condition, cut_as_stored, is_true, set_condition
@@ -37,22 +40,22 @@ from app.wire import JSON, copied
 _NOT_SUSPENDED = "Suspend is false"
 _SUSPENDED = "Suspend is true"
 _FIRST_RETRY, _LAST_RETRY = 1.0, 10.0
+_ONLY_READ = 60.0
+"""Seconds between two looks at objects that may not be watched."""
 
 
-def next_step(seen: Observation) -> Step:
+def next_step(wrapper: AppWrapper, options: AppWrapperOptions, now: datetime) -> Pass[Step]:
     """The next step of an AppWrapper; one phase at most is left behind. A step that changes nothing waits."""
-    return _Pass(seen).step()
+    return _Pass(wrapper, options, now).step()
 
 
 class _Pass:
-    def __init__(self, seen: Observation) -> None:
-        self._seen, self._wrapper, self._options, self._now = seen, seen.wrapper, seen.options, seen.now
-        self._status = copied(seen.wrapper.status)
+    def __init__(self, wrapper: AppWrapper, options: AppWrapperOptions, now: datetime) -> None:
+        self._wrapper, self._options, self._now = wrapper, options, now
+        self._status = copied(wrapper.status)
 
-    def step(self) -> Step:
-        if self._wrapper.deleting:
-            return self._terminating()
-        return {
+    def step(self) -> Pass[Step]:
+        phases: dict[str, Callable[[], Step | Pass[Step]]] = {
             "": self._new,
             "Suspended": self._suspended,
             "Resuming": self._resuming,
@@ -61,7 +64,9 @@ class _Pass:
             "Resetting": self._resetting,
             "Failed": self._failed,
             "Succeeded": self._succeeded,
-        }.get(self._wrapper.phase, self._wait)()
+        }
+        step = self._terminating() if self._wrapper.deleting else phases.get(self._wrapper.phase, self._wait)()
+        return step if isinstance(step, Step) else (yield from step)
 
     def _new(self) -> Step:
         if unusable := self._unusable():
@@ -99,7 +104,7 @@ class _Pass:
         if unusable := self._unusable():
             return unusable
         if not self._wrapper.finalized:
-            return self._wait("finalize")
+            return Step(self._status, "finalize")
         if len(self._status.get("componentStatus") or ()) != len(self._wrapper.documents):
             return self._new()
         for kind in (QUOTA_RESERVED, RESOURCES_DEPLOYED):
@@ -111,12 +116,10 @@ class _Pass:
         self._initiate()
         return self._go("Resuming")
 
-    def _resuming(self) -> Step:
+    def _resuming(self) -> Pass[Step]:
         if self._wrapper.suspend:
-            return self._suspend()
-        creation = self._seen.creation
-        if creation is None:
-            return self._wait("create")
+            return (yield from self._suspend())
+        creation: Creation = yield "create"
         if creation.unauthored:
             self._set(UNHEALTHY, "True", NO_AUTHOR, creation.problem)
             return self._wait()
@@ -134,17 +137,19 @@ class _Pass:
         final = "it can never be created as it is" if creation.fatal else ""
         return self._reset_or_fail("CreateFailed", message, terminal=final)
 
-    def _running(self) -> Step:
+    def _running(self) -> Pass[Step]:
         if self._wrapper.suspend:
-            return self._suspend()
-        health = self._seen.health
-        if health is None:
-            return self._wait("observe")
+            return (yield from self._suspend())
+        seen: Observation = yield "observe"
+        health = seen.health
         for index, outcome in health.endings.items():
             remember_end(self._status["componentStatus"][index], outcome, now=self._now)
-        return self._troubled(health) or self._pods_ready(health)
+        step = self._troubled(health, seen.missing) or self._pods_ready(health)
+        if seen.watched:
+            return step
+        return replace(step, after=_ONLY_READ if step.after is None else min(step.after, _ONLY_READ))
 
-    def _troubled(self, health: Health) -> Step | None:
+    def _troubled(self, health: Health, missing: str) -> Step | None:
         """What follows where something has failed or ended; None where Pods may only be late."""
         if health.failed_components:
             why = health.with_cause(enumerated(health.failed_components))
@@ -155,10 +160,10 @@ class _Pass:
             self._set(QUOTA_RESERVED, "False", "Succeeded", message)
             self._set(RESOURCES_DEPLOYED, "True", "Succeeded", message)
             return self._go("Succeeded")
-        if self._seen.missing:
-            message = health.with_cause(self._seen.missing)
+        if missing:
+            message = health.with_cause(missing)
             return self._reset_or_fail("MissingComponent", message, terminal=health.terminal)
-        self._reclaim()
+        self._reclaim(health)
         if health.failed:
             message = health.with_cause(f"{health.failed} failed pods")
             self._set(UNHEALTHY, "True", "FoundFailedPods", message)
@@ -187,9 +192,9 @@ class _Pass:
             return self._wait(after=left)
         return self._reset_or_fail("InsufficientPodsReady", message, terminal=health.terminal)
 
-    def _suspending(self) -> Step:
+    def _suspending(self) -> Pass[Step]:
         if self._is(RESOURCES_DEPLOYED):
-            if waits := self._delete():
+            if waits := (yield from self._delete()):
                 return waits
             self._set(RESOURCES_DEPLOYED, "False", "Suspended", _SUSPENDED)
         self._set(QUOTA_RESERVED, "False", "Suspended", _SUSPENDED)
@@ -202,14 +207,14 @@ class _Pass:
             self._set(REQUEUED, *requeued(eviction.get("reason") or "", self._wrapper.queue))
         return self._go("Suspended")
 
-    def _resetting(self) -> Step:
+    def _resetting(self) -> Pass[Step]:
         if self._wrapper.suspend:
-            return self._suspend()
+            return (yield from self._suspend())
         self._clear(PODS_READY, "Resetting")
         if not self._is(RESETTING):
             self._set(RESETTING, "True", "Resetting")  # an AppWrapper that another controller has begun to reset
         if self._is(RESOURCES_DEPLOYED):
-            if waits := self._delete():
+            if waits := (yield from self._delete()):
                 return waits
             self._set(RESOURCES_DEPLOYED, "False", "Resetting", "Resources deleted for resetting AppWrapper")
         if unusable := self._unusable():
@@ -224,7 +229,7 @@ class _Pass:
         self._initiate()
         return self._go("Resuming")
 
-    def _failed(self) -> Step:
+    def _failed(self) -> Pass[Step]:
         delay, forced = self._options.deletion_on_failure, self._wrapper.suspend
         if self._is(RESOURCES_DEPLOYED):
             if delay > 0 and not forced and not self._is(DELETING_RESOURCES):
@@ -235,7 +240,7 @@ class _Pass:
                     self._set(DELETING_RESOURCES, "False", "DeletionPaused", message)
                     return self._wait(after=left)
             self._clear(DELETION_PAUSED, "DeletionInitiated")
-            if waits := self._delete():
+            if waits := (yield from self._delete()):
                 return waits
             message = "Resources deleted for failed AppWrapper"
             if delay > 0 and forced:
@@ -245,35 +250,36 @@ class _Pass:
         self._clear(RESETTING, "Failed")
         return self._wait()
 
-    def _succeeded(self) -> Step:
+    def _succeeded(self) -> Pass[Step]:
         if not self._is(RESOURCES_DEPLOYED):
             return self._wait()
         left = self._options.success_ttl - self._passed(QUOTA_RESERVED)
         if left > 0:
             return self._wait(after=left)
-        if waits := self._delete():
+        if waits := (yield from self._delete()):
             return waits
         expired = f"Time to live after success of {self._options.success_ttl:g}s expired"
         self._set(RESOURCES_DEPLOYED, "False", "Succeeded", expired)
         return self._wait()
 
-    def _terminating(self) -> Step:
+    def _terminating(self) -> Pass[Step]:
         if not self._wrapper.finalized:
             return self._wait()
         if self._is(RESOURCES_DEPLOYED):
             self._status["phase"] = "Terminating"
-            if waits := self._delete():
+            if waits := (yield from self._delete()):
                 return waits
             self._set(RESOURCES_DEPLOYED, "False", "Terminating", "Resources successfully deleted")
         if self._is(QUOTA_RESERVED):
             self._set(QUOTA_RESERVED, "False", "Terminating", "No resources deployed")
-        return self._wait("release")
+        return Step(self._status, "release")
 
-    def _suspend(self) -> Step:
-        phase, eviction = self._wrapper.phase, self._seen.eviction
+    def _suspend(self) -> Pass[Step]:
+        eviction: Eviction | None = (yield "eviction") if self._wrapper.queue else None
         if eviction is not None:
             self._set(PREEMPTED, "True", eviction.reason, eviction.message)
-        return self._go("Suspending", "Suspending", f"Externally suspended while in the {phase} phase")
+        message = f"Externally suspended while in the {self._wrapper.phase} phase"
+        return self._go("Suspending", "Suspending", message)
 
     def _reset_or_fail(self, cause: str, message: str, *, count: int = 1, terminal: str = "") -> Step:
         """`terminal` says why a retry is pointless, "" where it is not."""
@@ -300,14 +306,12 @@ class _Pass:
         self._status["resettingCount"] = 0
         return None
 
-    def _delete(self) -> Step | None:
-        """None where nothing is left; else the step that deletes, or waits."""
+    def _delete(self) -> Pass[Step | None]:
+        """None where nothing is left; else the step that waits."""
         if not self._is(DELETING_RESOURCES):
             self._set(DELETING_RESOURCES, "True", "DeletionInitiated")
         left = self._options.deletion_grace - self._passed(DELETING_RESOURCES)
-        deletion = self._seen.deletion
-        if deletion is None:
-            return self._wait("delete" if left > 0 else "force")
+        deletion: Deletion = yield "delete" if left > 0 else "force"
         for index, remark in deletion.gone.items():
             self._component(index, "False", DELETED, remark)
         if not deletion.components and not deletion.pods:
@@ -326,12 +330,11 @@ class _Pass:
             self._component(index, "Unknown", "ComponentCreationInitiated", name=name)
             forget_end(self._status["componentStatus"][index])
 
-    def _reclaim(self) -> None:
+    def _reclaim(self, health: Health) -> None:
         """Tell which Pods are not needed any more, as Kueue calls their podSets."""
-        health = self._seen.health
         counts = [
             {"name": pod_set_name(self._wrapper.key[1], index), "count": count}
-            for index, count in enumerate(health.reclaimable if health else ())
+            for index, count in enumerate(health.reclaimable)
             if count
         ]
         if counts:
@@ -366,5 +369,5 @@ class _Pass:
         self._status["phase"] = phase
         return Step(self._status, event=(reason, message) if reason else None, after=0.0)
 
-    def _wait(self, action: Action = "", *, after: float | None = None) -> Step:
-        return Step(self._status, action, after=after)
+    def _wait(self, *, after: float | None = None) -> Step:
+        return Step(self._status, after=after)

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.appwrappers.controller.observing import Observation
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import stored_app_wrapper
 from app.appwrappers.options import OperatorConfig, read_options
 from app.kube.conditions import condition
-from tests.support.appwrappers import pod
+from tests.support.appwrappers import pod, result_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMELESS = {"apiVersion": "v1", "kind": "Pod", "spec": {}}
@@ -34,7 +33,8 @@ NAMELESS = {"apiVersion": "v1", "kind": "Pod", "spec": {}}
 def test_the_condition_names_the_field(phase: str, components: Any, problem: str) -> None:
     metadata = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "finalizers": []}
     obj = {"metadata": metadata, "spec": {"components": components}, "status": {"phase": phase} if phase else {}}
-    step = next_step(Observation(stored_app_wrapper(obj), read_options({}, OperatorConfig().fault_tolerance), NOW))
+    options = read_options({}, OperatorConfig().fault_tolerance)
+    step = result_of(next_step(stored_app_wrapper(obj), options, NOW))
     assert step.status["phase"] == "Failed"
     found = condition(step.status, "Unhealthy")
     assert (found["status"], found["reason"]) == ("True", "InvalidComponent")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
-from app.appwrappers.controller.observing import Creation, Deletion, Observation, Step
+from app.appwrappers.controller.observing import Creation, Deletion, Step
 from app.appwrappers.controller.outcomes import Outcome, remember_end
 from app.appwrappers.controller.phases import next_step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
@@ -20,7 +20,7 @@ from app.appwrappers.sizes import MOST_BYTES, MOST_COMPONENTS, MOST_PODS, sizes_
 from app.definitions import read_definitions
 from app.kube.conditions import condition
 from app.wire import encode_as_go
-from tests.support.appwrappers import app_wrapper, job, pod, service
+from tests.support.appwrappers import app_wrapper, job, pod, result_of, service
 
 JSON = dict[str, Any]
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -45,9 +45,10 @@ def stored(*templates: JSON, deleting: bool = False, **said: Any) -> AppWrapper:
     return stored_app_wrapper(obj)
 
 
-def step(wrapper: AppWrapper, status: JSON, **seen: Any) -> Step:
+def step(wrapper: AppWrapper, status: JSON, *outcomes: Creation | Deletion) -> Step:
+    """The next step, where this is what comes of what it asks for."""
     options = read_options({}, FaultTolerance())
-    return next_step(Observation(replace(wrapper, status=status), options, NOW, **seen))
+    return result_of(next_step(replace(wrapper, status=status), options, NOW), *outcomes)
 
 
 def test_as_many_components_as_may_be() -> None:
@@ -134,15 +135,14 @@ def test_no_status_becomes_larger_than_was_computed(name: str, said: JSON) -> No
     most = sizes_of(wrapper.components).status
     worst = "<\u2028\n\x01" * 10_000
     status = step(wrapper, {}).status
-    for _ in range(2):
-        status = step(wrapper, status).status
+    status = step(wrapper, status).status
     assert status["phase"] == "Resuming"
     for index in range(2):
         failing = Creation({}, index, worst)
-        status = step(wrapper, status, creation=failing).status
+        status = step(wrapper, status, failing).status
         assert len(encode_as_go(status["componentStatus"])) <= most
     wrapper = stored(template, template, deleting=True, **said)
-    status = step(wrapper, status, deletion=Deletion({0: worst, 1: worst})).status
+    status = step(wrapper, status, Deletion({0: worst, 1: worst})).status
     assert condition(status, DELETING_RESOURCES)
     assert len(encode_as_go(status["componentStatus"])) <= most
     assert len(encode_as_go({**status, "componentStatus": []})) < 64 * 1024
@@ -169,10 +169,10 @@ def test_the_longest_end_that_is_remembered_is_computed_too() -> None:
     wrapper = stored(template, template)
     worst = "<\u2028\n\x01" * 10_000
     status = step(wrapper, {}).status
-    for _ in range(2):
-        status = step(wrapper, status).status
-    status = step(wrapper, status, creation=Creation({0: "j", 1: "j"})).status
-    deployed = step(wrapper, status, deletion=Deletion({0: worst, 1: worst})).status
+    status = step(wrapper, status).status
+    status = step(wrapper, status, Creation({0: "j", 1: "j"})).status
+    wrapper = stored(template, template, deleting=True)
+    deployed = step(wrapper, status, Deletion({0: worst, 1: worst})).status
     for component in deployed["componentStatus"]:
         remember_end(component, Outcome(True, "failed", worst, terminal=True), now=NOW)
     assert all(condition(one, ENDED) for one in deployed["componentStatus"])
