@@ -112,7 +112,7 @@ class Priorities:
 
 
 def _flavor(obj: JSON) -> JSON:
-    return {**(obj.get("spec") or {}), "name": obj["metadata"]["name"]}
+    return dict(obj.get("spec") or {})
 
 
 def _priority(obj: JSON) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -25,7 +24,7 @@ from app.appwrappers.kueue.model import (
 )
 from app.appwrappers.kueue.steps import Step, WorkloadState, next_step
 from app.appwrappers.kueue.stored import Job, Workload
-from app.appwrappers.kueue.workloads import FlavorMissingError, new_workload, owner_of, priority_of, spec_of
+from app.appwrappers.kueue.workloads import new_workload, owner_of, priority_of, spec_of
 from app.appwrappers.model import APP_WRAPPERS
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
@@ -118,9 +117,8 @@ class _Work:
         workloads = sorted(caches.workloads.by_index("owner", job.uid), key=lambda workload: workload.key)
         prebuilt = caches.workloads.get(job.key[0], job.prebuilt) if job.prebuilt else None
         ancestors = await self._ancestors(job) if job.owner else None
-        flavors = {spec["name"]: spec for spec in caches.flavors.store.values()}
         try:
-            step = await self._next(WorkloadState(job, tuple(workloads), prebuilt, flavors, self._now(), ancestors))
+            step = await self._next(WorkloadState(job, tuple(workloads), prebuilt, self._now(), ancestors))
         except (ValueError, TypeError, AttributeError, KeyError) as error:  # of a shape that no Workload takes
             raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
@@ -129,15 +127,15 @@ class _Work:
 
     async def _next(self, seen: WorkloadState) -> Step:
         """Raises Transient where a flavor of the admission does not exist (yet)."""
-        while True:
-            try:
-                return next_step(seen)
-            except FlavorMissingError as error:
-                name = str(error)
-            flavor = await self.caches.flavors.get(name)
-            if flavor is None:
-                raise Transient(f"resourceflavors {name} not found")
-            seen = replace(seen, flavors={**seen.flavors, name: flavor})
+        steps = next_step(seen)
+        try:
+            name = next(steps)
+            while (flavor := await self.caches.flavors.get(name)) is not None:
+                name = steps.send(flavor)
+        except StopIteration as end:
+            step: Step = end.value
+            return step
+        raise Transient(f"resourceflavors {name} not found")
 
     async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
         """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""

@@ -6,14 +6,13 @@ Workload that is being deleted keeps its quota until the AppWrapper has no Pods 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from app.appwrappers.kueue import model as kueue
 from app.appwrappers.kueue.stored import Job, Workload
-from app.appwrappers.kueue.workloads import PermanentError, fits, is_gated_alike, pod_set_infos
+from app.appwrappers.kueue.workloads import OfFlavors, PermanentError, fits, is_gated_alike, pod_set_infos
 from app.appwrappers.model import QUOTA_RESERVED
 from app.kube.conditions import Truth, changed_at, condition, set_condition
 from app.wire import JSON
@@ -32,14 +31,13 @@ Action = Literal[
 class WorkloadState:
     """`workloads` are those whose controller is the AppWrapper, or was one of its name; `prebuilt` the one it names.
 
-    `flavors` are the specs of ResourceFlavors by name. `ancestors` are the Workloads of the object that Kueue manages
-    and that the AppWrapper belongs to; None where it belongs to none.
+    `ancestors` are the Workloads of the object that Kueue manages and that the AppWrapper belongs to; None where it
+    belongs to none.
     """
 
     job: Job
     workloads: tuple[Workload, ...]
     prebuilt: Workload | None
-    flavors: Mapping[str, JSON]
     now: datetime
     ancestors: tuple[Workload, ...] | None = None
 
@@ -61,8 +59,7 @@ class Step:
     again: float = 0.0
 
 
-def next_step(seen: WorkloadState) -> Step:
-    """Raises FlavorMissingError where a flavor of the admission is not there."""
+def next_step(seen: WorkloadState) -> OfFlavors[Step]:
     job = seen.job
     if job.deleting:
         return _released(seen)
@@ -73,7 +70,7 @@ def next_step(seen: WorkloadState) -> Step:
     workload, step = _prebuilt(seen) if job.prebuilt else _one_workload(seen)
     if step is not None:
         return step
-    return _without_workload(seen) if workload is None else _of_workload(seen, workload)
+    return _without_workload(seen) if workload is None else (yield from _of_workload(seen, workload))
 
 
 def _without_workload(seen: WorkloadState) -> Step:
@@ -136,7 +133,7 @@ def _one_workload(seen: WorkloadState) -> tuple[Workload | None, Step | None]:
     return (None, Step()) if others and match is None else (match, None)
 
 
-def _of_workload(seen: WorkloadState, workload: Workload) -> Step:
+def _of_workload(seen: WorkloadState, workload: Workload) -> OfFlavors[Step]:
     job = seen.job
     if workload.finished:
         return Step("release", workload) if workload.held else Step()
@@ -159,7 +156,7 @@ def _of_workload(seen: WorkloadState, workload: Workload) -> Step:
         return Step("status", workload, status)
     if workload.eviction:
         return _evicted(seen, workload)
-    return _suspended(seen, workload) if job.suspended else _running(workload)
+    return (yield from _suspended(seen, workload)) if job.suspended else _running(workload)
 
 
 def _may_change_priority(job: Job, workload: Workload) -> bool:
@@ -221,13 +218,13 @@ def _admitted_seconds(status: JSON, now: datetime) -> int:
     return past + max(0, int((now - changed_at(status, kueue.ADMITTED, now=now)).total_seconds()))
 
 
-def _suspended(seen: WorkloadState, workload: Workload) -> Step:
+def _suspended(seen: WorkloadState, workload: Workload) -> OfFlavors[Step]:
     job = seen.job
     if workload.admitted:
         if job.active:  # a user has suspended it; it starts again when its Pods are gone
             return Step()
         try:
-            infos = pod_set_infos(workload, seen.flavors)
+            infos = yield from pod_set_infos(workload)
         except PermanentError as error:
             return _finish(seen, workload, kueue.FAILED_TO_START, str(error))
         queue = (workload.status.get("admission") or {}).get("clusterQueue", "")

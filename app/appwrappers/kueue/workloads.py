@@ -8,9 +8,9 @@ admission checks say.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from app.appwrappers.controller.objects import owner_reference
 from app.appwrappers.kueue.model import (
@@ -30,6 +30,9 @@ from app.kube.names import check_dns_label
 from app.kube.resources import Resource
 from app.wire import JSON
 
+T = TypeVar("T")
+OfFlavors = Generator[str, JSON, T]
+"""Yields the name of a ResourceFlavor, and is sent its spec."""
 _LONGEST, _HASH = 63, 5
 _SCHEDULING = "scheduling.k8s.io"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
@@ -117,26 +120,22 @@ class PermanentError(ValueError):
     """The admission does not fit the AppWrapper, and never will."""
 
 
-class FlavorMissingError(Exception):
-    """A flavor of the admission is not known (yet); the text is its name."""
-
-
-def pod_set_infos(workload: Workload, flavors: Mapping[str, JSON]) -> list[JSON]:
-    """The podSetInfos in the order of the podSets; `flavors` are the specs by name.
-
-    Raises PermanentError and FlavorMissingError.
-    """
+def pod_set_infos(workload: Workload) -> OfFlavors[list[JSON]]:
+    """The podSetInfos in the order of the podSets. Raises PermanentError."""
     admission = workload.status.get("admission") or {}
     assigned = {assignment["name"]: assignment for assignment in admission.get("podSetAssignments") or ()}
     pod_sets = workload.pod_sets
     if len(assigned) != len(pod_sets):
         raise PermanentError(f"invalid podset infos: expecting {len(pod_sets)} podset, got {len(assigned)}")
-    return [_info(workload, pod_set, assigned, flavors, admission) for pod_set in pod_sets]
+    infos, flavors = list[JSON](), dict[str, JSON]()
+    for pod_set in pod_sets:
+        infos.append((yield from _info(workload, pod_set, assigned, flavors, admission)))
+    return infos
 
 
 def _info(
-    workload: Workload, pod_set: JSON, assigned: Mapping[str, JSON], flavors: Mapping[str, JSON], admission: JSON
-) -> JSON:
+    workload: Workload, pod_set: JSON, assigned: Mapping[str, JSON], flavors: dict[str, JSON], admission: JSON
+) -> OfFlavors[JSON]:
     name = pod_set.get("name") or "main"
     assignment = assigned.get(name)
     if assignment is None:
@@ -154,7 +153,7 @@ def _info(
         info["schedulingGates"] = [{"name": TOPOLOGY_GATE}]
     for flavor in dict.fromkeys((assignment.get("flavors") or {}).values()):
         if flavor not in flavors:
-            raise FlavorMissingError(flavor)
+            flavors[flavor] = yield flavor
         info["nodeSelector"] |= flavors[flavor].get("nodeLabels") or {}
         info["tolerations"] += flavors[flavor].get("tolerations") or []
     for check in workload.status.get("admissionChecks") or ():

@@ -9,6 +9,7 @@ import pytest
 
 from app.appwrappers.kueue.steps import WorkloadState, next_step
 from app.appwrappers.kueue.stored import stored_job, stored_workload
+from tests.support.appwrappers import result_of
 
 JSON = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,15 +34,15 @@ def seen(owners: list[JSON]) -> WorkloadState:
     }
     job = stored_job(wrapper)
     assert job is not None
-    return WorkloadState(job, (), stored_workload(workload), {}, NOW)
+    return WorkloadState(job, (), stored_workload(workload), NOW)
 
 
 def test_a_prebuilt_workload_without_owners_is_taken() -> None:
-    assert next_step(seen([])).action == "own"
+    assert result_of(next_step(seen([]))).action == "own"
 
 
 @pytest.mark.parametrize("owners", [[POD], [POD, POD | {"uid": "u-2"}], [POD | {"controller": False}]])
 def test_a_prebuilt_workload_of_other_owners_is_not_taken_over(owners: list[JSON]) -> None:
     """As that of a group of Pods, none of which is its controller: to own it is to replace them."""
-    step = next_step(seen(owners))
+    step = result_of(next_step(seen(owners)))
     assert (step.action, step.workload) == ("", None)
