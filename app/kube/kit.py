@@ -34,6 +34,7 @@ _LOOK = 1.0
 """Seconds between two looks for what has expired, such as writes that the watch has not shown in time."""
 
 T = TypeVar("T")
+_Indices = Mapping[str, Callable[[T], Iterable[Hashable]]]
 Wakes = Callable[[Key, Any, Any], Iterable[Hashable]]
 """Which keys a change wakes, from the key of the object and what the cache kept of it before and after (or None)."""
 
@@ -46,12 +47,30 @@ class Watched(NamedTuple):
 
 
 class Watches:
-    """The lists and watches of one term of a process: one for each scope, however many caches keep what it brings."""
+    """The lists and watches of one term of a process: one for each scope, however many caches keep what it brings.
+
+    A cache is one for all kits that keep the same of its objects.
+    """
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self._reflectors: dict[Scope, Reflector] = {}
+        self._caches: dict[Hashable, tuple[Store[Any], Reflector]] = {}
         self.declared: list[Watched] = []
+
+    def cache(
+        self, scope: Scope, project: Callable[[Any], T | None], *, indices: _Indices[T] | None, called: str
+    ) -> tuple[Store[T], Reflector]:
+        """A cache, and what keeps it: one that is asked for already, unless its watch has begun.
+
+        Indices of one name are the same.
+        """
+        key = (scope, project, tuple(indices or ()), called)
+        cache = self._caches.get(key)
+        if cache is None or cache[1].started:
+            store = Store(project, indices=indices)
+            cache = self._caches[key] = store, self.follow(scope, store, called=called)
+        return cache
 
     def follow(self, scope: Scope, store: Store[Any], *, called: str = "") -> Reflector:
         """What keeps the store. It is to be started by each who asked for it, and runs once."""
@@ -133,7 +152,7 @@ class Kit:
         resource: Resource,
         project: Callable[[Any], T | None],
         *,
-        indices: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+        indices: _Indices[T] | None = None,
         namespace: str | None = None,
         name: str = "",
         labels: str = "",
@@ -141,9 +160,8 @@ class Kit:
         called: str = "",
     ) -> Store[T]:
         """A cache of what `project` keeps of the objects; the rest is as of a `Store`, a `Scope` and a `Reflector`."""
-        store: Store[T] = Store(project, indices=indices)
         scope = Scope(resource, namespace, name, labels, fields)
-        reflector = self.watches.follow(scope, store, called=called)
+        store, reflector = self.watches.cache(scope, project, indices=indices, called=called)
         self.reflectors.append(reflector)
         self._stores.append(store)
         self._begin(lambda group: start(group, (reflector,)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.appwrappers.controller.objects import resources_to_leave
 from app.appwrappers.controller.outcomes import Outcome, Pod, stored_pod
-from app.appwrappers.controller.stored import AppWrapper, Component, stored_app_wrapper, stored_component
+from app.appwrappers.controller.stored import INDICES, AppWrapper, Component, stored_app_wrapper, stored_component
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.appwrappers.options import OperatorConfig, parse_config
 from app.kube.client import KubeClient
@@ -33,7 +33,7 @@ class AppWrapperCaches:
     """`config_name` is the ConfigMap, in `namespace`."""
 
     def __init__(self, kit: Kit, *, config_name: str, namespace: str) -> None:
-        self.app_wrappers = kit.cache(APP_WRAPPERS, stored_app_wrapper, indices={"uid": lambda wrapper: (wrapper.uid,)})
+        self.app_wrappers = kit.cache(APP_WRAPPERS, stored_app_wrapper, indices=INDICES)
         self.pods = kit.cache(
             PODS,
             stored_pod,

@@ -1,32 +1,51 @@
-"""What the controller keeps of AppWrappers and of their objects. Pure projections."""
+"""What the controllers keep of AppWrappers, and of their objects. Pure projections."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from sys import intern
 
+from app.appwrappers.ancestors import resource_of
 from app.appwrappers.controller.outcomes import Outcome, outcome_of
+from app.appwrappers.kueue.model import (
+    ADMISSION_GATED_BY,
+    MAX_EXEC_TIME,
+    MULTIKUEUE,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    PROVISIONING,
+)
 from app.appwrappers.model import (
     ANNOTATIONS,
     APP_WRAPPER_UID,
     CREATOR,
     FINALIZER,
     MANAGER,
+    PODS_READY,
+    QUOTA_RESERVED,
     RESOURCES_DEPLOYED,
     queue_of,
 )
 from app.appwrappers.podsets.paths import usable_status
-from app.kube.conditions import condition
+from app.appwrappers.sizes import component_status
+from app.kube.conditions import condition, is_true
 from app.kube.resources import controller_of
 from app.kube.store import Head, head_of
+from app.numbers import whole_or
 from app.wire import JSON, decode_json, encode_json
+
+_NONE: JSON = {}
+"""What most have; one for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppWrapper(Head):
-    """`documents` are the JSON of each of `spec.components`. `annotations` are those that the controller reads.
+    """`documents` are the JSON of each of `spec.components`; labels and annotations are those that are read.
 
-    `creator` is who created it, as admission has written it; "" where it has not.
+    `creator` is who created it, as admission has written it; "" where it has not. `owner` is the reference to its
+    controller where Kueue follows that kind, else empty. `remote` says that MultiKueue runs it in another cluster, and
+    copies the status from there.
     """
 
     version: int
@@ -34,8 +53,11 @@ class AppWrapper(Head):
     finalizers: tuple[str, ...]
     suspend: bool
     ours: bool
+    remote: bool
+    owner: JSON
     queue: str
     creator: str
+    labels: Mapping[str, str]
     annotations: Mapping[str, str]
     documents: tuple[bytes, ...]
     status: JSON
@@ -51,8 +73,12 @@ class AppWrapper(Head):
 
     @property
     def component_statuses(self) -> list[JSON]:
-        """Of each component; empty until the AppWrapper was first seen."""
-        return list(self.status.get("componentStatus") or ())
+        """Of each component; empty until the framework controller has seen the AppWrapper.
+
+        A remote one has no such controller here. Raises ValueError where a component of it has no podSets.
+        """
+        stored = list(self.status.get("componentStatus") or ())
+        return [component_status(component) for component in self.components] if self.remote and not stored else stored
 
     @property
     def marked(self) -> bool:
@@ -68,22 +94,73 @@ class AppWrapper(Head):
     def phase(self) -> str:
         return str(self.status.get("phase") or "")
 
+    @property
+    def active(self) -> bool:
+        """Whether it may have Pods here: until this is False, its quota cannot be given to others."""
+        return not self.remote and is_true(self.status, QUOTA_RESERVED)
+
+    @property
+    def active_elsewhere(self) -> bool:
+        """The same in another cluster, by the status that MultiKueue has copied last.
+
+        Nothing corrects it where the object there is gone, or the cluster is lost.
+        """
+        return self.remote and is_true(self.status, QUOTA_RESERVED)
+
+    @property
+    def ready(self) -> bool:
+        return is_true(self.status, PODS_READY)
+
+    @property
+    def finished(self) -> str:
+        """Succeeded or Failed as soon as that is the end; "" before."""
+        if self.phase == "Succeeded" or (self.phase == "Failed" and not is_true(self.status, RESOURCES_DEPLOYED)):
+            return self.phase
+        return ""
+
+    @property
+    def prebuilt(self) -> str:
+        """The name of the Workload that was made for it; "" where there is none."""
+        return self.annotations.get(PREBUILT_WORKLOAD) or self.labels.get(PREBUILT_WORKLOAD, "")
+
+    @property
+    def max_exec_time(self) -> int | None:
+        return whole_or(self.labels.get(MAX_EXEC_TIME), 0) or None
+
+
+INDICES: Mapping[str, Callable[[AppWrapper], Iterable[Hashable]]] = {
+    "uid": lambda wrapper: (wrapper.uid,),
+    "prebuilt": lambda wrapper: ((wrapper.key[0], wrapper.prebuilt),) if wrapper.prebuilt else (),
+}
+"""Of a cache of AppWrappers: by UID, and by the key of the Workload that was made for one."""
+
 
 def stored_app_wrapper(obj: JSON) -> AppWrapper:
     metadata, spec = obj["metadata"], obj.get("spec") or {}
-    annotations = metadata.get("annotations") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    owner = controller_of(metadata)
     components = spec.get("components") or ()
     listed = components if isinstance(components, list | tuple) else (components,)
     return AppWrapper(
         *head_of(obj),
         version=int(metadata["resourceVersion"]),
         generation=metadata.get("generation", 0),
-        finalizers=tuple(metadata.get("finalizers") or ()),
+        # Few finalizers and queues, many objects: one text for each is kept.
+        finalizers=tuple(map(intern, metadata.get("finalizers") or ())),
         suspend=bool(spec.get("suspend")),
         ours=spec.get("managedBy") in (None, "", MANAGER),
-        queue=queue_of(obj),
+        remote=spec.get("managedBy") == MULTIKUEUE,
+        owner=owner if resource_of(owner) is not None else _NONE,
+        queue=intern(queue_of(obj)),
         creator=annotations.get(CREATOR) or "",
-        annotations={name: value for name, value in annotations.items() if name.startswith(ANNOTATIONS)},
+        labels={name: labels[name] for name in (PRIORITY_CLASS, MAX_EXEC_TIME, PREBUILT_WORKLOAD) if name in labels}
+        or _NONE,
+        annotations={
+            name: text
+            for name, text in annotations.items()
+            if name in (ADMISSION_GATED_BY, PREBUILT_WORKLOAD) or name.startswith((ANNOTATIONS, PROVISIONING))
+        }
+        or _NONE,
         documents=tuple(map(encode_json, listed)),
         status=usable_status(obj.get("status")),
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
+from app.appwrappers.controller.stored import INDICES, AppWrapper, stored_app_wrapper
 from app.appwrappers.kueue.model import PRIORITY_CLASS, RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES
-from app.appwrappers.kueue.stored import Job, Workload, stored_job, stored_workload
+from app.appwrappers.kueue.stored import Workload, stored_workload
 from app.appwrappers.kueue.templates import pod_sets
 from app.appwrappers.kueue.workloads import Priority
 from app.appwrappers.model import APP_WRAPPERS
@@ -43,15 +44,15 @@ class Referred(Generic[T]):
         return self._project(obj) if obj is not None else None
 
 
-def jobs_of(kit: Kit) -> Store[Job]:
-    """The cache of AppWrappers, which others share the watch of: it begins before Kueue is there."""
-    return kit.cache(APP_WRAPPERS, stored_job, indices={"uid": lambda job: (job.uid,), "prebuilt": _prebuilt})
+def jobs_of(kit: Kit) -> Store[AppWrapper]:
+    """The cache of AppWrappers, which is that of the framework controller too: it begins before Kueue is there."""
+    return kit.cache(APP_WRAPPERS, stored_app_wrapper, indices=INDICES)
 
 
 class KueueCaches:
     """`jobs` is the cache of AppWrappers, and `workloads` the version of the API that is served."""
 
-    def __init__(self, kit: Kit, jobs: Store[Job], *, workloads: Resource) -> None:
+    def __init__(self, kit: Kit, jobs: Store[AppWrapper], *, workloads: Resource) -> None:
         self.jobs = jobs
         self.workloads = kit.cache(workloads, stored_workload, indices={"owner": lambda workload: (workload.owner,)})
         version = workloads.version
@@ -86,7 +87,7 @@ class Priorities:
     def __init__(self, client: KubeClient, classes: Referred[int]) -> None:
         self._client, self._classes = client, classes
 
-    async def of(self, job: Job) -> Priority:
+    async def of(self, job: AppWrapper) -> Priority:
         """Raises Transient where a class does not exist (yet), ApiError where one cannot be read."""
         name = job.labels.get(PRIORITY_CLASS, "")
         if name:
@@ -94,7 +95,8 @@ class Priorities:
             if value is None:
                 raise Transient(f"workloadpriorityclasses {name} not found", delay=_LATER)
             return Priority(value, "WorkloadPriorityClass", name)
-        specs = (pod_set["template"]["spec"] for pod_set in pod_sets(job.key[1], job.components, job.statuses))
+        sets = pod_sets(job.key[1], job.components, job.component_statuses)
+        specs = (pod_set["template"]["spec"] for pod_set in sets)
         named = next((str(spec["priorityClassName"]) for spec in specs if spec.get("priorityClassName")), "")
         if named:
             priority_class = await get_or_none(self._client, PRIORITY_CLASSES, named)
@@ -117,10 +119,6 @@ def _flavor(obj: JSON) -> JSON:
 
 def _priority(obj: JSON) -> int:
     return int(obj.get("value") or 0)
-
-
-def _prebuilt(job: Job) -> tuple[Key, ...]:
-    return ((job.key[0], job.prebuilt),) if job.prebuilt else ()
 
 
 def _in(resource: Resource, version: str) -> Resource:

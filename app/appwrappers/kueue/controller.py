@@ -12,6 +12,7 @@ from datetime import datetime
 import structlog
 
 from app.appwrappers.ancestors import Ancestor, managed_ancestor, stored_ancestor
+from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.kueue.caches import KueueCaches, Priorities, jobs_of
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
@@ -23,7 +24,7 @@ from app.appwrappers.kueue.model import (
     WORKLOADS_V1BETA1,
 )
 from app.appwrappers.kueue.steps import Step, WorkloadState, next_step
-from app.appwrappers.kueue.stored import Job, Workload
+from app.appwrappers.kueue.stored import Workload
 from app.appwrappers.kueue.workloads import new_workload, owner_of, priority_of, spec_of
 from app.appwrappers.model import APP_WRAPPERS
 from app.errors import ApiError, Terminal, Transient
@@ -72,7 +73,7 @@ class WorkloadsOfAppWrappers:
         self._problems = []
         self._reconcile(self._kit, self._jobs, resource)
 
-    def _reconcile(self, kit: Kit, jobs: Store[Job], workloads: Resource) -> None:
+    def _reconcile(self, kit: Kit, jobs: Store[AppWrapper], workloads: Resource) -> None:
         caches = KueueCaches(kit, jobs, workloads=workloads)
         work = _Work(kit, caches, workloads, self._now)
         kit.reconcile(_NAME, work.reconcile, keys=caches.jobs.keys, wakes=caches.wakes())
@@ -111,7 +112,7 @@ class _Work:
             raise
         return RequeueAfter(again) if again else Done()
 
-    async def _step(self, job: Job) -> float:
+    async def _step(self, job: AppWrapper) -> float:
         """The seconds until another is due; 0 where a change asks for it."""
         caches = self.caches
         workloads = sorted(caches.workloads.by_index("owner", job.uid), key=lambda workload: workload.key)
@@ -137,7 +138,7 @@ class _Work:
             return step
         raise Transient(f"resourceflavors {name} not found")
 
-    async def _ancestors(self, job: Job) -> tuple[Workload, ...] | None:
+    async def _ancestors(self, job: AppWrapper) -> tuple[Workload, ...] | None:
         """The Workloads of the object that Kueue manages and this one belongs to; None where it belongs to none."""
         workloads = self.caches.workloads
         ancestor = await managed_ancestor(
@@ -175,7 +176,7 @@ class Writing:
     ) -> None:
         self._client, self._resource, self._priorities, self._events = client, resource, priorities, events
 
-    async def write(self, job: Job, step: Step) -> None:
+    async def write(self, job: AppWrapper, step: Step) -> None:
         """Raises ApiError; a conflict says that the object has changed meanwhile."""
         event = step.event
         if step.action in ("start", "stop"):
@@ -188,7 +189,7 @@ class Writing:
             regarding = Regarding.of(APP_WRAPPERS, job.key, job.uid)
             self._events.record(regarding, "Normal", reason=event[0], message=event[1])
 
-    def refused(self, job: Job, why: str) -> None:
+    def refused(self, job: AppWrapper, why: str) -> None:
         """There is no Workload as there should be: it waits for ever, unless something changes."""
         if self._events is not None:
             regarding = Regarding.of(APP_WRAPPERS, job.key, job.uid)
@@ -198,7 +199,7 @@ class Writing:
         """Take our finalizer off a Workload, so that it can go."""
         await if_there(self._patch(workload, finalized(workload.finalizers, RESOURCE_IN_USE, present=False)))
 
-    async def _create(self, job: Job) -> str:
+    async def _create(self, job: AppWrapper) -> str:
         body = new_workload(job, self._resource, await self._priorities.of(job))
         try:
             made = await self._client.create(self._resource, body, namespace=job.key[0])
@@ -208,13 +209,13 @@ class Writing:
             raise
         return f"{job.key[0]}/{made['metadata']['name']}"
 
-    async def _look_at(self, job: Job, name: str) -> None:
+    async def _look_at(self, job: AppWrapper, name: str) -> None:
         """Raises Transient where the Workload of this name is of others. A cache may lack our own yet."""
         workload = await get_or_none(self._client, self._resource, name, namespace=job.key[0])
         if workload is not None and controller_of(workload["metadata"]).get("uid") != job.uid:
             raise Transient(f"Workload {name} exists and is not of this AppWrapper: delete it", delay=_TAKEN_PAUSE)
 
-    async def _workload(self, job: Job, step: Step, workload: Workload) -> None:
+    async def _workload(self, job: AppWrapper, step: Step, workload: Workload) -> None:
         if step.action == "delete":
             request = self._client.delete(self._resource, workload.key[1], namespace=workload.key[0], uid=workload.uid)
             await if_there(request)
@@ -228,7 +229,7 @@ class Writing:
         else:
             await self._patch(workload, await self._change(job, step.action))
 
-    async def _change(self, job: Job, action: str) -> JSON:
+    async def _change(self, job: AppWrapper, action: str) -> JSON:
         if action == "own":
             return {"metadata": {"labels": {JOB_UID: job.uid}, "ownerReferences": [owner_of(job)]}}
         if action == "gate":
@@ -240,10 +241,10 @@ class Writing:
             return {"spec": priority_of(self._resource, priority)}
         return {"spec": {"maximumExecutionTimeSeconds": None} | spec_of(job, self._resource, priority)}
 
-    async def _run_or_stop(self, job: Job, step: Step) -> None:
+    async def _run_or_stop(self, job: AppWrapper, step: Step) -> None:
         starts, infos = step.action == "start", list(step.infos)
         operations: list[JSON] = [{"op": "add", "path": "/spec/suspend", "value": not starts}]
-        for index, (component, status) in enumerate(zip(job.components, job.statuses, strict=True)):
+        for index, (component, status) in enumerate(zip(job.components, job.component_statuses, strict=True)):
             mine = [infos.pop(0) for _ in status["podSets"]] if starts else []
             path = f"/spec/components/{index}/podSetInfos"
             if mine:
@@ -252,7 +253,7 @@ class Writing:
                 operations.append({"op": "remove", "path": path})
         namespace, name = job.key
         await self._client.patch(
-            APP_WRAPPERS, name, operations, patch_type="json", namespace=namespace, version=job.version
+            APP_WRAPPERS, name, operations, patch_type="json", namespace=namespace, version=str(job.version)
         )
 
     async def _patch(self, workload: Workload, change: JSON, *, subresource: str = "") -> JSON:

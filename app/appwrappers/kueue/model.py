@@ -37,6 +37,8 @@ ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 """Annotation of a job and of its Workload: names of who holds back its admission, parted by commas."""
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 """Annotation of a Workload: a whole number that is added to its priority."""
+PROVISIONING = "provreq.kueue.x-k8s.io/"
+"""Prefix of annotations of a job that its Workload has too: what it asks of the provisioning of nodes."""
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """The value of a job's `spec.managedBy` where another cluster runs it."""
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.kueue import model as kueue
-from app.appwrappers.kueue.stored import Job, Workload
+from app.appwrappers.kueue.stored import Workload
 from app.appwrappers.kueue.workloads import OfFlavors, PermanentError, fits, is_gated_alike, pod_set_infos
 from app.appwrappers.model import QUOTA_RESERVED
 from app.kube.conditions import Truth, changed_at, condition, set_condition
@@ -35,7 +36,7 @@ class WorkloadState:
     belongs to none.
     """
 
-    job: Job
+    job: AppWrapper
     workloads: tuple[Workload, ...]
     prebuilt: Workload | None
     now: datetime
@@ -65,7 +66,7 @@ def next_step(seen: WorkloadState) -> OfFlavors[Step]:
         return _released(seen)
     if seen.ancestors is not None:
         return _of_ancestor(job, seen.ancestors)
-    if not job.queue or not job.statuses:
+    if not job.queue or not job.component_statuses:
         return Step()
     workload, step = _prebuilt(seen) if job.prebuilt else _one_workload(seen)
     if step is not None:
@@ -75,7 +76,7 @@ def next_step(seen: WorkloadState) -> OfFlavors[Step]:
 
 def _without_workload(seen: WorkloadState) -> Step:
     job = seen.job
-    if not job.suspended and not job.finished:
+    if not job.suspend and not job.finished:
         return _stop(None, "Missing Workload; unable to restore pod templates")
     if job.active or job.finished or job.prebuilt:
         return Step()
@@ -85,9 +86,9 @@ def _without_workload(seen: WorkloadState) -> Step:
     return Step("create", event=("CreatedWorkload", ""))
 
 
-def _of_ancestor(job: Job, workloads: tuple[Workload, ...]) -> Step:
+def _of_ancestor(job: AppWrapper, workloads: tuple[Workload, ...]) -> Step:
     """It has no Workload of its own, and runs within the quota of another: while that one is admitted."""
-    if job.suspended or job.finished or any(workload.admitted and not workload.finished for workload in workloads):
+    if job.suspend or job.finished or any(workload.admitted and not workload.finished for workload in workloads):
         return Step()
     return _stop(None, "The Workload of the object that it belongs to is not admitted")
 
@@ -118,9 +119,9 @@ def _one_workload(seen: WorkloadState) -> tuple[Workload | None, Step | None]:
     others = [workload for workload in seen.workloads if workload is not match]
     if match is None and others:
         first = others[0]
-        if not job.suspended and not job.finished:
+        if not job.suspend and not job.finished:
             return None, _stop(first, "No matching Workload; restoring pod templates according to existent Workload")
-        if job.suspended and not first.reserved and first.owner == job.uid and not first.deleting:
+        if job.suspend and not first.reserved and first.owner == job.uid and not first.deleting:
             event = ("UpdatedWorkload", f"Updated not matching Workload for suspended job: {_named(first)}")
             return None, Step("respec", first, event=event)
     for workload in others:
@@ -138,7 +139,7 @@ def _of_workload(seen: WorkloadState, workload: Workload) -> OfFlavors[Step]:
     if workload.finished:
         return Step("release", workload) if workload.held else Step()
     if workload.deleting:
-        if not job.suspended:
+        if not job.suspend:
             return _stop(workload, "Workload is deleted")
         return Step("release", workload) if workload.held and not job.active else Step()
     if job.finished:
@@ -156,10 +157,10 @@ def _of_workload(seen: WorkloadState, workload: Workload) -> OfFlavors[Step]:
         return Step("status", workload, status)
     if workload.eviction:
         return _evicted(seen, workload)
-    return (yield from _suspended(seen, workload)) if job.suspended else _running(workload)
+    return (yield from _suspended(seen, workload)) if job.suspend else _running(workload)
 
 
-def _may_change_priority(job: Job, workload: Workload) -> bool:
+def _may_change_priority(job: AppWrapper, workload: Workload) -> bool:
     """While quota is reserved, Kueue lets a class be replaced, but neither added nor taken away."""
     return not workload.reserved or bool(workload.priority_class and job.labels.get(kueue.PRIORITY_CLASS))
 
@@ -173,7 +174,7 @@ def _reported(seen: WorkloadState, workload: Workload) -> JSON | None:
     if workload.admitted and reclaimable != (status.get("reclaimablePods") or []):
         return status | {"reclaimablePods": reclaimable}
     ready = condition(status, kueue.PODS_READY)
-    if not ready and (job.suspended or not workload.admitted):
+    if not ready and (job.suspend or not workload.admitted):
         return None
     truth, reason, message = _readiness(job, workload, ready)
     if (ready.get("status"), ready.get("reason")) == (truth, reason):
@@ -181,10 +182,10 @@ def _reported(seen: WorkloadState, workload: Workload) -> JSON | None:
     return _with(status, kueue.PODS_READY, truth == "True", reason, message, seen.now)
 
 
-def _readiness(job: Job, workload: Workload, ready: JSON) -> tuple[Truth, str, str]:
+def _readiness(job: AppWrapper, workload: Workload, ready: JSON) -> tuple[Truth, str, str]:
     """The condition `PodsReady` as Kueue writes it; after a failure, it times the recovery by the reason."""
     reason = ready.get("reason")
-    if workload.admitted and not job.suspended:
+    if workload.admitted and not job.suspend:
         if job.ready:
             again = reason in ("WaitForRecovery", "Recovered")
             return "True", "Recovered" if again else "Started", "All pods reached readiness and the workload is running"
@@ -196,7 +197,7 @@ def _readiness(job: Job, workload: Workload, ready: JSON) -> tuple[Truth, str, s
 def _evicted(seen: WorkloadState, workload: Workload) -> Step:
     job, eviction = seen.job, workload.eviction
     message, reason = eviction.get("message") or "", eviction.get("reason") or "Evicted"
-    if not job.suspended:
+    if not job.suspend:
         return _stop(workload, message or reason)
     # MultiKueue's check asks for the eviction where the other cluster is lost, and no status comes from there.
     elsewhere = job.active_elsewhere and reason != kueue.EVICTED_BY_CHECK

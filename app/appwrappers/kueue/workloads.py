@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from app.appwrappers.controller.objects import owner_reference
+from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
     CLUSTER_QUEUE_NAME,
@@ -23,9 +24,9 @@ from app.appwrappers.kueue.model import (
     RESOURCE_IN_USE,
     WORKLOAD_NAME,
 )
-from app.appwrappers.kueue.stored import Job, Workload
+from app.appwrappers.kueue.stored import Workload
 from app.appwrappers.kueue.templates import pod_sets, same_pod_sets
-from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.model import ANNOTATIONS, APP_WRAPPERS
 from app.kube.names import check_dns_label
 from app.kube.resources import Resource
 from app.wire import JSON
@@ -48,7 +49,7 @@ class Priority:
     name: str = ""
 
 
-def name_of(job: Job) -> str:
+def name_of(job: AppWrapper) -> str:
     """The name that Kueue would give it: it can be the value of a label, and is another one for another UID."""
     digest = hashlib.sha1(  # noqa: S324 - Kueue's choice; nothing secret depends on it
         f"{APP_WRAPPERS.kind}\n{APP_WRAPPERS.group}\n{job.key[1]}\n{job.uid}".encode()
@@ -57,7 +58,7 @@ def name_of(job: Job) -> str:
     return f"{prefix[: _LONGEST - _HASH - 1]}-{digest[:_HASH]}"
 
 
-def new_workload(job: Job, resource: Resource, priority: Priority) -> JSON:
+def new_workload(job: AppWrapper, resource: Resource, priority: Priority) -> JSON:
     """The Workload to create. Raises ValueError where the podSets cannot be made."""
     return {
         "apiVersion": resource.api_version,
@@ -65,7 +66,7 @@ def new_workload(job: Job, resource: Resource, priority: Priority) -> JSON:
         "metadata": {
             "name": name_of(job),
             "labels": {JOB_UID: job.uid},
-            "annotations": dict(job.annotations),
+            "annotations": {name: text for name, text in job.annotations.items() if not name.startswith(ANNOTATIONS)},
             "finalizers": [RESOURCE_IN_USE],
             "ownerReferences": [owner_of(job)],
         },
@@ -73,13 +74,13 @@ def new_workload(job: Job, resource: Resource, priority: Priority) -> JSON:
     }
 
 
-def owner_of(job: Job) -> JSON:
+def owner_of(job: AppWrapper) -> JSON:
     return owner_reference(job.key[1], job.uid)
 
 
-def spec_of(job: Job, resource: Resource, priority: Priority) -> JSON:
+def spec_of(job: AppWrapper, resource: Resource, priority: Priority) -> JSON:
     spec: JSON = {
-        "podSets": list(pod_sets(job.key[1], job.components, job.statuses)),
+        "podSets": list(pod_sets(job.key[1], job.components, job.component_statuses)),
         "queueName": job.queue,
         **priority_of(resource, priority),
     }
@@ -99,20 +100,20 @@ def priority_of(resource: Resource, priority: Priority) -> JSON:
     return {"priority": priority.value} | fields
 
 
-def fits(job: Job, workload: Workload) -> bool:
+def fits(job: AppWrapper, workload: Workload) -> bool:
     """Whether a Workload is that of the AppWrapper as it is now."""
     if workload.owner != job.uid or workload.max_exec_time != job.max_exec_time:
         return False
     return same_pod_sets(
         job.components,
-        job.statuses,
+        job.component_statuses,
         workload.pod_sets,
         admitted=workload.admitted,
         waiting=not (workload.reserved or job.prebuilt),
     )
 
 
-def is_gated_alike(job: Job, workload: Workload) -> bool:
+def is_gated_alike(job: AppWrapper, workload: Workload) -> bool:
     return job.annotations.get(ADMISSION_GATED_BY, "") == workload.gated_by
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.appwrappers.controller.stored import stored_app_wrapper
 from app.appwrappers.kueue.model import (
     ADMITTED,
     CLUSTER_QUEUE_NAME,
@@ -34,7 +35,6 @@ from app.appwrappers.kueue.model import (
     WORKLOADS,
     WORKLOADS_V1BETA1,
 )
-from app.appwrappers.kueue.stored import stored_job
 from app.appwrappers.kueue.workloads import name_of
 from app.appwrappers.model import APP_WRAPPERS, PREEMPTED, QUEUE_NAME
 from app.devtools.kueue.definitions import kueue_definitions
@@ -534,7 +534,7 @@ async def test_a_workload_of_another_with_the_name_is_left_alone(kueue: AppWrapp
         spec = deepcopy((await the_workload(kueue))["spec"])
         body = app_wrapper("second", pod("q"), suspend=True)
         made = await kueue.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
-        name = name_of(stored_job(made))
+        name = name_of(stored_app_wrapper(made))
         foreign = WORKLOADS.body({"name": name})
         before = await kueue.admin.create(WORKLOADS, foreign | {"spec": spec}, namespace=NAMESPACE)
         await kueue.patched(APP_WRAPPERS, "second", {"metadata": {"labels": {QUEUE_NAME: "user-queue"}}})
@@ -641,7 +641,7 @@ async def test_a_workload_that_is_refused_is_told_and_keeps_no_other(kueue: AppW
 async def test_a_name_that_another_workload_has_is_told(kueue: AppWrapperCluster) -> None:
     """A user may have made a Workload of that name: it is not ours, whatever it says."""
     made = await queued(kueue, "taken", pod("a"))
-    name = name_of(stored_job(made))
+    name = name_of(stored_app_wrapper(made))
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"podSets": [{"name": "m", "count": 1, "template": template}]}
     await kueue.admin.create(WORKLOADS, WORKLOADS.body({"name": name}, spec=spec), namespace=NAMESPACE)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.appwrappers.controller.stored import stored_app_wrapper
 from app.appwrappers.kueue.model import (
     ADMITTED,
     CLUSTER_QUEUES,
@@ -17,7 +18,6 @@ from app.appwrappers.kueue.model import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from app.appwrappers.kueue.stored import stored_job
 from app.appwrappers.kueue.workloads import name_of
 from app.appwrappers.model import QUEUE_NAME
 from app.kube.conditions import condition, is_true
@@ -183,7 +183,7 @@ async def test_a_workload_of_others_with_the_name_of_ours_is_told_of(queues: Que
         pytest.skip("Kueue's own integration makes the Workload, and has no such Event")
     async with queues.queue(1) as queue:
         await queues.manager.kill()
-        name = name_of(stored_job(await queue.submit("waits", pod("p"))))
+        name = name_of(stored_app_wrapper(await queue.submit("waits", pod("p"))))
         pod_set = {"name": "main", "count": 1, "template": {"spec": pod("q")["spec"]}}
         body = WORKLOADS.body({"name": name}, spec={"podSets": [pod_set]})
         await queues.client.create(WORKLOADS, body, namespace=queue.namespace)

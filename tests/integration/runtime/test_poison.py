@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from app.appwrappers.controller.stored import stored_app_wrapper
 from app.appwrappers.kueue.model import WORKLOADS as KUEUE_WORKLOADS
-from app.appwrappers.kueue.stored import stored_job
 from app.appwrappers.kueue.workloads import name_of
 from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
 from app.definitions import ALL, read_definitions
@@ -111,7 +111,7 @@ async def _good_neighbors(client: KubeClient, name: str) -> None:
         lambda: _status(client, TENANT_RULES, name, TENANT_NAMESPACE), lambda status: status.get("created") == 1
     )
     await eventually(lambda: get_or_none(client, PODS, f"{name}-wrapped", namespace=SYSTEM))
-    workload_of = name_of(stored_job(made))
+    workload_of = name_of(stored_app_wrapper(made))
     await eventually(lambda: get_or_none(client, KUEUE_WORKLOADS, workload_of, namespace=SYSTEM))
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.appwrappers.controller.stored import stored_app_wrapper
 from app.appwrappers.kueue.steps import WorkloadState, next_step
-from app.appwrappers.kueue.stored import stored_job, stored_workload
+from app.appwrappers.kueue.stored import stored_workload
 from tests.support.appwrappers import result_of
 
 JSON = dict[str, Any]
@@ -32,7 +33,7 @@ def seen(owners: list[JSON]) -> WorkloadState:
         "metadata": {"name": "w", "namespace": "ns", "uid": "u-w", "resourceVersion": "1", "ownerReferences": owners},
         "spec": {},
     }
-    job = stored_job(wrapper)
+    job = stored_app_wrapper(wrapper)
     assert job is not None
     return WorkloadState(job, (), stored_workload(workload), NOW)
 

@@ -96,6 +96,29 @@ async def test_caches_of_one_scope_share_a_watch_and_nothing_else(server: ApiSer
     assert watches.declared == [Watched(scope, "Text"), Watched(scope, "ConfigMap")]
 
 
+async def test_kits_that_keep_the_same_of_the_same_objects_have_one_cache(
+    server: ApiServer, client: KubeClient
+) -> None:
+    """Each wakes its own keys by it; one that is asked for when the watch has begun is another."""
+    server.put(config_map("a", value="1"))
+    watches, kits, reconciled = Watches(client), list[Kit](), list[Reconciled]()
+    caches = list[Store[int]]()
+    for name in ("one", "other"):
+        kit, work = Kit(client, watches=watches), Reconciled()
+        caches.append(kit.cache(CONFIG_MAPS, number_of))
+        kit.reconcile(name, work.step, keys=tuple, wakes={caches[-1]: itself})
+        kits.append(kit)
+        reconciled.append(work)
+    assert caches[0] is caches[1]
+    assert kits[0].cache(CONFIG_MAPS, number_of, indices={"odd": lambda number: (number % 2,)}) is not caches[0]
+    assert kits[0].cache(CONFIG_MAPS, number_of, called="Number") is not caches[0]
+    assert all(kit.waiting() for kit in kits)
+    async with at_work(kits[0], ready=False), at_work(kits[1]):
+        await eventually(lambda: [work.keys for work in reconciled] == [[("default", "a")]] * 2)
+        assert len(server.watches) == 1
+        assert kits[1].cache(CONFIG_MAPS, number_of) is not caches[0]
+
+
 async def test_a_doubt_is_one_of_all_caches_of_the_watch(server: ApiServer, client: KubeClient) -> None:
     server.put(config_map("a", value="1"))
     text_kit, number_kit, texts, numbers = texts_and_numbers(client, Watches(client))
