@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
+from app.appwrappers.controller.stored import stored_app_wrapper
+from app.appwrappers.kueue.model import ADMISSION_GATED_BY, PREBUILT_WORKLOAD, PROVISIONING, WORKLOADS
 from app.appwrappers.kueue.templates import counted_spec, same_pod_sets
+from app.appwrappers.kueue.workloads import Priority, new_workload
+from app.appwrappers.model import ANNOTATIONS
 from app.appwrappers.sizes import component_status
 from app.explain.model import Manifest
 from app.explain.wrapped import Wrapped, explained
@@ -158,3 +162,11 @@ def equivalent(name: str, **state: Any) -> bool:
     stored, now = PAIRS[name]
     component = {"template": now}
     return same_pod_sets([component], [component_status(component)], pod_sets_of_object(stored), **state)
+
+
+def test_a_workload_has_the_annotations_of_its_app_wrapper_that_are_for_kueue() -> None:
+    ours = {f"{ANNOTATIONS}retryLimit": "1", "example.com/note": "x"}
+    for_kueue = {ADMISSION_GATED_BY: "example.com/gate", PREBUILT_WORKLOAD: "w", f"{PROVISIONING}class": "c"}
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "annotations": ours | for_kueue}
+    made = new_workload(stored_app_wrapper({"metadata": metadata, "spec": {}}), WORKLOADS, Priority())
+    assert made["metadata"]["annotations"] == for_kueue
