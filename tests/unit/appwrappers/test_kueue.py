@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from app.appwrappers.admission.components import component_problems
+from app.appwrappers.controller.caches import AppWrapperCaches
 from app.appwrappers.controller.stored import stored_app_wrapper
+from app.appwrappers.kueue.caches import jobs_of
 from app.appwrappers.kueue.model import ADMISSION_GATED_BY, PREBUILT_WORKLOAD, PROVISIONING, WORKLOADS
 from app.appwrappers.kueue.templates import counted_spec, same_pod_sets
 from app.appwrappers.kueue.workloads import Priority, new_workload
@@ -21,9 +23,11 @@ from app.explain.wrapped import Wrapped, explained
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.requests import Amounts, added, amounts_of, pod_requests
 from app.kinds.shapes import decode_builtin
+from app.kube.kit import Kit
 from app.kube.quantity import canonical
 from app.wire import JSON
 from tests.peers import ANSWERS, FOLDER
+from tests.support.kits import offline_kit
 from tests.support.kueue_cases import OBJECTS, PAIRS, TEMPLATES, pod_sets_of_object
 from tests.support.ray_cases import RAY
 
@@ -170,3 +174,10 @@ def test_a_workload_has_the_annotations_of_its_app_wrapper_that_are_for_kueue() 
     metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "annotations": ours | for_kueue}
     made = new_workload(stored_app_wrapper({"metadata": metadata, "spec": {}}), WORKLOADS, Priority())
     assert made["metadata"]["annotations"] == for_kueue
+
+
+async def test_both_controllers_of_a_process_have_one_cache_of_app_wrappers() -> None:
+    framework = offline_kit()
+    workloads = Kit(framework.client, watches=framework.watches)
+    caches = AppWrapperCaches(framework, config_name="config", namespace="system")
+    assert jobs_of(workloads) is caches.app_wrappers
