@@ -111,7 +111,7 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
     else:
         if meant := _served(version, kind):
             yield Finding("error", "UnknownVersion", _NOT_SERVED, given, f"{path}apiVersion", meant)
-        elif meant := meant_kind(version, kind) if version else "":
+        elif meant := meant_kind(version, kind) if version and not is_unstored(obj) else "":
             field = f"{path}{'apiVersion' if '/' in meant else 'kind'}"
             yield Finding("error", "UnknownKind", "no API server has this kind", given, field, meant)
         yield from _of_foreign_kind(given, obj, path)
@@ -210,12 +210,33 @@ def _unknown(given: Manifest, field: str, names: Collection[str]) -> Finding:
     return Finding("error", "UnknownField", message, given, cut(field, _LONGEST), meant)
 
 
+_UNSTORED = frozenset(
+    {
+        "admission.k8s.io",
+        "audit.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "client.authentication.k8s.io",
+        "kind.x-k8s.io",
+        "kubeadm.k8s.io",
+    }
+)
+
+
+def is_unstored(obj: JSON) -> bool:
+    """Whether no API server keeps objects of the kind: reviews, and what programs read as their configuration."""
+    group, _, _ = str(obj.get("apiVersion") or "").rpartition("/")
+    if not group:
+        return obj.get("kind") == "Config" and "clusters" in obj  # a kubeconfig
+    return group in _UNSTORED or "config" in group.split(".")
+
+
 def refusal_findings(given: Manifest) -> Iterator[Finding]:
     """Errors of built-in kinds that `app.kinds` checks, and of the metadata of all other kinds.
 
     An object with a uid is left out: an API server has stored it, and it may have what none takes of a new one.
     """
-    if given.within or mapping(given.obj.get("metadata")).get("uid"):
+    if given.within or mapping(given.obj.get("metadata")).get("uid") or is_unstored(given.obj):
         return
     for error in islice(_errors(given), _MOST):
         yield Finding("error", "Invalid", cut(error.body, _LONGEST), given, cut(error.field, _LONGEST))

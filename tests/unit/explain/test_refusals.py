@@ -52,6 +52,27 @@ def test_every_kind_needs_a_name(version: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("admission.k8s.io/v1", "AdmissionReview"),
+        ("authorization.k8s.io/v1", "SelfSubjectAccessReview"),
+        ("authentication.k8s.io/v1", "TokenReview"),
+        ("kustomize.config.k8s.io/v1beta1", "Kustomization"),
+        ("kustomize.config.k8s.io/v1alpha1", "Component"),
+        ("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"),
+        ("config.kueue.x-k8s.io/v1beta2", "Configuration"),
+        ("kind.x-k8s.io/v1alpha4", "Cluster"),
+        ("v1", "Config"),
+    ],
+)
+def test_what_no_api_server_keeps_needs_no_name(version: str, kind: str) -> None:
+    """Files of programs stand beside manifests, and reviews have no names."""
+    obj = {"apiVersion": version, "kind": kind, "clusters": []}
+    (manifest,) = given(obj).given
+    assert [*refusal_findings(manifest), *field_findings(manifest)] == []
+
+
+@pytest.mark.parametrize(
     ("version", "kind", "metadata", "field"),
     [
         ("example.com/v1", "Thing", {"name": "A_b"}, "metadata.name"),
