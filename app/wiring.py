@@ -155,7 +155,8 @@ class Wing:
     a Pod asks for something of it; `labels` to a function from `app.doctor.cluster.Cluster` to the labels by which Pods
     ask there, each with the object that says so; `parts` to the function from `app.admission.parts.Context` to its
     `Parts`, made where the setting `on` of the webhook is on; `permissions` to its `Permissions`; `settings` to what it
-    adds to the settings of roles, by role; `checks` to checks of the doctor, `status` to sections of `berth status`.
+    adds to the settings of roles, by role; `checks` to checks of the doctor, `status` to sections of
+    `berth status`, `why` to its judges (`app.why.model:Judge`) by the `Resource` whose objects they know.
 
     Names that it declares, for itself and for others: `clusters` with their titles, "" for one whose kinds are defined
     by others; `reviewed`, kinds of reviews, each with "mutate" or "validate"; `scopes` with their namespace, `{field}`
@@ -185,6 +186,7 @@ class Wing:
     arguments: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
+    why: str = ""
     egress: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()

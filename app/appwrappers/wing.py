@@ -41,6 +41,7 @@ WING = Wing(
     },
     checks=("app.appwrappers.checks:CHECK",),
     status=("app.appwrappers.sections:SECTION",),
+    why="app.appwrappers.why.app_wrappers:JUDGES",
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
         "webhook": (

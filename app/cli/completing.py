@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from app.errors import UsageError
+
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
 SECONDS = 2.0
 """For the whole of what a cluster is asked."""
+_MOST = 500
+"""Names that are offered."""
 Completion = Callable[[str], list[str]]
 
 
@@ -30,6 +34,27 @@ def checks(incomplete: str) -> list[str]:
     from app.doctor.examining import CHECKS  # noqa: PLC0415  not needed where nothing is completed
 
     return _beginning((check.name for check in CHECKS), incomplete)
+
+
+def objects(context: typer.Context, incomplete: str) -> list[str]:
+    """KIND/ of the kinds that can be asked about; names of those that are there, where the kind is typed."""
+    from app.why.inquiry import JUDGES  # noqa: PLC0415  as above
+    from app.why.kinds import resources_of  # noqa: PLC0415
+
+    kind, slash, _ = incomplete.partition("/")
+    if not slash:
+        return _beginning(sorted({f"{resource.kind.lower()}/" for resource in JUDGES}), incomplete)
+    try:
+        resource = resources_of(kind, JUDGES)[0]
+    except UsageError:
+        return []
+
+    async def names(client: KubeClient) -> list[str]:
+        namespace = str(context.params.get("namespace") or "default") if resource.namespaced else None
+        page = await client.list_page(resource, namespace=namespace, limit=_MOST)
+        return [f"{kind}/{obj['metadata']['name']}" for obj in page.items]
+
+    return _beginning(_ask(context, names), incomplete)
 
 
 def tenants(context: typer.Context, incomplete: str) -> list[str]:

@@ -31,6 +31,10 @@ _COMMANDS = {
         "doctor:doctor_app",
         "Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it.",
     ),
+    "why": (
+        "why:why_app",
+        "Say why an object is as it is: a Pod, an AppWrapper, a rule, a claim; and the command that changes it.",
+    ),
     "status": (
         "status:status_app",
         "Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments.",

@@ -1,0 +1,1 @@
+"""Why AppWrappers and what Kueue keeps for them are as they are."""

@@ -1,0 +1,229 @@
+"""Answers the questions of judges from a cluster, and from objects that are not in it yet.
+
+What is read is read once, links are followed until they come back to where they began, and what may not be read is
+noted beside the verdict and hides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, assert_never
+
+from app.doctor.cluster import Cluster
+from app.doctor.model import internal, or_default, unchecked
+from app.doctor.objects import Object, waits_for
+from app.errors import ApiError
+from app.kube.resources import EVENTS, PODS, Resource
+from app.registry import WINGS
+from app.why import owners, pods
+from app.why.model import (
+    Asking,
+    Events,
+    Get,
+    Judge,
+    Judged,
+    List,
+    Once,
+    Question,
+    Read,
+    Unread,
+    Verdict,
+    combined,
+)
+from app.why.standing import by_conditions
+from app.wire import JSON
+from app.wiring import resolve
+
+JUDGES: Mapping[Resource, tuple[Judge, ...]]
+T = TypeVar("T")
+_Reference = tuple[Resource, str, str]
+_DEPTH = 8
+"""Links that are followed one behind the other; real chains have five."""
+
+
+def _all_judges() -> dict[Resource, tuple[Judge, ...]]:
+    judges: dict[Resource, tuple[Judge, ...]] = {}
+    for declared in (pods.JUDGES, owners.JUDGES, *(resolve(wing.why) for wing in WINGS if wing.why)):
+        for resource, judge in declared.items():
+            judges[resource] = (*judges.get(resource, ()), judge)
+    return judges
+
+
+JUDGES = _all_judges()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An object that a verdict was reached over: the one that asked, and the one asked for, as subjects."""
+
+    source: str
+    target: str
+    found: bool
+
+
+class Inquiry:
+    """Verdicts on objects of one cluster. `objects` are there too, in place of those of their names.
+
+    With `many`, objects are looked up in lists of the whole cluster: for one who judges all objects of a kind.
+    """
+
+    def __init__(self, cluster: Cluster, objects: Iterable[Object] = (), *, many: bool = False) -> None:
+        self._cluster, self._many = cluster, many
+        self._given = {(it.resource, it.namespace, it.name): it for it in objects}
+        self._verdicts: dict[_Reference, Verdict | None] = {}
+        self._indexes: dict[Any, dict[tuple[str, str], list[Object]]] = {}
+        self._reads: dict[Any, Any] = {}
+        self.unread: list[str] = []
+        """What could not be read, each once."""
+        self.links: dict[Link, None] = {}
+
+    async def find(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        """The object, None where there is none. Raises ApiError where it cannot be read."""
+        if given := self._given.get((resource, namespace, name)):
+            return given
+        obj = await self._cluster.get(resource, name, namespace=namespace or None)
+        return None if obj is None else Object(resource, obj)
+
+    async def verdict(self, it: Object, path: tuple[_Reference, ...] = ()) -> Verdict:
+        """The verdict on an object: of those who know its kind; of its conditions where nobody does."""
+        path, verdicts = (*path, (it.resource, it.namespace, it.name)), list[Verdict]()
+        for judge in JUDGES.get(it.resource, ()):
+            try:
+                judgement = await self._follow(judge(it, self._cluster.now()), it, path)
+            except Unread:
+                continue
+            except Exception as error:  # noqa: BLE001  the wall of a judge: one that fails must not hide what others see
+                self._note(f"{it.subject}: not judged: {internal(error)}")
+                continue
+            if judgement is not None:
+                verdicts.append(judgement)
+        return combined(verdicts) if verdicts else by_conditions(it)
+
+    async def ask(self, asking: Asking[T]) -> T:
+        """The answer to what is asked outside of a verdict. Raises Unread."""
+        return await self._follow(asking, None, ())
+
+    async def _follow(self, asking: Asking[T], it: Object | None, path: tuple[_Reference, ...]) -> T:
+        try:
+            question = next(asking)
+            while True:
+                try:
+                    answer = await self._answer(question, it, path)
+                except ApiError as error:
+                    refusal = unchecked(error).message
+                    self._note(refusal)
+                    question = asking.throw(Unread(refusal))
+                else:
+                    question = asking.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # what the generator returns is a T
+
+    async def _answer(self, question: Question, it: Object | None, path: tuple[_Reference, ...]) -> Any:
+        match question:
+            case Get():
+                found = await self.find(question.resource, question.name, question.namespace)
+                self._link(it, question.resource, question.name, question.namespace, found=found is not None)
+                return found
+            case List():
+                return await self._listed(question)
+            case Events():
+                return await self._events(question.of)
+            case Judged():
+                return await self._judged(question, it, path)
+            case Read():
+                return await self._read(question)
+            case Once():
+                if question.key not in self._reads:
+                    self._reads[question.key] = await self._follow(question.asking(), it, path)
+                return self._reads[question.key]
+            case _:
+                assert_never(question)
+
+    async def _judged(self, question: Judged, it: Object | None, path: tuple[_Reference, ...]) -> Verdict | None:
+        reference = (question.resource, question.namespace, question.name)
+        if question.obj is not None:
+            return await self.verdict(Object(question.resource, question.obj), path)
+        if reference in path or len(path) >= _DEPTH:
+            return None
+        if reference not in self._verdicts:
+            found = await self.find(question.resource, question.name, question.namespace)
+            self._verdicts[reference] = None if found is None else await self.verdict(found, path)
+        verdict = self._verdicts[reference]
+        self._link(it, question.resource, question.name, question.namespace, found=verdict is not None)
+        return verdict
+
+    async def _read(self, question: Read) -> Any:
+        if question.key is None:
+            return await question.read(self._cluster)
+        if question.key not in self._reads:
+            self._reads[question.key] = await question.read(self._cluster)
+        return self._reads[question.key]
+
+    async def _listed(self, question: List) -> list[Object]:
+        resource, namespace = question.resource, question.namespace if question.resource.namespaced else ""
+        selector = f"{question.label[0]}={question.label[1]}" if question.label else ""
+        if self._many and (question.label or question.owner):
+            return await self._looked_up(question)
+        bodies = await self._cluster.listed(resource, namespace=namespace or None, label_selector=selector)
+        objects = {(it.namespace, it.name): it for it in (Object(resource, body) for body in bodies)}
+        for (kind, where, name), given in self._given.items():
+            if kind == resource and where in (namespace or where, where) and (not namespace or where == namespace):
+                objects[where, name] = given
+        return [it for it in objects.values() if _fits(it, question)]
+
+    async def _looked_up(self, question: List) -> list[Object]:
+        """By an index over all objects of the kind, which is made once."""
+        key = question.label[0] if question.label else ""
+        index = self._indexes.get((question.resource, key))
+        if index is None:
+            index = self._indexes[question.resource, key] = {}
+            async for body in self._cluster.paged(question.resource, label_selector=key):
+                if question.resource == PODS and waits_for(body) is None:
+                    continue  # Pods that are well have nothing to say, and there are many
+                it = Object(question.resource, body)
+                for value in [_labels(it).get(key, "")] if key else _owners(it):
+                    index.setdefault((it.namespace, value), []).append(it)
+        value = question.label[1] if question.label else question.owner
+        return [it for it in index.get((question.namespace, value), ()) if _fits(it, question)]
+
+    async def _events(self, it: Object) -> list[JSON]:
+        """Of a cluster that may not be asked for Events, none."""
+        uid = it.json["metadata"].get("uid")
+        if not uid:
+            return []
+        bodies = self._cluster.paged(EVENTS, namespace=it.namespace or None, field_selector=f"involvedObject.uid={uid}")
+        events = await or_default(_gathered(bodies), [])
+        return sorted(events, key=_seen_at, reverse=True)
+
+    def _link(self, it: Object | None, resource: Resource, name: str, namespace: str, *, found: bool) -> None:
+        target = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+        if it is not None:
+            self.links[Link(it.subject, target, found)] = None
+
+    def _note(self, text: str) -> None:
+        if text not in self.unread:
+            self.unread.append(text)
+
+
+async def _gathered(bodies: Any) -> list[JSON]:
+    return [body async for body in bodies]
+
+
+def _seen_at(event: JSON) -> str:
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _labels(it: Object) -> dict[str, str]:
+    return it.json["metadata"].get("labels") or {}
+
+
+def _owners(it: Object) -> list[str]:
+    return [str(owner.get("uid")) for owner in it.json["metadata"].get("ownerReferences") or ()]
+
+
+def _fits(it: Object, question: List) -> bool:
+    if question.label and _labels(it).get(question.label[0]) != question.label[1]:
+        return False
+    return not question.owner or question.owner in _owners(it)

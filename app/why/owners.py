@@ -1,0 +1,145 @@
+"""The verdict on what makes Pods: by the Pods that it has, or by those that it cannot create."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.doctor import objects
+from app.doctor.catalog import plain
+from app.doctor.objects import Object
+from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from app.text import moment, several
+from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, waits
+from app.why.standing import describe
+from app.wire import JSON
+
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+_REFUSED = frozenset({"FailedCreate", "ReplicaSetCreateError"})
+"""Reasons of Events of controllers whose Pods are refused."""
+_BAD = frozenset({"Failed", "ReplicaFailure", "FailureTarget"})
+
+
+def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
+    """By its Pods: the first that is not as it should be says why."""
+    template = _template(it)
+    if not it.json["metadata"].get("uid"):
+        planned = yield from judged(PODS, it.name, it.namespace, obj=template)
+        return fine("would be created") if planned is None else _as_owner(it, planned.text, planned)
+    if (settled := _settled(it)) is not None:
+        return settled
+    wanted, ready = _counts(it)
+    failed = _failed(it)
+    pods = yield from _pods_of(it)
+    text = f"{ready} of {several(wanted, 'Pod')} run"
+    if not pods:
+        return (yield from _without_pods(it, text, template, failed))
+    name, worst = "", fine("")
+    for pod in sorted(pods, key=lambda pod: pod.name)[:_LOOKED_AT]:
+        verdict = yield from judged(PODS, pod.name, pod.namespace)
+        if verdict is not None and verdict.state > worst.state:
+            name, worst = pod.name, verdict
+    if failed and it.resource == JOBS:
+        failure = broken("Failed", because=(failed,), more=describe(it))
+        return failure.after(worst, of=f"Pod {name}") if name else failure
+    if name:
+        return _as_owner(it, f"{text}; {name}: {worst.text}", worst)
+    if ready < wanted:
+        return waits(text, because=("its newest Pods are not ready yet",), more=describe(it))
+    return fine(text)
+
+
+def _settled(it: Object) -> Verdict | None:
+    """The verdict on one that wants no Pods now; None on any other."""
+    spec, complete = objects.spec(it.json), objects.condition(it.json, "Complete")
+    if it.resource == JOBS and complete.get("status") == "True":
+        return fine("completed", since=moment(complete.get("lastTransitionTime")))
+    if it.resource == JOBS and spec.get("suspend"):
+        return waits("is suspended", more=describe(it))
+    if it.resource != JOBS and _counts(it)[0] == 0:
+        return fine("wants no Pod")
+    return None
+
+
+def _failed(it: Object) -> str:
+    """What the condition says by which it has failed, or its Pods are refused; "" where there is none."""
+    conditions = objects.status(it.json).get("conditions") or ()
+    failed: JSON = next((item for item in conditions if item.get("type") in _BAD and item.get("status") == "True"), {})
+    return plain(failed.get("message") or failed.get("reason") or "")
+
+
+_LOOKED_AT = 20
+"""Pods of one owner that are judged: those of one template differ little."""
+
+
+def _as_owner(it: Object, text: str, pod: Verdict) -> Verdict:
+    """The verdict on a Pod as one on what makes it, which is what a user can change."""
+    fix = pod.fix
+    return Verdict(pod.state, text, pod.since, pod.asks, pod.because, pod.so, fix, pod.next, pod.codes, describe(it))
+
+
+def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking[Verdict]:
+    """Its Pods are refused, or not created yet. What the template's Pod would be says more than an Event."""
+    planned = yield from judged(PODS, it.name, it.namespace, obj=template)
+    if planned is not None and planned.state > State.waits:
+        return _as_owner(it, text, planned)
+    makers = [it]
+    if it.resource == DEPLOYMENTS:
+        makers = yield from or_else(listed(REPLICA_SETS, it.namespace, owner=_uid(it)), [])
+    for maker in makers:
+        events = yield from or_else(events_of(maker), [])
+        event: JSON = next((event for event in events if event.get("reason") in _REFUSED), {})
+        refused = plain(event.get("message")) if event else refused
+    if refused:
+        return broken(text, because=(f"its Pods are refused: {refused}",), more=describe(it))
+    return waits(text, because=("its Pods are not created yet",), more=describe(it))
+
+
+def _pods_of(it: Object) -> Asking[list[Object]]:
+    if it.resource == DEPLOYMENTS:
+        pods = list[Object]()
+        for replica_set in (yield from listed(REPLICA_SETS, it.namespace, owner=_uid(it))):
+            if objects.spec(replica_set.json).get("replicas"):
+                pods += yield from listed(PODS, it.namespace, owner=_uid(replica_set))
+        return pods
+    return (yield from listed(PODS, it.namespace, owner=_uid(it)))
+
+
+def _uid(it: Object) -> str:
+    return str(it.json["metadata"].get("uid") or "")
+
+
+def _counts(it: Object) -> tuple[int, int]:
+    """How many Pods are wanted, and how many are as they should be."""
+    spec, status = objects.spec(it.json), objects.status(it.json)
+    if it.resource == DAEMON_SETS:
+        return int(status.get("desiredNumberScheduled") or 0), int(status.get("numberReady") or 0)
+    if it.resource == JOBS:
+        done = int(status.get("succeeded") or 0)
+        wanted = min(int(spec.get("parallelism", 1)), int(spec.get("completions") or 1) - done)
+        return max(wanted, 0), int(status.get("ready") or 0)
+    return int(spec.get("replicas", 1)), int(status.get("readyReplicas") or 0)
+
+
+def _template(it: Object) -> JSON:
+    """The Pod that it would create, as it is sent to an API server."""
+    template = objects.spec(it.json).get("template") or {}
+    metadata = {"generateName": f"{it.name}-", **(template.get("metadata") or {}), "namespace": it.namespace}
+    return PODS.body({**metadata, "name": it.name}, spec=objects.spec(template))
+
+
+def judge_cron_job(it: Object, _now: datetime) -> Asking[Verdict | None]:
+    """By its newest Job."""
+    if objects.spec(it.json).get("suspend"):
+        return waits("is suspended", more=describe(it))
+    jobs = yield from or_else(listed(JOBS, it.namespace, owner=_uid(it)), [])
+    if not jobs:
+        return waits("has not run yet", next=f"runs by its schedule: {objects.spec(it.json).get('schedule')}")
+    newest = max(jobs, key=lambda job: str(job.json["metadata"].get("creationTimestamp")))
+    verdict = yield from judged(JOBS, newest.name, newest.namespace)
+    return None if verdict is None else _as_owner(it, f"its newest Job {newest.name}: {verdict.text}", verdict)
+
+
+JUDGES = {
+    **dict.fromkeys((DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS), judge_owner),
+    CRON_JOBS: judge_cron_job,
+}

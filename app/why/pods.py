@@ -1,0 +1,104 @@
+"""The verdict on a Pod as the scheduler and its kubelet see it. What it needs of Berth, the wings say."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.doctor import commands, objects
+from app.doctor.catalog import plain
+from app.doctor.objects import Object
+from app.kube.resources import PODS
+from app.text import moment
+from app.why.model import Asking, Verdict, broken, events_of, fine, or_else, stuck, waits
+from app.wire import JSON
+
+_PATIENCE = 300.0
+"""Seconds in which a Pod is scheduled and its images are pulled."""
+_TROUBLE = frozenset({"FailedCreatePodSandBox", "FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources"})
+"""Reasons of Events of kubelet that say why containers are not created."""
+_STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+
+
+def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
+    """How the Pod is. One that does not exist yet is fine."""
+    pod, status = it.json, objects.status(it.json)
+    if not pod["metadata"].get("uid"):
+        return fine("would be created")
+    phase, node = status.get("phase") or "Pending", objects.spec(pod).get("nodeName") or ""
+    describe = commands.kubectl("describe", "pod", it.name, namespace=it.namespace)
+    if (late := objects.overdue(pod, now)) is not None:
+        return _deleting(it, late, describe)
+    if phase == "Succeeded":
+        return fine("ended well", since=_since(pod, "Initialized"))
+    if phase == "Failed":
+        cause = plain(status.get("message") or _ended(pod) or status.get("reason") or "it says no reason")
+        return broken("Failed", because=(cause,), more=describe)
+    reason = objects.waits_for(pod)
+    if reason is None:
+        return fine(f"runs on {node}", since=_since(pod, "Ready"))
+    if not node:
+        return _unscheduled(it, now, reason, describe)
+    return (yield from _unstarted(it, now, reason, describe))
+
+
+def _deleting(it: Object, late: float, describe: str) -> Verdict:
+    held, since = it.json["metadata"].get("finalizers") or [], moment(it.json["metadata"]["deletionTimestamp"])
+    if late < _PATIENCE:
+        return waits("is being deleted", since=since)
+    cause = f"finalizers hold it: {', '.join(held)}" if held else "its kubelet has not ended it"
+    return stuck("is being deleted", since=since, because=(cause,), more=describe)
+
+
+def _unscheduled(it: Object, now: datetime, reason: tuple[str, str], describe: str) -> Verdict:
+    condition = objects.condition(it.json, "PodScheduled")
+    since = moment(condition.get("lastTransitionTime")) or objects.created(it.json)
+    if condition.get("reason") == "SchedulingGated":
+        gates = ", ".join(str(gate.get("name")) for gate in objects.spec(it.json).get("schedulingGates") or ())
+        return waits("Pending", since=since, because=(f"scheduling gates hold it: {gates}",), more=describe)
+    text = plain(reason[1] or reason[0])
+    if condition.get("reason") == "Unschedulable":
+        return stuck("Pending", since=since, because=(text,), more=describe)
+    late = objects.age(it.json, now) > _PATIENCE
+    verdict = stuck if late else waits
+    return verdict("Pending", since=since, because=("no scheduler has looked at it",), more=describe)
+
+
+def _unstarted(it: Object, now: datetime, reason: tuple[str, str], describe: str) -> Asking[Verdict]:
+    """It has a node, and does not run there, or is not ready."""
+    since = _since(it.json, "Ready") or objects.created(it.json)
+    phase = objects.status(it.json).get("phase") or "Pending"
+    text = phase if phase != "Running" else "runs, and is not ready"
+    if reason[0] in _STARTING or reason[0] == "NotStarted":
+        events = yield from or_else(events_of(it), [])
+        trouble = next((event for event in events if event.get("reason") in _TROUBLE), None)
+        if trouble is not None:
+            return stuck(text, since=since, because=(plain(trouble.get("message")),), more=describe)
+        late = objects.age(it.json, now) > _PATIENCE
+        cause = plain(reason[1] or "its node has not started it")
+        return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)
+    if phase == "Running" and not _ended(it.json):
+        return waits(text, since=since, because=(plain(reason[1] or reason[0]),), more=describe)
+    cause, ended = plain(reason[1] or reason[0]), _ended(it.json)
+    because = (f"{cause}: {ended}" if ended and ended not in cause else cause,)
+    text = text if reason[0] == "NotReady" else f"{text}: {reason[0]}"
+    return broken(text, since=since, because=because, more=describe)
+
+
+def _ended(pod: JSON) -> str:
+    """The first container that ended badly, and how; "" where none did."""
+    status = objects.status(pod)
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        for state in (container.get("state") or {}, container.get("lastState") or {}):
+            ended = state.get("terminated") or {}
+            if ended.get("exitCode"):
+                why = ended.get("reason") or "Error"
+                said = f" ({why})" if why != "Error" else ""
+                return f"container {container.get('name')} ended with exit code {ended['exitCode']}{said}"
+    return ""
+
+
+def _since(pod: JSON, condition: str) -> datetime | None:
+    return moment(objects.condition(pod, condition).get("lastTransitionTime"))
+
+
+JUDGES = {PODS: judge_pod}
