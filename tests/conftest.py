@@ -17,7 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 # As in an activated environment: `kubectl` is the pinned one, not the machine's.
 os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
 _SLOWEST = 10
-_SHARED_LOOPS = tuple(f"tests/integration/{name}/" for name in ("doctor", "kueue", "node", "operators"))
+_SHARED_LOOPS = tuple(f"tests/integration/{name}/" for name in ("doctor", "kueue", "node", "operators", "why"))
 """Folders in which a cluster serves a whole module: the tests of a module live in one event loop."""
 _OWN_CLUSTERS = ("tests/e2e/test_helm.py", "tests/e2e/test_install.py")
 # A slow machine is no fault of what is tested.

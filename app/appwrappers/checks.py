@@ -5,21 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Container, Iterator
 
-from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
-from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, queue_of
-from app.appwrappers.settings import WRAPPED_KINDS, AdmissionSettings, WrappedKindsSettings
+from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.settings import AdmissionSettings, WrappedKindsSettings
 from app.definitions import definition_name
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, of_each, or_default, warning
+from app.doctor.model import Check, Finding, error, or_default, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
+from app.why.examined import examine_each
 from app.wire import JSON, load_yaml, mapping
 from app.wiring import OFF
 
-PATIENCE = 900.0
-"""Seconds in which objects are deleted: longer than the grace after which Pods are deleted by force."""
-_QUEUED = 300.0
 _MOST = 100
 _INTEGRATION = "workload.codeflare.dev/appwrapper"
 _EXTERNAL = f"{APP_WRAPPERS.kind}.{APP_WRAPPERS.version}.{APP_WRAPPERS.group}"
@@ -123,61 +120,8 @@ def _names(value: object) -> list[object]:
 
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
-    wrapped = (await cluster.settings(WrappedKindsSettings, role="controller")).wrapped_kinds or WRAPPED_KINDS
-    owners = await or_default(_owners(cluster), None)
-
-    def judge(obj: JSON) -> Finding | None:
-        return next(_judged(cluster, objects.Object(APP_WRAPPERS, obj), wrapped, owners), None)
-
-    async for finding in of_each(cluster.paged(APP_WRAPPERS), judge, most=_MOST, noun="AppWrapper"):
+    async for finding in examine_each(cluster, APP_WRAPPERS, most=_MOST, noun="AppWrapper"):
         yield finding
-
-
-async def _owners(cluster: Cluster) -> frozenset[str]:
-    """The UIDs of what Workloads belong to."""
-    uids: set[str] = set()
-    for resource in (WORKLOADS, WORKLOADS_V1BETA1):
-        async for workload in cluster.paged(resource):
-            uids.update(str(owner.get("uid")) for owner in workload["metadata"].get("ownerReferences") or ())
-    return frozenset(uids)
-
-
-def _judged(
-    cluster: Cluster, it: objects.Object, wrapped: tuple[str, ...], owners: frozenset[str] | None
-) -> Iterator[Finding]:
-    spec, status, now = objects.spec(it.json), objects.status(it.json), cluster.now()
-    deleting = objects.condition(it.json, DELETING_RESOURCES)
-    if deleting.get("status") == "True" and (took := objects.lasts(deleting, now)) > PATIENCE:
-        left = [
-            f"{component.get('kind')} {component.get('name')}"
-            for component in status.get("componentStatus") or ()
-            if objects.condition({"status": component}, "ResourcesDeployed").get("status") == "True"
-        ]
-        yield error("BERTH4005", it, took=took, left=f"left: {listed(left)}" if left else "Pods are left")
-    queue, waits = queue_of(it.json), objects.age(it.json, now)
-    orphan = owners is not None and it.json["metadata"]["uid"] not in owners
-    if queue and spec.get("suspend") and orphan and waits > _QUEUED and status.get("phase") in (None, "", "Suspended"):
-        yield error("BERTH4006", it, queue=queue, waits=waits)
-    unknown = [kind for kind in _kinds(spec) if not _is_wrapped(kind, wrapped)]
-    if unknown and status.get("phase") not in ("Succeeded", "Failed"):
-        yield error("BERTH4007", it, unknown=unknown)
-
-
-def _kinds(spec: JSON) -> list[str]:
-    """KIND.GROUP of each component, in lower case."""
-    kinds = []
-    for component in spec.get("components") or ():
-        template = component.get("template") or {}
-        group = str(template.get("apiVersion") or "").rpartition("/")[0]
-        kinds.append(f"{template.get('kind')}.{group}".rstrip(".").lower())
-    return list(dict.fromkeys(kinds))
-
-
-def _is_wrapped(kind: str, wrapped: tuple[str, ...]) -> bool:
-    """By the plural as Kubernetes makes it of a kind."""
-    name, _, group = kind.partition(".")
-    plurals = {f"{name}s", f"{name}es", f"{name[:-1]}ies", name}
-    return any(f"{plural}.{group}".rstrip(".") in wrapped for plural in plurals)
 
 
 CHECK = Check("appwrappers", (_controllers, _app_wrappers))

@@ -161,7 +161,11 @@ def sound(count: int, noun: str, *, subject: str = "", unless: Severity = Severi
 
 
 async def of_each(
-    objects: AsyncIterator[JSON], judge: Callable[[JSON], Finding | None], *, most: int, noun: str
+    objects: AsyncIterator[JSON],
+    judge: Callable[[JSON], Finding | Awaitable[Finding | None] | None],
+    *,
+    most: int,
+    noun: str,
 ) -> AsyncIterator[Finding]:
     """What `judge` finds: the first `most`, and for each severity one that says how many more there are.
 
@@ -170,7 +174,8 @@ async def of_each(
     count, shown, beyond = 0, 0, Counter[Severity]()
     async for obj in objects:
         count += 1
-        finding = judge(obj)
+        judgement = judge(obj)
+        finding = await judgement if isinstance(judgement, Awaitable) else judgement
         if finding is not None and shown < most:
             shown += 1
             yield finding

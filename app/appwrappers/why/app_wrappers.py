@@ -144,7 +144,7 @@ def _unwrapped(it: Object) -> Asking[Verdict | None]:
     unknown = [kind for kind in kinds_of(objects.spec(it.json)) if not is_wrapped(kind, wrapped)]
     if not unknown:
         return None
-    cause = f"it has a {several_of(unknown)}, which is not among the wrapped kinds of the controller"
+    cause = f"has a {several_of(unknown)}, which is not among the wrapped kinds of the controller"
     return broken("cannot be created", because=(cause,), fix=describe(it), codes=("BERTH4007",))
 
 
@@ -223,7 +223,7 @@ def _without_workload(it: Object, now: datetime, phase: str, queue: str) -> Verd
         return waits(
             phase, because=(f"it waits in queue {queue}, and its Workload is not made yet",), more=describe(it)
         )
-    cause = f"it waits in queue {queue} for {age / 60:.0f} minutes and has no Workload"
+    cause = f"waits in queue {queue} for {age / 60:.0f} minutes and has no Workload"
     fix = commands.kubectl("get", "namespace", it.namespace, "--show-labels")
     return stuck(f"{phase}, will never run", because=(cause,), fix=fix, codes=("BERTH4006",), more=describe(it))
 

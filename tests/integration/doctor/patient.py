@@ -31,6 +31,9 @@ from app.kube.resources import (
 )
 from app.kube.transport import connect
 from app.tenancy.model import tenants_role
+from app.tenancy.permissions import tenants_role
+from app.why.asking import why, why_manifests
+from app.why.rendering import Answer
 from app.wiring import Permission
 from tests.integration.doctor.command_lines import checked
 from tests.support.paths import ROOT
@@ -64,6 +67,19 @@ class Patient:
                 return checked(await run(examined, check))
             finally:
                 await examined.close()
+
+    async def why(
+        self, *words: str, namespace: str = "default", manifests: Sequence[JSON] = (), kubeconfig: Path | None = None
+    ) -> Answer:
+        """What `berth why` answers, to one who has not been here before; of `manifests` the first answer."""
+        async with await connect(kubeconfig=str(kubeconfig or self.kubeconfig), deadline=PATIENCE) as client:
+            asked = Examined(client, namespace=HOME, now=lambda: datetime.now(UTC) + self.later)
+            try:
+                if manifests:
+                    return (await why_manifests(asked, manifests, namespace=namespace))[0]
+                return (await why(asked, words, namespace=namespace))[0]
+            finally:
+                await asked.close()
 
     async def findings(self, checks: Sequence[Check]) -> list[Finding]:
         """Those of several checks, with their causes."""

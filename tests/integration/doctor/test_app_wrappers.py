@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.appwrappers.checks import CHECK
-from app.appwrappers.kueue.model import WORKLOADS
+from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
 from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
@@ -20,8 +20,11 @@ WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name":
 
 
 async def define(patient: Patient) -> None:
+    """The kinds, and LocalQueue q."""
     for body in (*read_definitions((APP_WRAPPERS,)), *kueue_definitions()):
         await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    await patient.create(CLUSTER_QUEUES, "all", spec={})
+    await patient.create(LOCAL_QUEUES, "q", namespace="default", spec={"clusterQueue": "all"})
 
 
 async def wrapped(patient: Patient, *templates: JSON, suspend: bool = False, **labels: str) -> JSON:

@@ -21,8 +21,8 @@ FIRST_SCREEN = 50
 """Lines of README before the map."""
 TOLERANCE = 1000
 """Lines: figures are rounded to so many."""
-ABOVE = {"checks", "sections"}
-"""What a wing has for `berth doctor` and `berth status`: it is read with those."""
+ABOVE = {"checks", "sections", "why"}
+"""What a wing has for `berth doctor`, `berth status` and `berth why`: it is read with those."""
 UNNAMED = 0.1
 """The most that is read in folders that a row does not name."""
 

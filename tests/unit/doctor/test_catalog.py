@@ -23,8 +23,8 @@ _TEXTS = {"severities": "info", "title": "A title"}
 
 
 def trees() -> Iterator[ast.AST]:
-    """Of the doctor, and of the checks of wings."""
-    for pattern in ("doctor/*.py", "*/checks.py", "*/checks/*.py"):
+    """Of the doctor, and of the checks and judges of wings."""
+    for pattern in ("doctor/*.py", "*/checks.py", "*/checks/*.py", "*/why.py", "*/why/*.py"):
         yield from (ast.parse(path.read_text()) for path in APP.glob(pattern))
 
 
@@ -77,7 +77,7 @@ def test_a_wing_declares_what_its_checks_find(wing: Wing) -> None:
     assert set(content.pop("checks").values()) == {resolve(check).name for check in wing.checks}
     used = {
         code
-        for pattern in ("checks.py", "checks/*.py")
+        for pattern in ("checks.py", "checks/*.py", "why.py", "why/*.py")
         for path in (APP / wing.name).glob(pattern)
         for code in literals(ast.parse(path.read_text()))
     }

@@ -1,0 +1,36 @@
+"""Findings of the doctor out of verdicts: what is stuck or broken is a finding of the first code of its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from app.doctor.catalog import FINDINGS
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, Severity, noted, of_each
+from app.doctor.objects import Object
+from app.kube.resources import Resource
+from app.why.inquiry import Inquiry
+from app.why.model import State, Verdict
+from app.wire import JSON
+
+
+def finding_of(it: Object, verdict: Verdict) -> Finding | None:
+    """The finding that a verdict is; None of one that is fine or waits, and of one without a code."""
+    if verdict.state <= State.waits or not verdict.codes:
+        return None
+    code = verdict.codes[0]
+    severity = Severity[FINDINGS[code].severities.split()[0]]
+    causes = "; ".join(verdict.because)
+    return noted(severity, code, it, text=verdict.text, causes=causes, consequence=verdict.so, command=verdict.fix)
+
+
+async def examine_each(cluster: Cluster, resource: Resource, *, most: int, noun: str) -> AsyncIterator[Finding]:
+    """The findings of all objects of a kind, as `of_each` gives them."""
+    inquiry = Inquiry(cluster, many=True)
+
+    async def judge(obj: JSON) -> Finding | None:
+        it = Object(resource, obj)
+        return finding_of(it, await inquiry.verdict(it))
+
+    async for finding in of_each(cluster.paged(resource), judge, most=most, noun=noun):
+        yield finding

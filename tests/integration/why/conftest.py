@@ -1,0 +1,7 @@
+"""A cluster to ask about: that of the doctor's tests."""
+
+from __future__ import annotations
+
+from tests.integration.doctor.conftest import patient, untouched, ward
+
+__all__ = ["patient", "untouched", "ward"]
