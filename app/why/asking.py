@@ -8,6 +8,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
 from app.errors import UsageError
 from app.kube.resources import Resource
+from app.why import installation
 from app.why.inquiry import JUDGES, Inquiry
 from app.why.kinds import parse_target, resources_of
 from app.why.model import State, Verdict, absence
@@ -60,6 +61,10 @@ async def _answer(inquiry: Inquiry, it: Object) -> Answer:
 
 async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: str) -> Answer:
     subject = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+    if resource in installation.JUDGES and not resource.namespaced:
+        verdict = await inquiry.ask(installation.absent_configuration(resource, name))
+        if verdict is not None:
+            return Answer(subject, verdict, tuple(inquiry.unread))
     clause, near = await inquiry.ask(absence(resource, name, namespace))
     fix = ""
     if near:

@@ -16,7 +16,7 @@ from app.doctor.objects import Object, waits_for
 from app.errors import ApiError
 from app.kube.resources import EVENTS, PODS, Resource
 from app.registry import WINGS
-from app.why import owners, pods
+from app.why import installation, owners, pods
 from app.why.model import (
     Asking,
     Events,
@@ -44,7 +44,12 @@ _DEPTH = 8
 
 def _all_judges() -> dict[Resource, tuple[Judge, ...]]:
     judges: dict[Resource, tuple[Judge, ...]] = {}
-    for declared in (pods.JUDGES, owners.JUDGES, *(resolve(wing.why) for wing in WINGS if wing.why)):
+    for declared in (
+        pods.JUDGES,
+        owners.JUDGES,
+        installation.JUDGES,
+        *(resolve(wing.why) for wing in WINGS if wing.why),
+    ):
         for resource, judge in declared.items():
             judges[resource] = (*judges.get(resource, ()), judge)
     return judges

@@ -1,0 +1,93 @@
+"""The verdicts on what Berth itself is made of, as the doctor judges it: its Deployments and webhook configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import get_args
+
+from app.doctor.cluster import Cluster
+from app.doctor.installed import read_deployment
+from app.doctor.model import CALLS, REGISTERED, Finding, Severity, What, topic
+from app.doctor.objects import Object
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.why.model import Asking, State, Verdict, fine, read
+
+_CHECKS = (
+    "definitions",
+    "deployments",
+    "leases",
+    "registrations",
+    "certificate",
+    "reachability",
+    "permissions",
+    "agent",
+)
+"""The checks of the doctor about Berth itself."""
+_STATES = {Severity.error: State.broken, Severity.warning: State.stuck, Severity.info: State.fine}
+
+
+async def diagnosed(cluster: Cluster) -> list[Finding]:
+    """What the doctor finds of Berth itself, with causes."""
+    # Checks of wings are made of verdicts, so they are above this.
+    from app.doctor.examining import CHECKS, examine, pick  # noqa: PLC0415
+
+    return await examine(cluster, pick(CHECKS, _CHECKS))
+
+
+def judge_role(it: Object, _now: datetime) -> Asking[Verdict | None]:
+    """Whether a role of Berth works: what the doctor finds of it, and what that follows from."""
+    installed = read_deployment(it.json)
+    if installed is None:
+        return None
+    findings = yield from read(diagnosed)
+    topics = {topic(what, installed.role) for what in get_args(What)}
+    topics |= {CALLS, REGISTERED} if installed.role == "webhook" else set()
+    about = [finding for finding in findings if finding.subject == it.subject or topics & {*finding.explains}]
+    return _verdict(about, f"role {installed.role} of Berth") or fine(f"role {installed.role} of Berth works")
+
+
+def judge_configuration(it: Object, _now: datetime) -> Asking[Verdict | None]:
+    """Whether an API server can call Berth by this configuration, and calls it for what it should."""
+    findings = yield from read(diagnosed)
+    about = [finding for finding in findings if f"{finding.subject}, ".startswith(f"{it.subject}, ")]
+    if not about:
+        return None
+    return _verdict(about, "does not call Berth as it should") or fine("calls Berth")
+
+
+def absent_configuration(resource: Resource, name: str) -> Asking[Verdict | None]:
+    """What the doctor says where no configuration calls Berth."""
+    findings = yield from read(diagnosed)
+    about = [finding for finding in findings if finding.subject in (resource.kind, f"{resource.kind} {name}")]
+    return _verdict(about, "does not exist")
+
+
+def _verdict(findings: Sequence[Finding], text: str) -> Verdict | None:
+    """The worst finding, and behind it what it follows from; None where all is well."""
+    bad = sorted((finding for finding in findings if finding.severity > Severity.info), key=lambda f: -f.severity)
+    if not bad:
+        return None
+    chain = list(dict.fromkeys(link for finding in bad for link in _chain(finding)))
+    root = next((finding for finding in chain if finding.cause is None and finding.command), chain[-1])
+    return Verdict(
+        _STATES[bad[0].severity],
+        text,
+        because=tuple(f"{finding.subject}: {finding.message}".removeprefix(": ") for finding in chain),
+        so=root.consequence,
+        fix=root.command,
+        codes=tuple(dict.fromkeys(finding.code for finding in chain if finding.code)),
+    )
+
+
+def _chain(finding: Finding) -> Iterator[Finding]:
+    yield finding
+    if finding.cause is not None:
+        yield from _chain(finding.cause)
+
+
+JUDGES = {
+    DEPLOYMENTS: judge_role,
+    MUTATING_WEBHOOKS: judge_configuration,
+    VALIDATING_WEBHOOKS: judge_configuration,
+}

@@ -1,0 +1,63 @@
+"""Why Berth itself does not work, asked of its Deployments and of its webhook configurations."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS
+from app.permissions import permissions_of
+from app.why.model import State
+from tests.integration.doctor.installation import Place
+from tests.integration.doctor.patient import HOME
+
+WEBHOOK = "deployment/berth-webhook"
+
+
+async def test_a_role_that_works_is_fine(place: Place) -> None:
+    await place.patient.enroll("webhook", permissions_of("webhook"))
+    verdict = (await place.patient.why(WEBHOOK, namespace=HOME)).verdict
+    assert "role webhook of Berth works" in verdict.text
+    answer = await place.patient.why("mutatingwebhookconfiguration/berth")
+    assert (answer.verdict.state, answer.verdict.text) == (State.fine, "calls Berth")
+
+
+async def test_rights_that_are_missing(place: Place) -> None:
+    _, *others = permissions_of("webhook")
+    await place.patient.enroll("webhook", others)
+    verdict = (await place.patient.why(WEBHOOK, namespace=HOME)).verdict
+    assert verdict.state is State.broken
+    assert any("may not get, list, watch network-attachment-definitions" in cause for cause in verdict.because)
+    assert "BERTH0801" in verdict.codes
+    await place.patient.run(verdict.fix)
+    assert (await place.patient.why(WEBHOOK, namespace=HOME)).verdict.state is State.fine
+
+
+async def test_a_configuration_that_was_deleted(place: Place) -> None:
+    await place.client.delete(MUTATING_WEBHOOKS, "berth")
+    answer = await place.patient.why("mutatingwebhookconfiguration/berth")
+    assert (answer.verdict.state, answer.verdict.text) == (State.broken, "does not exist")
+    assert answer.verdict.codes[0] == "BERTH0501"
+    assert answer.verdict.fix.startswith("helm upgrade")
+    assert "BERTH0501" in (await place.patient.why(WEBHOOK, namespace=HOME)).verdict.codes
+
+
+async def test_a_bundle_that_trusts_another_authority(place: Place) -> None:
+    await place.register("clientConfig/caBundle", "bm90IGEgY2VydGlmaWNhdGU=")
+    answer = await place.patient.why("mutatingwebhookconfiguration/berth")
+    assert answer.verdict.state is State.broken
+    assert answer.verdict.fix
+
+
+async def test_a_role_that_is_scaled_to_nothing(place: Place) -> None:
+    await place.change(DEPLOYMENTS, "berth-webhook", {"op": "replace", "path": "/spec/replicas", "value": 0})
+    await place.report("webhook", replicas=0, ready=0)
+    verdict = (await place.patient.why(WEBHOOK, namespace=HOME)).verdict
+    assert verdict.state is State.broken
+    assert any("is scaled to 0" in cause for cause in verdict.because)
+    assert verdict.fix == f"kubectl --namespace {HOME} scale deployment/berth-webhook --replicas=2"
+
+
+async def test_the_doctor_is_asked_once_for_many_objects(place: Place) -> None:
+    """Two questions at a time share no state."""
+    answers = await asyncio.gather(*(place.patient.why(WEBHOOK, namespace=HOME) for _ in range(2)))
+    assert answers[0].verdict == answers[1].verdict
