@@ -44,7 +44,8 @@ def judge_role(it: Object, _now: datetime) -> Asking[Verdict | None]:
     topics = {topic(what, installed.role) for what in get_args(What)}
     topics |= {CALLS, REGISTERED} if installed.role == "webhook" else set()
     about = [finding for finding in findings if finding.subject == it.subject or topics & {*finding.explains}]
-    return _verdict(about, f"role {installed.role} of Berth") or fine(f"role {installed.role} of Berth works")
+    fault = f"as role {installed.role} of Berth it has a fault"
+    return _verdict(about, fault) or fine(f"role {installed.role} of Berth works")
 
 
 def judge_configuration(it: Object, _now: datetime) -> Asking[Verdict | None]:

@@ -16,7 +16,7 @@ from docs.generate.metrics import metrics_page
 from docs.generate.modules import modules_page
 from docs.generate.openapi import openapi_file
 from docs.generate.permissions import permissions_page
-from docs.generate.status import status_page
+from docs.generate.status import status_page, why_page
 from docs.generate.texts import Page
 from docs.generate.values import values_page
 
@@ -35,6 +35,7 @@ def build_pages(root: Path) -> list[Page]:
         metrics_page(),
         permissions_page(),
         status_page(),
+        why_page(),
         modules_page(root / "app"),
         *chart_definitions(),
         *chart_pages(root),

@@ -1,10 +1,12 @@
-"""status.md: the members of what `berth status --output json` prints, out of the sections of the wings."""
+"""status.md and why.md: the members of what `berth status` and `berth why` print as JSON."""
 
 from __future__ import annotations
 
 from app.doctor.model import Severity
 from app.status.gathering import SECTIONS
 from app.status.model import Section
+from app.why.inquiry import JUDGES
+from app.why.rendering import MEMBERS
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _INTRO = f"""\
@@ -30,6 +32,20 @@ _OF_SECTION = (
     ("items", "a list; a value that is not known is null"),
     ("unread", "a list of texts: what could not be read"),
 )
+
+
+_WHY = """\
+`berth why KIND/NAME --output json` prints one object; with `-f` and several objects a list of them. Members may be
+added; those here keep their names and meanings. A text that there is nothing to say for is empty, and so is a list."""
+_KINDS = """\
+These kinds have judges. An object of another kind is judged by its deletion and its conditions."""
+
+
+def why_page() -> Page:
+    kinds = table(
+        ("Kind", "Group"), sorted({(code(kind.kind), code(kind.group) if kind.group else "") for kind in JUDGES})
+    )
+    return page("docs/reference/why.md", "What berth why prints", _WHY, _table(MEMBERS), "## Kinds", _KINDS, kinds)
 
 
 def status_page() -> Page:
