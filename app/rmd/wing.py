@@ -51,6 +51,7 @@ WING = Wing(
     on="rmd_backend",
     checks=("app.rmd.checks.rmd:CHECK",),
     status=("app.rmd.sections:SECTION",),
+    why="app.rmd.why:JUDGES",
     controllers=(
         Controller(
             "rmd",

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from app.doctor import acting, commands, objects
@@ -46,17 +47,20 @@ _States = Mapping[Key, JSON]
 
 
 @dataclass(slots=True)
-class _Judge:
-    """Judges one RmdWorkload after the other, and keeps their states. `held` and `states` are by node."""
+class Judging:
+    """Judges one RmdWorkload after the other, and keeps their states. `held` and `states` are by node.
 
-    cluster: Cluster
+    `namespace` is that of the daemons.
+    """
+
+    now: datetime
     namespace: str
-    held: Mapping[str, _Held]
+    held: Mapping[str, Held]
     states: dict[str, dict[Key, JSON]] = field(default_factory=dict)
     late: list[str] = field(default_factory=list)
 
     def judge(self, obj: JSON) -> Finding | None:
-        now, workload, it = self.cluster.now(), stored_workload(obj), objects.Object(RMD_WORKLOADS, obj)
+        now, workload, it = self.now, stored_workload(obj), objects.Object(RMD_WORKLOADS, obj)
         for node, state in workload.states.items():
             self.states.setdefault(node, {})[workload.key] = state
         if workload.deleting:
@@ -108,7 +112,7 @@ class _Judge:
             fix = commands.kubectl("describe", it.plural, it.name, namespace=it.namespace)
         return error("BERTH6019", it, text, command=fix)
 
-    def _taken(self, it: objects.Object, workload: Workload, held: _Held, text: str, fix: str) -> Finding:
+    def _taken(self, it: objects.Object, workload: Workload, held: Held, text: str, fix: str) -> Finding:
         rows = held.on(workload.read.request.cores)
         old = next((row for row in rows if _may_be_of_operator(row, workload.key)), None)
         if old is not None:
@@ -136,8 +140,7 @@ class _Judge:
 async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     """Each RmdWorkload is reserved, and each reservation has its RmdWorkload."""
     namespace = (await settings_of(cluster)).rmd_namespace
-    holdings = [_read_held(state) for state in await cluster.listed(RMD_NODE_STATES, namespace=namespace)]
-    judge = _Judge(cluster, namespace, {held.node: held for held in sorted(holdings, key=lambda held: held.node)})
+    judge = Judging(cluster.now(), namespace, held_by_node(await cluster.listed(RMD_NODE_STATES, namespace=namespace)))
     async for finding in of_each(cluster.paged(RMD_WORKLOADS), judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
     if judge.late and "rmd" in await cluster.controllers():
@@ -189,7 +192,7 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """What the daemon of a node holds. Without `connected` it is what it said last."""
 
     key: Key
@@ -211,7 +214,13 @@ class _Held:
         return [row for row in self.rows if row.cores & cores]
 
 
-def _read_held(obj: JSON) -> _Held:
+def held_by_node(states: Iterable[JSON]) -> dict[str, Held]:
+    """What RmdNodeStates say, by node."""
+    holdings = map(_read_held, states)
+    return {held.node: held for held in sorted(holdings, key=lambda held: held.node)}
+
+
+def _read_held(obj: JSON) -> Held:
     """What an RmdNodeState says."""
     state = stored_node_state(obj)
     rows = tuple(
@@ -223,10 +232,10 @@ def _read_held(obj: JSON) -> _Held:
         )
         for shown, record in sorted((state.status.get("workloads") or {}).items())
     )
-    return _Held(state.key, state.node, objects.condition(obj, CONNECTED).get("status") == "True", rows)
+    return Held(state.key, state.node, objects.condition(obj, CONNECTED).get("status") == "True", rows)
 
 
-def _unknown(held: _Held, states: _States) -> Iterator[_Row]:
+def _unknown(held: Held, states: _States) -> Iterator[_Row]:
     """Reservations of no RmdWorkload."""
     names: dict[str, list[Key]] = {}
     for key in states:
@@ -237,7 +246,7 @@ def _unknown(held: _Held, states: _States) -> Iterator[_Row]:
             yield row
 
 
-def _is_of(row: _Row, key: Key, held: _Held, state: JSON) -> bool:
+def _is_of(row: _Row, key: Key, held: Held, state: JSON) -> bool:
     """Whether an RmdWorkload of that name accounts for it: by the id, or because its next state will have the id.
 
     Where it is refused for its cores, the finding about it names the reservation.
@@ -247,7 +256,7 @@ def _is_of(row: _Row, key: Key, held: _Held, state: JSON) -> bool:
     return key == row.key or reason_of(str(state.get("response") or "")) == CORES_TAKEN
 
 
-def _lost(held: _Held, states: _States) -> Iterator[tuple[Key, str]]:
+def _lost(held: Held, states: _States) -> Iterator[tuple[Key, str]]:
     """RmdWorkloads, and the ids of reservations that these have and the daemon has not."""
     # A daemon that was restarted gives the same ids to others.
     reservations = {(row.name if not row.qualified else row.key, row.id) for row in held.rows}
@@ -264,9 +273,7 @@ def _cores(text: str) -> frozenset[int]:
         return frozenset()
 
 
-async def _differing(
-    cluster: Cluster, held: _Held, states: _States, daemon: DaemonPod | None
-) -> AsyncIterator[Finding]:
+async def _differing(cluster: Cluster, held: Held, states: _States, daemon: DaemonPod | None) -> AsyncIterator[Finding]:
     """What the daemon of a node holds without an RmdWorkload, and what it should hold by a status and does not.
 
     What may have changed while all was read is read again.

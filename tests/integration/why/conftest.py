@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.integration.doctor.conftest import installed, patient, place, untouched, ward
+from tests.integration.doctor.conftest import installed, patient, place, rmd, untouched, ward
 
-__all__ = ["installed", "patient", "place", "untouched", "ward"]
+__all__ = ["installed", "patient", "place", "rmd", "untouched", "ward"]
