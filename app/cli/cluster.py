@@ -91,7 +91,12 @@ async def examining(
     options = tuple(word for flag, value in named.items() if value for word in (flag, value))
     async with await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE) as client:
         yield lambda: Cluster(
-            client, namespace=namespace or "", release=release, roles=frozenset(roles), options=options
+            client,
+            namespace=namespace or "",
+            release=release,
+            roles=frozenset(roles),
+            options=options,
+            sought=bool(namespace),
         )
 
 

@@ -40,7 +40,8 @@ T = TypeVar("T")
 class Cluster:
     """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed).
 
-    `options` are the words by which the user names the cluster, for commands of `berth`.
+    `options` are the words by which the user names the cluster, for commands of `berth`. With `sought` the user has
+    named the namespace, and Berth has to be there.
     """
 
     client: KubeClient
@@ -49,6 +50,7 @@ class Cluster:
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = utc_now
     options: tuple[str, ...] = ()
+    sought: bool = False
     _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
 
     def doctor(self, *words: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from app.doctor.cluster import Cluster, locate
 from app.doctor.examining import CHECKS, examine
-from app.doctor.model import internal, roots
+from app.doctor.model import Severity, internal, roots
 from app.errors import ApiError
 from app.registry import WINGS
 from app.status import roles
@@ -45,10 +45,12 @@ async def _accepted(cluster: Cluster) -> None:
 
 
 async def diagnose(cluster: Cluster) -> Diagnosis:
-    """Runs all checks of the doctor, and counts as it does. Raises ApiError where the API server does not answer."""
+    """Runs all checks of the doctor. Raises ApiError where the API server does not answer."""
     await locate(cluster)
-    counts = Counter(finding.severity for finding in roots(await examine(cluster, CHECKS)))
-    return Diagnosis(cluster.now(), counts, cluster.doctor("--release-name", cluster.release))
+    findings = roots(await examine(cluster, CHECKS))
+    counts = Counter(finding.severity for finding in findings)
+    problems = tuple(finding for finding in findings if finding.severity > Severity.info)
+    return Diagnosis(cluster.now(), counts, cluster.doctor("--release-name", cluster.release), problems)
 
 
 async def _read(cluster: Cluster, section: Section) -> Found | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from app.doctor.model import Severity
+from app.doctor.model import Finding, Severity
 
 if TYPE_CHECKING:
     from app.status.reading import Reading
@@ -75,11 +75,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How many findings of each severity the doctor counts, when it had them, and the command that shows them."""
+    """How many findings of each severity the doctor counts, when it had them, and the command that shows them.
+
+    `problems` are the findings that are worse than information, without what follows from others.
+    """
 
     at: datetime
     counts: Mapping[Severity, int]
     command: str
+    problems: tuple[Finding, ...] = ()
 
     @property
     def severity(self) -> Severity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from app.doctor.catalog import plain
@@ -13,7 +13,7 @@ from app.doctor.model import Severity
 from app.doctor.rendering import counted
 from app.explain.rendering import Line
 from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
-from app.text import cut, moment, stamp
+from app.text import abridged, moment, several, stamp
 from app.wire import JSON
 
 Form = Literal["text", "json"]
@@ -21,7 +21,14 @@ Form = Literal["text", "json"]
 WIDTH = 80
 ROWS = 20
 """Items of a section on the screen: the worst. JSON has all."""
-_NARROWEST = 8
+PROBLEM = ("code", "subject", "message", "command")
+"""Members of a problem that the doctor finds, beside its severity."""
+_PROBLEMS = 10
+"""Problems on the screen: the worst. JSON has all."""
+_MOST = 100_000
+"""Characters that are looked at of any text out of a cluster."""
+_NOTE = 480
+"""Characters of a note on the screen. Of a longer one the middle is left out, for a command is at its end."""
 _STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: ""}
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _FLAG = re.compile(r"(--\S+) ")
@@ -85,7 +92,11 @@ def _object(section: Section, content: Found) -> JSON:
 
 def _counted(diagnosis: Diagnosis) -> JSON:
     counts = {severity.name: diagnosis.counts.get(severity, 0) for severity in reversed(Severity)}
-    return {"at": stamp(diagnosis.at), **counts, "command": diagnosis.command}
+    problems = [
+        {"severity": problem.severity.name} | {name: getattr(problem, name) for name in PROBLEM}
+        for problem in diagnosis.problems
+    ]
+    return {"at": stamp(diagnosis.at), **counts, "command": diagnosis.command, "problems": problems}
 
 
 def _section(section: Section, content: Found, status: Status) -> Iterator[Line]:
@@ -110,16 +121,23 @@ def _noun(name: str, count: int | None) -> str:
 
 
 def _table(section: Section, rows: Sequence[Row], status: Status) -> Iterator[Line]:
+    """Cells are never cut: a column that makes the table wider than the screen is on lines of its own."""
     columns = [column for column in section.columns if column.shown in ("cell", "age")]
-    head = [column.heading or _WORDS.sub(" ", column.name).upper() for column in columns]
-    cells = [[_cell(column, row, status) for column in columns] for row in rows]
-    widths = _widths([head, *cells])
-    yield Line(_row(head, widths))
+    texts = {column.name: [_cell(column, row, status) for row in rows] for column in columns}
+    heads = {column.name: column.heading or _WORDS.sub(" ", column.name).upper() for column in columns}
+    widths = {name: max(map(len, [heads[name], *cells])) for name, cells in texts.items()}
+    below = list[str]()
+    while len(widths) > 1 and sum(widths.values()) + 2 * len(widths) > WIDTH:
+        below.append(widest := max(widths, key=lambda name: widths[name]))
+        del widths[widest]
     notes = [column.name for column in section.columns if column.shown == "note"]
-    for row, texts in zip(rows, cells, strict=True):
-        yield Line(_row(texts, widths), _STYLES[row.severity])
+    yield Line(_row(heads, widths))
+    for index, row in enumerate(rows):
+        style = _STYLES[row.severity]
+        yield Line(_row({name: cells[index] for name, cells in texts.items()}, widths), style)
+        yield from (Line(f"    {heads[name].lower()} {texts[name][index]}", style) for name in below)
         for note in filter(None, (row.values.get(name) for name in notes)):
-            yield from _wrapped(plain(note), indent="    ", style=_STYLES[row.severity])
+            yield from _wrapped(abridged(plain(note, _MOST), _NOTE), indent="    ", style=style)
 
 
 def _cell(column: Column, row: Row, status: Status) -> str:
@@ -128,7 +146,7 @@ def _cell(column: Column, row: Row, status: Status) -> str:
         return "-"
     if column.shown == "age":
         return age(value, status)
-    return plain(f"{value}/{row.values.get(column.of)}" if column.of else value)
+    return plain(f"{value}/{row.values.get(column.of)}" if column.of else value, _MOST)
 
 
 def age(value: Value, status: Status) -> str:
@@ -141,23 +159,15 @@ def age(value: Value, status: Status) -> str:
     return f"{seconds // size} {unit}"
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Those of the columns, the widest made narrower until all fit the screen."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    room = WIDTH - 2 * len(widths)
-    while sum(widths) > room and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
-    return widths
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    texts = (cut(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return f"  {'  '.join(texts)}".rstrip()
+def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+    return f"  {'  '.join(cells[name].ljust(width) for name, width in widths.items())}".rstrip()
 
 
 def _wrapped(text: str, *, indent: str, style: str) -> Iterator[Line]:
-    for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False):
-        yield Line(line, style)
+    lines = textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    yield from (Line(line, style) for line in lines)
 
 
 def _diagnosis(diagnosis: Diagnosis | None) -> Iterator[Line]:
@@ -165,6 +175,11 @@ def _diagnosis(diagnosis: Diagnosis | None) -> Iterator[Line]:
         yield Line("DOCTOR: examines the cluster", "bold")
         return
     yield Line(f"DOCTOR: {counted(diagnosis.counts) or 'nothing was checked'}", _STYLES[diagnosis.severity] or "bold")
+    for problem in diagnosis.problems[:_PROBLEMS]:
+        text = f"{problem.severity.name.upper()} [{problem.code}] {problem.subject}: {problem.message}"
+        yield from _wrapped(abridged(plain(text, _MOST), _NOTE), indent="  ", style=_STYLES[problem.severity])
+    if (more := len(diagnosis.problems) - _PROBLEMS) > 0:
+        yield Line(f"  and {several(more, 'more problem')}: the doctor shows all")
     yield from _shell(diagnosis.command)
 
 

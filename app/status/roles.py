@@ -27,6 +27,10 @@ async def _read(reading: Reading) -> Found:
     workloads, there = await reading.workloads(), await reading.there()
     rows = [await _row(reading, workload, there) for workload in workloads]
     rows += [row async for row in _elsewhere(reading, {workload.role for workload in workloads}, there)]
+    if not rows and reading.cluster.sought and not reading.unread:
+        text = f"no Deployment in namespace {reading.cluster.namespace} runs Berth: want the namespace of its release"
+        rows.append(Row({"role": None, "kind": None, "name": None, "message": text}, Severity.error))
+        return Found({"roles": 0, "ready": 0}, tuple(rows))
     ready = sum(row.severity is Severity.ok for row in rows)
     return Found({"roles": len(rows), "ready": ready}, tuple(rows), tuple(reading.unread))
 

@@ -23,6 +23,12 @@ _MEMBERS = (
     ("doctor.at", "when it ended"),
     *((f"doctor.{one.name}", f"how many findings of severity {one.name}") for one in reversed(Severity)),
     ("doctor.command", "the command that shows them"),
+    ("doctor.problems", "errors and warnings, the worst first, without what follows from others"),
+    ("doctor.problems.severity", "`error` or `warning`"),
+    ("doctor.problems.code", "the code, which has a section in docs/troubleshooting.md"),
+    ("doctor.problems.subject", "what it is about, as `Kind namespace/name`"),
+    ("doctor.problems.message", "what is wrong"),
+    ("doctor.problems.command", "the command that fixes it; empty if none does alone"),
 )
 _SECTION = """\
 Each has these members; `items` have the members in the table of the section, and `severity`."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.doctor.model import Severity
+from app.doctor.model import Finding, Severity
 from app.networks.sections import SECTION as ATTACHMENTS_SECTION
 from app.status import roles
 from app.status.gathering import SECTIONS
@@ -155,6 +155,7 @@ def test_the_json() -> None:
             "ok": 9,
             "skipped": 0,
             "command": "berth doctor --namespace berth-system --release-name berth",
+            "problems": [],
         },
     }
 
@@ -174,14 +175,47 @@ def test_a_time_is_an_age_on_the_screen(seconds: int, shown: str) -> None:
     assert " ".join(line.split()) == f"t - {shown} - - - -"
 
 
-def test_no_line_is_longer_than_the_screen_is_wide() -> None:
-    """Names are cut in the widest columns first; messages are broken."""
-    long = {column.name: "x" * 253 for column in TENANTS_SECTION.columns} | {"lastContact": "2026-01-31T11:15:00Z"}
+def test_names_are_whole_and_messages_are_broken() -> None:
+    """A column that makes the table wider than the screen is on lines of its own."""
+    name = "x" * 253
+    long = {column.name: "y" for column in TENANTS_SECTION.columns} | {
+        "tenant": name,
+        "lastContact": "2026-01-31T11:15:00Z",
+        "message": "word " * 60,
+    }
     found = Found({"tenants": 1}, (Row(long),), unread=("not checked: " + "word " * 60,))
     lines = text_of(Status(NOW, "berth-system", "berth", ((TENANTS_SECTION, found),)))
-    assert max(map(len, lines)) <= WIDTH
-    assert "…" in lines[4]
+    assert f"    tenant {name}" in lines
+    assert max(len(line) for line in lines if name not in line) <= WIDTH
     assert "45 min" in lines[4]
+
+
+def test_a_long_message_keeps_the_command_at_its_end() -> None:
+    command = "berth tenant add tenant2 --move OTHER"
+    row = Row({"tenant": "t", "message": f"{'word ' * 400}run this: {command}"}, Severity.error)
+    screen = " ".join(line.strip() for line in text_of(Status(NOW, "n", "r", ((TENANTS_SECTION, Found({}, (row,))),))))
+    assert command in screen
+    assert " … " in screen
+
+
+def test_the_doctors_problems_are_on_the_screen_and_all_in_json() -> None:
+    problems = tuple(
+        Finding("c", Severity.error, f"Pod default/p{number}", "is denied", command="kubectl", code="BERTH1206")
+        for number in range(12)
+    )
+    status = replace(STATUS, diagnosis=Diagnosis(NOW, {Severity.error: 12}, "berth doctor", problems))
+    lines = text_of(status)
+    assert "  ERROR [BERTH1206] Pod default/p0: is denied" in lines
+    assert lines[-2:] == ["  and 2 more problems: the doctor shows all", "  berth doctor"]
+    document = json.loads("\n".join(text for text, _ in render(status, "json")))
+    assert len(document["doctor"]["problems"]) == 12
+    assert document["doctor"]["problems"][0] == {
+        "severity": "error",
+        "code": "BERTH1206",
+        "subject": "Pod default/p0",
+        "message": "is denied",
+        "command": "kubectl",
+    }
 
 
 def test_foreign_text_does_not_command_the_terminal() -> None:
