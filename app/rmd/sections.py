@@ -7,6 +7,7 @@ from app.doctor.model import Severity
 from app.rmd.model import CONNECTED, RMD_NODE_STATES, RMD_WORKLOADS
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
+from app.status.verdicts import COLUMNS, Tally
 
 
 async def _read(reading: Reading) -> Found | None:
@@ -21,20 +22,22 @@ async def _read(reading: Reading) -> Found | None:
             node = (state.get("spec") or {}).get("node") or state["metadata"]["name"]
             text = str(said.get("message") or "the controller has not asked the daemon yet")
             rows.append(Row({"node": node, "message": text}, Severity.warning))
-    async for _ in reading.each(cluster.paged(RMD_WORKLOADS)):
+    tally = Tally(reading, RMD_WORKLOADS)
+    async for workload in reading.each(cluster.paged(RMD_WORKLOADS)):
         workloads += 1
+        await tally.add(workload)
     totals = {"nodes": nodes, "ready": nodes - len(rows), "workloads": workloads}
-    return Found(totals, tuple(rows), tuple(reading.unread))
+    return Found(totals, (*rows, *tally.rows()), tuple(reading.unread))
 
 
 SECTION = Section(
     "rmd",
     "RMD",
-    "Nodes with a daemon of RMD.",
+    "Nodes whose daemon of RMD does not answer, and why RmdWorkloads are not reserved.",
     _read,
     totals={"nodes": "RmdNodeStates", "ready": "those whose daemon answers", "workloads": "RmdWorkloads"},
     columns=(
-        Column("node", "a node whose daemon does not answer"),
-        Column("message", "why not", shown="note"),
+        Column("node", "a node whose daemon does not answer; null for RmdWorkloads"),
+        *COLUMNS,
     ),
 )

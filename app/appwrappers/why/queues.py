@@ -72,9 +72,9 @@ def _without_quota(it: Object, reserved: JSON, queue: Object) -> Asking[Verdict]
         holders = yield from once(("holders", name, resource), lambda: _holders(it, name, resource))
         causes = [*holders, *causes] if holders else causes
     places = yield from once(("places", it.namespace, queue.name), lambda: _places(it, queue.name))
-    place = f", place {places[it.name]} of {len(places)}" if it.name in places else ""
+    asks += f"; place {places[it.name]} of {len(places)}" if it.name in places else ""
     return waits(
-        f"waits for quota{place}",
+        "waits for quota",
         asks=asks,
         since=since,
         because=tuple(causes),

@@ -95,8 +95,8 @@ async def test_one_that_waits_for_quota_says_how_much_and_who_holds_it(patient: 
     await workload(patient, await wrapped(patient, phase="Suspended"), conditions=conditions)
     answer = await patient.why("aw", "train")
     verdict = answer.verdict
-    assert (verdict.state, verdict.text) == (State.waits, "Suspended, waits for quota, place 1 of 1")
-    assert verdict.asks == "cpu 3 (1 Pod); queue user-queue -> all: 4 in all, 1 free in default"
+    assert (verdict.state, verdict.text) == (State.waits, "Suspended, waits for quota")
+    assert verdict.asks == "cpu 3 (1 Pod); queue user-queue -> all: 4 in all, 1 free in default; place 1 of 1"
     assert verdict.because == ("AppWrapper default/hog holds cpu 3", text)
     assert verdict.next
     assert not answer.unread

@@ -1,0 +1,66 @@
+"""Rows of a section out of verdicts: objects that are not fine, grouped by what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.doctor.model import Severity
+from app.doctor.objects import Object
+from app.errors import ApiError
+from app.kube.resources import Resource
+from app.status.model import Column, Row
+from app.status.reading import Reading
+from app.why.inquiry import Inquiry
+from app.why.model import State
+
+COLUMNS = (
+    Column("reason", "what is said of them: as `berth why` says it of the example"),
+    Column("count", "of how many"),
+    Column("example", "the first of them"),
+    Column("message", "why that is so", shown="note"),
+)
+_GROUPS = 50
+"""Reasons with a row of their own; all others are in one row."""
+_OTHER = "other reasons"
+
+
+@dataclass(slots=True)
+class _Group:
+    example: str
+    message: str
+    severity: Severity
+    count: int = 0
+
+
+class Tally:
+    """Verdicts on the objects of a kind, one after the other."""
+
+    def __init__(self, reading: Reading, resource: Resource) -> None:
+        self._inquiry = Inquiry(reading.cluster, many=True)
+        self._reading, self._resource = reading, resource
+        self._groups: dict[str, _Group] = {}
+
+    async def add(self, obj: dict[str, object]) -> None:
+        it = Object(self._resource, obj)
+        try:
+            verdict = await self._inquiry.verdict(it)
+        except ApiError as refusal:
+            self._reading.note(refusal)
+            return
+        if verdict.state is State.fine:
+            return
+        reason = verdict.text if verdict.text in self._groups or len(self._groups) < _GROUPS else _OTHER
+        severity = Severity.info if verdict.state is State.waits else Severity.warning
+        message = next(iter(verdict.because), "")
+        self._groups.setdefault(reason, _Group(it.subject, message, severity)).count += 1
+
+    def rows(self) -> tuple[Row, ...]:
+        """The worst first."""
+        groups = sorted(self._groups.items(), key=lambda item: (-item[1].severity, -item[1].count, item[0]))
+        return tuple(
+            Row(
+                {"reason": reason, "count": group.count, "example": group.example, "message": group.message or None},
+                group.severity,
+            )
+            for reason, group in groups
+        )
