@@ -20,6 +20,7 @@ RUN python -m venv --without-pip /opt/berth && \
     python -m pip --python /opt/build/bin/python install --no-compile --only-binary :all: --require-hashes -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY app ./app
+COPY docs/troubleshooting.md ./docs/
 RUN /opt/build/bin/python -m hatchling build --target wheel --directory /wheels && \
     python -m pip --python /opt/berth/bin/python install --no-compile --no-deps --no-index --find-links /wheels berth
 # Bytecode makes a start take less than half the time, and a read-only root file system cannot keep any. It carries the

@@ -36,6 +36,13 @@ def checks(incomplete: str) -> list[str]:
     return _beginning((check.name for check in CHECKS), incomplete)
 
 
+def codes(incomplete: str) -> list[str]:
+    """The codes of the doctor's findings."""
+    from app.doctor.catalog import FINDINGS  # noqa: PLC0415  as above
+
+    return _beginning(FINDINGS, incomplete.upper())
+
+
 def objects(context: typer.Context, incomplete: str) -> list[str]:
     """KIND/ of the kinds that can be asked about; names of those that are there, where the kind is typed."""
     from app.why.inquiry import JUDGES  # noqa: PLC0415  as above

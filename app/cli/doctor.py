@@ -12,6 +12,7 @@ from app.cli.options import alone, epilog, show
 from app.doctor.model import Finding, worst
 from app.doctor.rendering import Form, render
 from app.errors import UsageError
+from app.explain.rendering import Line
 from app.registry import BY_NAME
 
 _EPILOG = epilog(
@@ -19,6 +20,7 @@ _EPILOG = epilog(
     "berth doctor --namespace kube-system --release-name network-resources-injector",
     "berth doctor --only registrations --only certificate -o json",
     "berth doctor --ignore pods --ignore BERTH0307 -o junit",
+    "berth doctor --explain BERTH0306",
     text="""Exit status: 0 nothing worse than information, 1 it could not run, 2 the command line is wrong, 3 warnings,
 4 errors. What follows from a finding is written below it and is not counted. Each code has a section in
 docs/troubleshooting.md.
@@ -60,10 +62,24 @@ def doctor(
         ),
     ] = None,
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Print the section about a code and exit; asks no cluster",
+            autocompletion=completing.codes,
+        ),
+    ] = None,
     kubeconfig: Examined = None,
     context: Context = None,
 ) -> int:
     """Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it."""
+    if explain is not None:
+        # Imported late, with all wings: they take longer to import than the flags to parse.
+        from app.doctor.catalog import section_text  # noqa: PLC0415
+
+        show(map(Line, section_text(explain).splitlines()))
+        return 0
     for role in roles or []:
         if role not in BY_NAME:
             raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")

@@ -14,11 +14,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from app.errors import UsageError
 from app.registry import WINGS
-from app.text import cut, printable, several
+from app.text import closest, cut, printable, several
 
 PAGE = "docs/troubleshooting.md"
 _FILE, _CORE, _OF_ALL = "findings.toml", "doctor", "00"
@@ -83,6 +85,21 @@ CHECK_NUMBERS, FINDINGS = joined({folder: read_findings(folder) for folder in (_
 def section_of(code: str) -> str:
     """The section about a code, as a link from the project's directory."""
     return f"{PAGE}#{code.lower()}"
+
+
+def section_text(code: str) -> str:
+    """The section about a code, as Markdown: out of the clone, or out of the package. Raises UsageError for no code."""
+    if code not in FINDINGS:
+        near = closest(code.upper(), FINDINGS)
+        raise UsageError(f"--explain: there is no code {code!r}{f'; did you mean {near}?' if near else ''}")
+    page = Path(__file__).parents[2] / PAGE
+    text = page.read_text(encoding="utf-8") if page.is_file() else _packaged_page()
+    _, _, section = text.partition(f"\n### {code}\n")
+    return f"{code}: {section.partition(chr(10) + '##')[0].strip()}"
+
+
+def _packaged_page() -> str:
+    return resources.files("app.doctor").joinpath(Path(PAGE).name).read_text(encoding="utf-8")
 
 
 def plain(text: object, limit: int = _SHOWN) -> str:

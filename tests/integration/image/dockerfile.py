@@ -69,6 +69,12 @@ class Ignored:
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
         self._rules = [(line.startswith("!"), _pattern(line.removeprefix("!"))) for line in lines]
 
+        self._taken_back = [line.removeprefix("!") for line in lines if line.startswith("!")]
+
+    def takes_back(self, folder: Path) -> bool:
+        """Whether something in an ignored folder is named."""
+        return any(name.startswith(f"{folder}/") for name in self._taken_back)
+
     def __contains__(self, path: str) -> bool:
         above = ["/".join(path.split("/")[: depth + 1]) for depth in range(path.count("/") + 1)]
         ignored = False
@@ -104,6 +110,8 @@ class Build:
                     self._directory.mkdir(parents=True, exist_ok=True)
                 case "COPY":
                     *sources, target = instruction.words
+                    if target.endswith("/"):
+                        (self._directory / target).mkdir(parents=True, exist_ok=True)
                     for source in sources:
                         self._copy(context / source, self._directory / target)
                 case "RUN":
@@ -132,8 +140,8 @@ def copy_context(project: Path, target: Path) -> None:
     ignored = Ignored((project / ".dockerignore").read_text())
     for folder, folders, files in os.walk(project):
         above = Path(folder).relative_to(project)
-        # Nothing in these is taken back; a pattern that takes something back names it, or what is above it.
-        folders[:] = [name for name in folders if str(above / name) not in ignored]
+        # What is left out with its folder may be taken back by its name: only such folders are walked.
+        folders[:] = [name for name in folders if str(above / name) not in ignored or ignored.takes_back(above / name)]
         for name in files:
             path = above / name
             if str(path) not in ignored:

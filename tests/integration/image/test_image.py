@@ -179,6 +179,11 @@ def test_exactly_what_is_locked_is_installed(image: Image):
     assert json.loads(listed) == _pins(ROOT / "requirements.lock") | {"berth": PROJECT["project"]["version"]}
 
 
+def test_the_doctor_explains_its_codes_without_a_network(image: Image):
+    """The page is in the wheel."""
+    assert image.run("berth", "doctor", "--explain", "BERTH0306").stdout.startswith("BERTH0306: Replicas of a role")
+
+
 def test_nothing_in_it_builds_or_installs(image: Image):
     found = image.code(f"import importlib.util as u; print([n for n in {TOOLS} if u.find_spec(n)])")
     assert found.strip() == "[]"
@@ -206,7 +211,7 @@ def test_all_files_of_the_package_are_there(image: Image):
     [installed] = image.environment.glob("lib/python3.*/site-packages/app")
     wanted = {path.relative_to(image.context / "app") for path in (image.context / "app").rglob("*") if path.is_file()}
     there = {p.relative_to(installed) for p in installed.rglob("*") if p.is_file() and p.suffix != ".pyc"}
-    assert there == wanted
+    assert there == wanted | {Path("doctor/troubleshooting.md")}
     assert {".yaml", ".proto"} <= {path.suffix for path in wanted}
     assert all((installed / p).read_bytes() == (image.context / "app" / p).read_bytes() for p in wanted)
 

@@ -9,9 +9,10 @@ from string import Formatter
 
 import pytest
 
-from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, joined, read_findings, section_of
+from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, joined, read_findings, section_of, section_text
 from app.doctor.examining import CHECKS
 from app.doctor.model import Severity
+from app.errors import UsageError
 from app.registry import WINGS
 from app.wiring import Wing, resolve
 from tests.support.paths import ROOT
@@ -62,6 +63,19 @@ def keywords(call: ast.Call, within: list[ast.AST]) -> set[str]:
 def test_each_declared_code_is_used() -> None:
     """TOML has no key twice."""
     assert {code for tree in trees() for code in literals(tree)} == set(FINDINGS)
+
+
+@pytest.mark.parametrize("code", FINDINGS)
+def test_each_code_is_explained(code: str) -> None:
+    text = section_text(code)
+    assert text.startswith(f"{code}: {FINDINGS[code].title}")
+    assert "**Do**" in text
+    assert "###" not in text
+
+
+def test_what_is_no_code_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="there is no code 'BERTH401'; did you mean BERTH40"):
+        section_text("BERTH401")
 
 
 def test_a_code_has_the_number_of_its_check() -> None:
