@@ -31,7 +31,6 @@ from app.kube.resources import (
 )
 from app.kube.transport import connect
 from app.tenancy.model import tenants_role
-from app.tenancy.permissions import tenants_role
 from app.why.asking import why, why_manifests
 from app.why.rendering import Answer
 from app.wiring import Permission
