@@ -99,7 +99,7 @@ def _conflicts(spec: PodSpec, requirements: Sequence[Requirement], path: str) ->
     for index, term in enumerate(spec.terms):
         for position, expression in enumerate(term.match_expressions or ()):
             for requirement in requirements:
-                if expression.key == requirement.key and not _can_hold(expression, requirement.value):
+                if expression.key == requirement.key and not can_hold(expression, requirement.value):
                     at = f"{path}.{TERMS_FIELD}[{index}].{_EXPRESSIONS}[{position}]"
                     yield (
                         f"{at}: {_written(expression)} never holds where {requirement.key} is "
@@ -118,7 +118,7 @@ def _impossible(requirement: Requirement) -> Iterator[str]:
         yield f"label {requirement.key}: no node can have it with this name: {error}"
 
 
-def _can_hold(expression: Expression, value: str) -> bool:
+def can_hold(expression: Expression, value: str) -> bool:
     """Whether a node whose label has this value fulfills the expression, as the scheduler evaluates it.
 
     What the API server refuses anyway (an unknown operator) is not judged.
