@@ -38,14 +38,14 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     webhooks = await cluster.registered()
     if webhooks or "webhook" in await cluster.expected_roles():
         if not any(webhook.mutating for webhook in webhooks):
-            fix = await _registering(cluster, webhooks)
+            fix = await registering(cluster, webhooks)
             yield error("BERTH0501", MUTATING_WEBHOOKS.kind, command=fix, explains=(REGISTERED,))
         if all(webhook.mutating for webhook in webhooks):
-            fix = await _registering(cluster, webhooks)
+            fix = await registering(cluster, webhooks)
             yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
 
 
-async def _registering(cluster: Cluster, registered: Sequence[Registered]) -> str:
+async def registering(cluster: Cluster, registered: Sequence[Registered]) -> str:
     """The command that writes the registrations, by the method of the installation."""
     kept = next((webhook for webhook in registered if webhook.installer_name), None)
     if kept is not None:

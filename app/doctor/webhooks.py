@@ -171,6 +171,17 @@ class Registered:
         except matchconditions.ConditionFailed:
             return True
 
+    def refusing(self, pod: JSON) -> str:
+        """The name of the first condition that leaves this Pod out when it is created; "" where none is known to."""
+        asked = replace(_NEW_POD, namespace=pod["metadata"].get("namespace") or "")
+        for condition in self.conditions:
+            try:
+                if not matchconditions.holds([condition], asked, pod):
+                    return str(condition.get("name"))
+            except matchconditions.ConditionFailed:
+                continue
+        return ""
+
     @property
     def installer_name(self) -> str:
         """The `--name` of `berth certs install`, where that made it; else ""."""

@@ -22,4 +22,5 @@ WING = Wing(
         "app.networks.checks.pods:CHECK",
     ),
     status=("app.networks.sections:SECTION",),
+    why="app.networks.why.pods:JUDGES",
 )

@@ -21,4 +21,5 @@ WING = Wing(
         "webhook": "app.placement.settings:ConfinementSettings",
         "controller": "app.placement.settings:PlacementSettings",
     },
+    why="app.placement.why:JUDGES",
 )

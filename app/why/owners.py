@@ -43,6 +43,8 @@ def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
         return failure.after(worst, of=f"Pod {name}") if name else failure
     if name:
         return _as_owner(it, f"{text}; {name}: {worst.text}", worst)
+    if failed:
+        return (yield from _without_pods(it, f"{text}, and new ones are refused", template, failed))
     if ready < wanted:
         return waits(text, because=("its newest Pods are not ready yet",), more=describe(it))
     return fine(text)
@@ -80,7 +82,7 @@ def _as_owner(it: Object, text: str, pod: Verdict) -> Verdict:
 def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking[Verdict]:
     """Its Pods are refused, or not created yet. What the template's Pod would be says more than an Event."""
     planned = yield from judged(PODS, it.name, it.namespace, obj=template)
-    if planned is not None and planned.state > State.waits:
+    if planned is not None and planned.state is State.broken:
         return _as_owner(it, text, planned)
     makers = [it]
     if it.resource == DEPLOYMENTS:
@@ -91,6 +93,8 @@ def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking
         refused = plain(event.get("message")) if event else refused
     if refused:
         return broken(text, because=(f"its Pods are refused: {refused}",), more=describe(it))
+    if planned is not None and planned.state > State.waits:
+        return _as_owner(it, text, planned)
     return waits(text, because=("its Pods are not created yet",), more=describe(it))
 
 
@@ -123,7 +127,10 @@ def _counts(it: Object) -> tuple[int, int]:
 def _template(it: Object) -> JSON:
     """The Pod that it would create, as it is sent to an API server."""
     template = objects.spec(it.json).get("template") or {}
+    owner = {"apiVersion": it.resource.api_version, "kind": it.resource.kind, "name": it.name, "uid": _uid(it)}
+    owners = [{**owner, "controller": True}] if _uid(it) else []
     metadata = {"generateName": f"{it.name}-", **(template.get("metadata") or {}), "namespace": it.namespace}
+    metadata["ownerReferences"] = owners
     return PODS.body({**metadata, "name": it.name}, spec=objects.spec(template))
 
 

@@ -20,10 +20,10 @@ _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
-    """How the Pod is. One that does not exist yet is fine."""
+    """How the Pod is. Nothing of one that does not exist yet."""
     pod, status = it.json, objects.status(it.json)
     if not pod["metadata"].get("uid"):
-        return fine("would be created")
+        return None
     phase, node = status.get("phase") or "Pending", objects.spec(pod).get("nodeName") or ""
     describe = commands.kubectl("describe", "pod", it.name, namespace=it.namespace)
     if (late := objects.overdue(pod, now)) is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from app.claims.roads import multus_finds
 from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, warning
@@ -18,11 +17,8 @@ from app.networks import selection, settings
 from app.networks.model import (
     DEFAULT_NETWORK,
     NETWORKS,
-    attachment_problems,
-    attachment_warnings,
-    project_with_claims,
-    unrequestable,
 )
+from app.networks.why.attachments import attachment_finding
 from app.text import several
 from app.wire import JSON
 
@@ -103,15 +99,7 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
     devices = [device for resource_slice in slices for device in resource_slice["spec"].get("devices") or ()]
 
     def judge(attachment: JSON) -> Finding | None:
-        problems, it = attachment_problems(attachment, keys), objects.Object(NETWORK_ATTACHMENTS, attachment)
-        if not problems:
-            names = [name for name in project_with_claims(attachment, keys).resources if unrequestable(name)]
-            if all(any(multus_finds(device, name) for device in devices) for name in names):
-                return None
-            problems = list(attachment_warnings(attachment, keys, claims=True))
-            return warning("BERTH1101", it, case="unasked", problems="; ".join(problems))
-        case = "denied" if any(problem.startswith("metadata.annotations") for problem in problems) else ""
-        return error("BERTH1101", it, case=case, problems="; ".join(problems))
+        return attachment_finding(objects.Object(NETWORK_ATTACHMENTS, attachment), keys, devices)
 
     attachments = cluster.paged(NETWORK_ATTACHMENTS)
     async for finding in of_each(attachments, judge, most=_MOST, noun="network attachment"):

@@ -21,7 +21,8 @@ from app.kube.resources import (
     REPLICA_SETS,
     RESOURCE_SLICES,
 )
-from app.networks.checks.pods import CHECK, Nearest
+from app.networks.checks.pods import CHECK
+from app.networks.why.lacking import Nearest
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from tests.integration.doctor.patient import HOME, JSON, NETWORKS, Patient
 
@@ -154,7 +155,7 @@ def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch)
         asked.append(name)
         return names[0]
 
-    monkeypatch.setattr("app.networks.checks.pods.closest", near)
+    monkeypatch.setattr("app.networks.why.lacking.closest", near)
     nearest = Nearest(lambda: [("a", "front")])
     assert {nearest.to("a", "frnt") for _ in range(5)} == {"a/front"}
     assert asked == ["frnt"]

@@ -1,0 +1,1 @@
+"""Why Pods have their networks or not, and what is wrong with attachments."""

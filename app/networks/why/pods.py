@@ -1,0 +1,203 @@
+"""The verdict on a Pod over its networks: whether they exist and can be used, and whether it has what they need.
+
+A Pod that does not exist yet is judged as it would be created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from app.admission.pods import INJECT
+from app.doctor import commands, objects
+from app.doctor.catalog import FINDINGS
+from app.doctor.cluster import Cluster
+from app.doctor.objects import Object
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS, PODS
+from app.networks.model import NETWORKS, attachment_problems
+from app.networks.why import attachments, namespaces
+from app.networks.why.attachments import networks_settings
+from app.networks.why.confined import judge_confinement
+from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of, remedy
+from app.networks.why.makers import Owner, owner_of, topmost
+from app.networks.why.selected import Selected, selected_by
+from app.networks.why.waiting import judge_waiting
+from app.why.calls import Unasked, unasked
+from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
+from app.wire import JSON
+
+_OVER = ("Succeeded", "Failed")
+
+
+def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
+    """Whether it has its networks, and where it is held, why by them. Of one that has ended or ends, nothing."""
+    metadata = it.json["metadata"]
+    if metadata.get("deletionTimestamp") or objects.status(it.json).get("phase") in _OVER:
+        return None
+    selected = yield from selected_by(it)
+    if selected is not None and objects.spec(it.json).get("hostNetwork"):
+        cause = "it uses the host's network: Multus attaches nothing to it"
+        return fine("is not injected", asks=selected.asks, because=(cause,))
+    left_out = None if selected is None else (yield from unasked(it))
+    held = yield from judge_waiting(it, selected if left_out is None else None)
+    verdicts = [] if held is None else [held]
+    if selected is not None:
+        # What it lacks beside does not hold it. Of one to be created, it is said first what would become of it.
+        verdicts.insert(len(verdicts) if _exists(it) else 0, (yield from _of_networks(it, now, selected, left_out)))
+    verdicts += yield from judge_confinement(it)
+    if not verdicts:
+        return None
+    # The last of what is equally bad would come first.
+    return combined([fine("", asks=selected.asks if selected else ""), *verdicts])
+
+
+def _exists(it: Object) -> bool:
+    return bool(it.json["metadata"].get("uid"))
+
+
+def _is_well(it: Object) -> bool:
+    return _exists(it) and objects.waits_for(it.json) is None
+
+
+def _maker(it: Object) -> Asking[Owner | None]:
+    """Who makes the Pod; None of one that is not there yet, and that nobody makes."""
+    owner = owner_of(it.json)
+    if owner.kind == PODS.kind and not _exists(it):
+        return None
+    return (yield from read(lambda cluster: topmost(cluster, owner), key=owner))
+
+
+def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unasked | None) -> Asking[Verdict]:
+    if selected.refused or selected.missing:
+        return (yield from _unselectable(it, selected, left_out))
+    if (unusable := (yield from _on_broken(it, selected))) is not None:
+        return unusable
+    if selected.unread:
+        return fine("" if _exists(it) else "would be created")
+    planner, pod = (yield from _planner(selected)), it.json
+    if left_out is not None and left_out.own:
+        pod = _without_opt_out(pod)
+    lacks = yield from or_else(read(lambda _: planner.networks(pod)), [])
+    if not lacks:
+        return fine("" if _exists(it) else "would be created")
+    lack = lacks[0]
+    if lack.want == "refused":
+        return (yield from _unselectable(it, replace(selected, refused=lack.text), left_out))
+    if not _exists(it) and left_out is None:
+        return fine("would be injected")
+    return (yield from _lacking(it, now, selected, lack, left_out))
+
+
+def _planner(selected: Selected) -> Asking[Planner]:
+    """One that knows what the Pod selects, as it was read."""
+    planner = yield from read(planner_of)
+    for attachment, _ in selected.distinct:
+        planner.learn(NETWORK_ATTACHMENTS, attachment.json)
+    if selected.switches is not None:
+        planner.learn(CONFIG_MAPS, selected.switches.json)
+    return planner
+
+
+def _without_opt_out(pod: JSON) -> JSON:
+    metadata = dict(pod["metadata"])
+    for place in ("labels", "annotations"):
+        metadata[place] = {key: value for key, value in (metadata.get(place) or {}).items() if key != INJECT}
+    return {**pod, "metadata": metadata}
+
+
+def _unselectable(it: Object, selected: Selected, left_out: Unasked | None) -> Asking[Verdict]:
+    """It selects what is not there, or cannot be read."""
+    because = (selected.refused,) if selected.refused else tuple(missing.clause for missing in selected.missing)
+    owner = yield from _maker(it)
+    fix = _correction(owner, selected) if owner is not None else ""
+    if not _exists(it):
+        text, codes = ("would be denied", ("BERTH1206",)) if left_out is None else ("would not get its networks", ())
+        so = FINDINGS["BERTH1206"].consequence if owner is not None and left_out is None else ""
+        next_step = "" if fix else f"correct annotation {NETWORKS}, then create it"
+        return broken(text, because=because, so=so, fix=fix, next=next_step, codes=codes)
+    if selected.refused:
+        so = FINDINGS["BERTH1204"].consequence
+        return stuck("would be denied today", because=because, so=so, fix=fix, codes=("BERTH1204",))
+    so = FINDINGS["BERTH1203"].consequence
+    text = "selects a network that does not exist"
+    return broken(text, because=because, so=so, fix=fix, codes=("BERTH1203",))
+
+
+def _correction(owner: Owner, selected: Selected) -> str:
+    """Writes the names that were meant, where they are known for all; opens what makes the Pod where they are not."""
+    corrected = {missing.annotation: missing.corrected for missing in selected.missing}
+    if len(corrected) != 1 or not all(missing.corrected for missing in selected.missing):
+        return owner.edit()
+    ((annotation, value),) = corrected.items()
+    return owner.select(annotation, value)
+
+
+def _on_broken(it: Object, selected: Selected) -> Asking[Verdict | None]:
+    """It waits for attachments that Multus cannot attach. One that runs has been attached."""
+    keys = (yield from read(networks_settings)).resource_name_keys
+    problems = [
+        (attachment, problem)
+        for attachment, _ in ([] if _is_well(it) else selected.distinct)
+        for problem in attachment_problems(attachment.json, keys)
+    ]
+    if not problems:
+        return None
+    first, _ = problems[0]
+    return broken(
+        "" if _exists(it) else "would not start",
+        because=tuple(f"{attachment.subject}: {problem}" for attachment, problem in problems),
+        so="Multus cannot attach it: it stays in ContainerCreating",
+        fix=commands.edit(NETWORK_ATTACHMENTS, first.name, namespace=first.namespace) if _exists(first) else "",
+        codes=("BERTH1101",),
+    )
+
+
+def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out: Unasked | None) -> Asking[Verdict]:
+    if left_out is not None and left_out.own:
+        text = "not injected" if _exists(it) else "would be created, not injected"
+        state = State.fine if _is_well(it) or not _exists(it) else State.stuck
+        return Verdict(state, text, because=(left_out.cause,), codes=left_out.codes)
+    (severity, code), fixes = LACKING[lack.want], list[str]()
+    because, codes = tuple[str, ...](), [code]
+    if left_out is None:
+        because = tuple((yield from _not_injected(it, now, selected)))
+    else:
+        because, codes = (left_out.cause,), [code, *left_out.codes]
+        fixes.append(left_out.fix)
+    text = f"lacks {lack.text}" if lack.want == "information" else f"NOT injected; it lacks {lack.text}"
+    if not _exists(it):
+        text = f"would be created, NOT injected; it would lack {lack.text}"
+    elif (owner := (yield from _maker(it))) is not None:
+        command = yield from read(lambda cluster: remedy(cluster, owner, lack, [it.name]))
+        again = "  # then create it again: a Pod that exists is not injected into"
+        fixes.append(command + (again if owner.kind == PODS.kind else ""))
+    state, fix = State.broken if severity.name == "error" else State.stuck, "\n".join(filter(None, fixes))
+    return Verdict(state, text, because=because, so=FINDINGS[code].consequence, fix=fix, codes=tuple(codes))
+
+
+def _not_injected(it: Object, now: datetime, selected: Selected) -> Asking[list[str]]:
+    """Why it was not injected into although Berth is asked about it, as far as dates show."""
+    created = objects.created(it.json)
+    causes = list(_changed_since(created, now, selected)) if created else []
+    since = yield from or_else(read(_registered_since), None)
+    if not causes and (text := history(1, int(since is not None and created is not None and created < since), since)):
+        causes.append(f"it was {text.removeprefix(': ')}")
+    return causes or ["Berth did not inject into it when it was created"]
+
+
+def _changed_since(created: datetime, now: datetime, selected: Selected) -> Iterator[str]:
+    for attachment, _ in selected.distinct:
+        made = objects.created(attachment.json)
+        if made is not None and made > created:
+            yield f"attachment {attachment.namespace}/{attachment.name} was created after it"
+        elif objects.unchanged(attachment.json, now) < (now - created).total_seconds():
+            yield f"attachment {attachment.namespace}/{attachment.name} was changed after it was created"
+
+
+async def _registered_since(cluster: Cluster) -> datetime | None:
+    webhooks = [webhook for webhook in await cluster.registered() if webhook.injects]
+    return min((when for webhook in webhooks if (when := objects.created(webhook.configuration))), default=None)
+
+
+JUDGES = {PODS: judge_pod, **attachments.JUDGES, **namespaces.JUDGES}

@@ -1,0 +1,134 @@
+"""The verdict on a Pod without a node over what it asks for: what nothing offers, and what no node has so much of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from app.admission.pods import Pod, pod_from
+from app.claims.checks.roads import offer_of
+from app.claims.injection.claims import extended_resources
+from app.claims.roads import Demand, Offer, demands_of
+from app.doctor import commands, objects
+from app.doctor.catalog import plain
+from app.doctor.cluster import Cluster
+from app.doctor.objects import Object
+from app.errors import Denied
+from app.kube import quantity
+from app.kube.resources import NETWORK_ATTACHMENTS, NODES
+from app.networks.model import NODE_SELECTOR, Attachment, parse_node_selector
+from app.networks.why.attachments import correction, is_missing, unoffered
+from app.networks.why.makers import owner_of, topmost
+from app.networks.why.selected import Selected
+from app.why.model import Asking, Verdict, or_else, read, stuck
+from app.wire import JSON
+
+
+def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | None]:
+    """Why no node will ever take it; None of one that has a node. `selected` is what would be injected, or was."""
+    exists, status = bool(it.json["metadata"].get("uid")), objects.status(it.json)
+    if exists and (objects.spec(it.json).get("nodeName") or status.get("phase") != "Pending"):
+        return None
+    try:
+        pod = pod_from(it.json)
+    except Denied:
+        return None
+    attachments = selected.distinct if selected is not None else []
+    demands = _demands(pod, [] if exists else attachments)
+    offer = (yield from or_else(read(offer_of), None)) if demands else None
+    because, fixes = list[str](), list[str]()
+    missing = [demand for demand in demands if offer is not None and is_missing(demand, offer)]
+    if offer is not None:
+        because += [unoffered(demand, offer) for demand in missing]
+        because += [clause for demand in demands if (clause := _too_many(pod, demand, offer))]
+        fixes += [
+            correction(attachment, demand, offer)
+            for attachment, asking in attachments
+            for demand in demands_of(asking)
+            if demand in missing
+        ]
+    for clause, command in (yield from _unfit(attachments)):
+        because.append(clause)
+        fixes.append(command)
+    if not because:
+        return None
+    fix = next(filter(None, fixes), "")
+    if fix and exists:
+        owner = yield from read(lambda cluster: topmost(cluster, owner_of(it.json)))
+        fix += f"\n{owner.renew([it.name])}"
+    return stuck(
+        "" if exists else "would stay Pending",
+        asks="" if attachments else _asks(pod),
+        because=tuple(because),
+        so="no node can take it",
+        fix=fix,
+        next="" if fix else _next(missing, attachments),
+        codes=("BERTH1207",),
+    )
+
+
+def _demands(pod: Pod, attachments: list[tuple[Object, Attachment]]) -> list[Demand]:
+    """What its containers ask for, and would by these attachments; not what no container can ask for."""
+    demands = [Demand(request.resource, False) for request in extended_resources(pod)]
+    demands += [demand for _, attachment in attachments for demand in demands_of(attachment)]
+    return [demand for demand in dict.fromkeys(demands) if demand.by_class or "/" in demand.name]
+
+
+def _next(missing: list[Demand], attachments: list[tuple[Object, Attachment]]) -> str:
+    """What ends it, where no command is known that does."""
+    if not missing:
+        return ""
+    asking = next((key.key for _, key in attachments if missing[0] in demands_of(key)), "")
+    wrong = f", or {asking} asks for another resource" if asking else ""
+    return f"starts when a device plugin or a DRA driver offers {missing[0].name}{wrong}"
+
+
+def _asks(pod: Pod) -> str:
+    return ", ".join(f"{request.resource}: {_amount(pod, request.resource):f}" for request in extended_resources(pod))
+
+
+def _too_many(pod: Pod, demand: Demand, offer: Offer) -> str:
+    """The clause that no node has as many as one Pod asks for; of what device plugins alone offer."""
+    if demand.by_class or demand.road(offer).ways != ("device plugin",):
+        return ""
+    wanted = _amount(pod, demand.name)
+    most, node = max((_parsed(amounts.get(demand.name)), node) for node, amounts in offer.nodes.items())
+    return (
+        f"asks for {demand.name}: {wanted:f}; no node has more than {node}, which has {most:f}" if wanted > most else ""
+    )
+
+
+def _amount(pod: Pod, resource: str) -> Decimal:
+    """What its containers ask for together."""
+    amounts = (container.resources for container in pod.spec.containers if container.resources is not None)
+    return sum((_parsed(part.limits.get(resource) or part.requests.get(resource)) for part in amounts), Decimal())
+
+
+def _parsed(amount: object) -> Decimal:
+    try:
+        return quantity.parse(amount or 0)
+    except ValueError:
+        return Decimal()
+
+
+def _unfit(attachments: list[tuple[Object, Attachment]]) -> Asking[list[tuple[str, str]]]:
+    """Attachments for nodes that are not there, each as a clause, with the command that opens it."""
+    asking = [(it, attachment) for it, attachment in attachments if attachment.node_selector]
+    nodes = (yield from or_else(read(_nodes), None)) if asking else None
+    return list(_without_node(asking, nodes)) if nodes is not None else []
+
+
+async def _nodes(cluster: Cluster) -> list[JSON]:
+    return await cluster.listed(NODES)
+
+
+def _without_node(attachments: list[tuple[Object, Attachment]], nodes: list[JSON]) -> Iterator[tuple[str, str]]:
+    for it, attachment in attachments:
+        try:
+            labels = dict(parse_node_selector(attachment.node_selector))
+        except ValueError:
+            continue
+        if not any(labels.items() <= objects.labels(node).items() for node in nodes):
+            text = f"no node has {attachment.node_selector}, as {attachment.key} wants it (annotation {NODE_SELECTOR})"
+            fix = commands.edit(NETWORK_ATTACHMENTS, it.name, namespace=it.namespace)
+            yield plain(text), fix if it.json["metadata"].get("uid") else ""

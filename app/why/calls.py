@@ -1,0 +1,129 @@
+"""Whether Berth is asked about a Pod when that is created, and what leaves it out: its namespace, or itself.
+
+What may not be read leaves nothing out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from app.admission.pods import INJECT
+from app.doctor import objects
+from app.doctor.cluster import Cluster
+from app.doctor.namespaces import SYSTEM, unhide
+from app.doctor.objects import Object
+from app.doctor.registrations import registering
+from app.doctor.webhooks import Registered, selecting, selects
+from app.kube.resources import NAMESPACES
+from app.why.model import Asking, Unread, get, or_else, read
+from app.wire import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """Why Berth is not asked: `cause` is a clause, `fix` the command that changes it ("" where nobody should).
+
+    `own` is True where the Pod itself says so, `meant` where somebody has decided it for its namespace.
+    """
+
+    cause: str
+    fix: str = ""
+    codes: tuple[str, ...] = ()
+    own: bool = False
+    meant: bool = False
+
+
+def unasked(pod: Object) -> Asking[Unasked | None]:
+    """What leaves a Pod out; None where Berth is asked."""
+    if (opted_out := _opted_out(pod.json)) is not None:
+        return opted_out
+    if (in_namespace := (yield from left_out(pod.namespace))) is not None:
+        return in_namespace
+    body = yield from _namespace(pod.namespace)
+    return (yield from or_else(read(partial(_unselected, pod=pod, namespace=body)), None))
+
+
+def left_out(name: str) -> Asking[Unasked | None]:
+    """What leaves all Pods of a namespace out."""
+    home = yield from read(home_of)
+    if name in (SYSTEM, home):
+        return Unasked(f"Berth injects nothing into Pods of namespace {name}", meant=True)
+    if (body := (yield from _namespace(name))) is None:
+        return (yield from or_else(read(_unregistered), None))
+    return (yield from or_else(read(partial(_unselected_namespace, namespace=body)), None))
+
+
+def _namespace(name: str) -> Asking[JSON | None]:
+    """The Namespace, of one that is not there its name alone; None where it may not be read."""
+    try:
+        namespace = yield from get(NAMESPACES, name)
+    except Unread:
+        return None
+    return {"metadata": {"name": name}} if namespace is None else namespace.json
+
+
+async def home_of(cluster: Cluster) -> str:
+    """The namespace of Berth."""
+    return cluster.namespace
+
+
+def _opted_out(pod: JSON) -> Unasked | None:
+    for place in ("label", "annotation"):
+        value = (pod["metadata"].get(f"{place}s") or {}).get(INJECT)
+        if str(value).lower() == "false":
+            return Unasked(f'the Pod has opted out: its {place} {INJECT} is "false"', own=True)
+    return None
+
+
+async def _injecting(cluster: Cluster) -> list[Registered]:
+    return [webhook for webhook in await cluster.registered() if webhook.injects]
+
+
+async def _unregistered(cluster: Cluster) -> Unasked | None:
+    if await _injecting(cluster):
+        return None
+    fix = await registering(cluster, await cluster.registered())
+    return Unasked("no MutatingWebhookConfiguration calls Berth", fix, ("BERTH0501",))
+
+
+async def _unselected_namespace(cluster: Cluster, namespace: JSON) -> Unasked | None:
+    webhooks = await _injecting(cluster)
+    if not webhooks or selecting(webhooks, namespace):
+        return await _unregistered(cluster)
+    first, name = webhooks[0], namespace["metadata"]["name"]
+    fix, where = unhide(cluster, namespace, first, [namespace]), f"namespaceSelector of {first.webhook.get('name')}"
+    if objects.labels(namespace).get(INJECT) == "false":
+        cause = f"Berth was not asked: Namespace {name} has the label {INJECT}=false ({where})"
+        return Unasked(cause, fix, ("BERTH0508",), meant=True)
+    unmet = next(_unmet(first.webhook.get("namespaceSelector"), objects.namespace_labels(namespace)), "")
+    return Unasked(f"Berth was not asked: Namespace {name} does not match the {where}: {unmet}", fix)
+
+
+async def _unselected(cluster: Cluster, pod: Object, namespace: JSON | None) -> Unasked | None:
+    """What its labels, and the conditions of webhooks, leave out; of all webhooks where its Namespace is not known."""
+    own, webhooks = objects.labels(pod.json), await _injecting(cluster)
+    webhooks = webhooks if namespace is None else selecting(webhooks, namespace)
+    selected = [webhook for webhook in webhooks if webhook.selects_object(own)]
+    if webhooks and not selected:
+        first = webhooks[0]
+        unmet = next(_unmet(first.webhook.get("objectSelector"), own), "")
+        where = f"objectSelector of {first.webhook.get('name')}"
+        return Unasked(f"Berth was not asked: the Pod does not match the {where}: {unmet}", own=True)
+    refusing = [name for webhook in selected if (name := webhook.refusing(pod.json))]
+    if not selected or len(refusing) < len(selected):
+        return None
+    where = f"condition {refusing[0]} of {selected[0].webhook.get('name')}"
+    return Unasked(f"Berth was not asked: {where} leaves the Pod out", cluster.doctor("--only", "registrations"))
+
+
+def _unmet(selector: JSON | None, labels: dict[str, str]) -> Iterator[str]:
+    """The requirements of a selector that do not hold, in words."""
+    for key, value in ((selector or {}).get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            yield f"{key}={value}"
+    for expression in (selector or {}).get("matchExpressions") or ():
+        if not selects({"matchExpressions": [expression]}, labels):
+            values = f" [{', '.join(expression['values'])}]" if expression.get("values") else ""
+            yield f"{expression.get('key')} {expression.get('operator')}{values}"

@@ -1,0 +1,471 @@
+"""Why Pods have no networks, and what is wrong with attachments: over a cluster, over files, and with few rights."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from app.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+)
+from app.networks.model import NODE_SELECTOR
+from app.why.model import State
+from tests.integration.doctor.patient import HOME, NETWORKS, RESOURCE_NAME, Patient
+
+JSON = dict[str, Any]
+AT = "2026-01-01T00:00:00Z"
+INJECT = "berth.dev/inject"
+OPT_OUT = {"matchExpressions": [{"key": INJECT, "operator": "NotIn", "values": ["false"]}]}
+WANTS = {NETWORKS: "foo"}
+RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": AT}]}
+UNSCHEDULABLE = {
+    "phase": "Pending",
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/1 nodes are available: 1 Insufficient nvidia.com/bf3_vf.",
+            "lastTransitionTime": AT,
+        }
+    ],
+}
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def attachment(patient: Patient) -> None:
+    """And a node that offers its resource."""
+    await patient.attachment("foo")
+    await patient.create(NODES, "host-a", status={"allocatable": {"example.com/nic": "8"}})
+
+
+async def running(patient: Patient, name: str, *, namespace: str = "default", **metadata: Any) -> None:
+    await patient.pod(name, namespace=namespace, spec={"nodeName": "host-a"}, **metadata)
+    await patient.report(PODS, name, RUNNING, namespace=namespace)
+
+
+async def waiting(patient: Patient, name: str, resource: str, **metadata: Any) -> None:
+    """A Pod that was injected, and that no node takes."""
+    resources = {side: {resource: "1"} for side in ("requests", "limits")}
+    mount = {"name": "podnetinfo", "readOnly": True, "mountPath": "/etc/podnetinfo"}
+    container = {"name": "app", "image": "app", "resources": resources, "volumeMounts": [mount]}
+    item = {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}
+    spec = {"containers": [container], "volumes": [{"name": "podnetinfo", "downwardAPI": {"items": [item]}}]}
+    await patient.pod(name, spec=spec, **metadata)
+    await patient.report(PODS, name, UNSCHEDULABLE, namespace="default")
+
+
+async def deployment(patient: Patient, name: str, networks: str, **labels: str) -> JSON:
+    labels = {"app": name, **labels}
+    template = {
+        "metadata": {"labels": labels, "annotations": {NETWORKS: networks}},
+        "spec": {"containers": [{"name": "app", "image": "app"}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    return await patient.create(DEPLOYMENTS, name, namespace="default", spec=spec)
+
+
+def pod_file(networks: str, **metadata: Any) -> JSON:
+    whole = {"name": "new", "annotations": {NETWORKS: networks}, **metadata}
+    spec = {"containers": [{"name": "app", "image": "app"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": whole, "spec": spec}
+
+
+async def test_a_pod_in_a_cluster_where_nothing_calls_berth(patient: Patient) -> None:
+    await running(patient, "webhook-demo", annotations={NETWORKS: "foo, foo"})
+    answer = await patient.why("pod/webhook-demo")
+    verdict = answer.verdict
+    assert verdict.state is State.broken
+    assert verdict.text == "runs on host-a; NOT injected; it lacks example.com/nic=2 for default/foo"
+    assert verdict.asks == "default/foo, 2 times -> example.com/nic: 2"
+    assert verdict.because == ("no MutatingWebhookConfiguration calls Berth",)
+    assert verdict.codes == ("BERTH1201", "BERTH0501")
+    upgrade, renew = verdict.fix.split("\n")
+    assert upgrade.startswith("helm upgrade --install")
+    assert renew.startswith("kubectl --namespace default delete pod webhook-demo  # then create it again")
+    assert ("Pod default/webhook-demo", "NetworkAttachmentDefinition default/foo", True) in answer.links
+    assert not answer.unread
+
+
+async def test_a_namespace_that_has_opted_out(patient: Patient) -> None:
+    await patient.register(namespaceSelector=OPT_OUT, objectSelector=OPT_OUT)
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "quiet", "labels": {INJECT: "false"}}})
+    await running(patient, "webhook-demo", namespace="quiet", annotations={NETWORKS: "default/foo"})
+    verdict = (await patient.why("pod/webhook-demo", namespace="quiet")).verdict
+    assert verdict.state is State.broken
+    assert verdict.because == (
+        "Berth was not asked: Namespace quiet has the label berth.dev/inject=false (namespaceSelector of pods.berth.dev)",
+    )
+    label, renew = verdict.fix.split("\n")
+    assert (label, renew.partition("  #")[0]) == (
+        "kubectl label namespace quiet berth.dev/inject-",
+        "kubectl --namespace quiet delete pod webhook-demo",
+    )
+    verdict = (await patient.why("ns/quiet")).verdict
+    assert (verdict.state, verdict.text) == (State.fine, "is there; nothing is injected into its Pods")
+    planned = (await patient.why(namespace="quiet", manifests=[pod_file("default/foo")])).verdict
+    assert planned.text.startswith("would be created, NOT injected; it would lack example.com/nic=1")
+    await patient.run(label)
+    assert (await patient.why("ns/quiet")).verdict.text == "is there; Berth is asked about its Pods"
+    planned = (await patient.why(namespace="quiet", manifests=[pod_file("default/foo")])).verdict
+    assert (planned.state, planned.text) == (State.fine, "would be injected")
+
+
+async def test_a_namespace_that_the_selector_leaves_out_by_its_name(patient: Patient) -> None:
+    names = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["default"]}
+    await patient.register(namespaceSelector={"matchExpressions": [names]})
+    await running(patient, "p", annotations=WANTS)
+    verdict = (await patient.why("pod/p")).verdict
+    (cause,) = verdict.because
+    assert cause.startswith("Berth was not asked: Namespace default does not match the namespaceSelector of ")
+    assert cause.endswith("pods.berth.dev: kubernetes.io/metadata.name NotIn [default]")
+    await patient.run(verdict.fix.split("\n")[0])
+    assert "was not asked:" not in (await patient.why("pod/p")).verdict.because[0]
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+async def test_a_pod_that_has_opted_out_itself_is_fine(patient: Patient, place: str) -> None:
+    await patient.register(objectSelector=OPT_OUT)
+    await running(
+        patient, "p", **{"annotations": WANTS, place: {**(WANTS if place == "annotations" else {}), INJECT: "false"}}
+    )
+    verdict = (await patient.why("pod/p")).verdict
+    assert (verdict.state, verdict.text) == (State.fine, "runs on host-a; not injected")
+    assert verdict.because == (f'the Pod has opted out: its {place[:-1]} {INJECT} is "false"',)
+
+
+async def test_a_condition_that_leaves_the_pod_out(patient: Patient) -> None:
+    expression = "has(object.metadata.annotations) && 'other' in object.metadata.annotations"
+    await patient.register(matchConditions=[{"name": "asks-for-something", "expression": expression}])
+    await running(patient, "p", annotations=WANTS)
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.state is State.broken
+    assert verdict.because == (
+        "Berth was not asked: condition asks-for-something of pods.berth.dev leaves the Pod out",
+    )
+    assert verdict.fix.startswith("berth doctor --namespace berth-system --only registrations")
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", HOME])
+async def test_namespaces_in_which_nothing_is_injected(patient: Patient, namespace: str) -> None:
+    await patient.register()
+    await running(patient, "p", namespace=namespace, annotations={NETWORKS: "default/foo"})
+    verdict = (await patient.why("pod/p", namespace=namespace)).verdict
+    assert verdict.because == (f"Berth injects nothing into Pods of namespace {namespace}",)
+
+
+async def test_a_pod_that_is_older_than_the_registration_or_its_attachment(patient: Patient) -> None:
+    storage = patient.cluster.storage
+    storage.clock = lambda: datetime.now(UTC) - timedelta(hours=1)
+    await running(patient, "old", annotations={NETWORKS: "foo"})
+    await patient.client.delete(NETWORK_ATTACHMENTS, "foo", namespace="default")
+    await patient.attachment("foo")
+    storage.clock = lambda: datetime.now(UTC)
+    await patient.register()
+    (cause,) = (await patient.why("pod/old")).verdict.because
+    assert cause.startswith("it was created before Berth was registered (")
+    await patient.attachment("late")
+    body = {"metadata": {"annotations": {NETWORKS: "late"}}}
+    await patient.client.patch(PODS, "old", body, patch_type="merge", namespace="default")
+    assert (await patient.why("pod/old")).verdict.because == ("attachment default/late was created after it",)
+
+
+async def test_files_alone_are_lacking(patient: Patient) -> None:
+    await patient.register()
+    resources = {side: {"example.com/nic": "1"} for side in ("requests", "limits")}
+    spec = {"nodeName": "host-a", "containers": [{"name": "app", "image": "app", "resources": resources}]}
+    await patient.pod("blind", spec=spec, annotations=WANTS)
+    verdict = (await patient.why("pod/blind")).verdict
+    assert verdict.state is State.stuck
+    assert "lacks podnetinfo at /etc/podnetinfo" in verdict.text
+    assert verdict.codes == ("BERTH1202",)
+
+
+async def test_a_deployment_whose_pods_are_denied_for_a_typo(patient: Patient) -> None:
+    await patient.register()
+    await patient.attachment("bluefield-net")
+    await deployment(patient, "bf-typo", "foo, bluefeld-net@net7")
+    answer = await patient.why("deployment/bf-typo")
+    verdict = answer.verdict
+    assert (verdict.state, verdict.text) == (State.broken, "0 of 1 Pod run")
+    assert verdict.because == ("there is no attachment default/bluefeld-net; there is default/bluefield-net",)
+    assert verdict.codes == ("BERTH1206",)
+    await patient.run(verdict.fix)
+    changed = await patient.client.get(DEPLOYMENTS, "bf-typo", namespace="default")
+    assert changed["spec"]["template"]["metadata"]["annotations"] == {NETWORKS: "foo, bluefield-net@net7"}
+    assert (await patient.why("deployment/bf-typo")).verdict.because == ("its Pods are not created yet",)
+
+
+async def test_new_pods_that_are_denied_while_old_ones_run(patient: Patient) -> None:
+    await patient.register()
+    made = await deployment(patient, "web", "fooo")
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "web",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    spec = {**made["spec"], "replicas": 1}
+    old = await patient.create(
+        REPLICA_SETS, "web-1", namespace="default", metadata={"ownerReferences": [owner]}, spec=spec
+    )
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web-1",
+        "uid": old["metadata"]["uid"],
+        "controller": True,
+    }
+    await running(patient, "web-1-a", ownerReferences=[owner])
+    failure = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "denied the request: no",
+    }
+    await patient.report(DEPLOYMENTS, "web", {"readyReplicas": 1, "conditions": [failure]}, namespace="default")
+    verdict = (await patient.why("deployment/web")).verdict
+    assert (verdict.state, verdict.text) == (State.broken, "1 of 1 Pod run, and new ones are refused")
+    assert verdict.because == ("there is no attachment default/fooo; there is default/foo",)
+
+
+@pytest.mark.parametrize(
+    ("networks", "cause"),
+    [
+        ("fo", "there is no attachment default/fo; there is default/foo"),
+        ("front", "there is no attachment default/front; there is other/front"),
+        ('[{"name": "nothing-like-it"}]', "there is no attachment default/nothing-like-it; default has foo"),
+        ("other/nothing", "there is no attachment other/nothing; other has front"),
+        ("void/nothing", "there is no attachment void/nothing, and void has none"),
+    ],
+)
+async def test_a_pod_of_a_file_that_would_be_denied(patient: Patient, networks: str, cause: str) -> None:
+    await patient.register()
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    await patient.attachment("front", namespace="other")
+    verdict = (await patient.why(manifests=[pod_file(networks)])).verdict
+    assert (verdict.state, verdict.text) == (State.broken, "would be denied")
+    assert verdict.because == (cause,)
+    assert verdict.fix == ""
+    assert "correct annotation" in verdict.next
+
+
+async def test_a_pod_of_a_file_with_its_attachment_in_a_file(patient: Patient) -> None:
+    await patient.register()
+    annotations = {RESOURCE_NAME: "example.com/nic"}
+    attachment = {
+        "apiVersion": NETWORK_ATTACHMENTS.api_version,
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "given", "annotations": annotations},
+    }
+    verdict = (await patient.why(manifests=[pod_file("given"), attachment])).verdict
+    assert (verdict.state, verdict.text) == (State.fine, "would be injected")
+    assert verdict.asks == "default/given -> example.com/nic: 1"
+    attachment["spec"] = {"config": '{"type": "host-device",}'}
+    verdict = (await patient.why(manifests=[pod_file("given"), attachment])).verdict
+    assert (verdict.state, verdict.fix) == (State.broken, "")
+    assert "trailing comma" in verdict.because[0]
+
+
+async def test_an_annotation_that_cannot_be_read(patient: Patient) -> None:
+    await patient.register()
+    verdict = (await patient.why(manifests=[pod_file("Not A Name")])).verdict
+    assert (verdict.state, verdict.text) == (State.broken, "would be denied")
+    assert "element 1" in verdict.because[0]
+    await running(patient, "p", annotations={NETWORKS: "Not A Name"})
+    verdict = (await patient.why("pod/p")).verdict
+    assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH1204",))
+
+
+async def test_networks_that_a_label_injects(patient: Patient) -> None:
+    entry = {"op": "add", "path": "/metadata/annotations", "value": {NETWORKS: "foo"}}
+    text = json.dumps({"user-defined-injections": {"example.com/fast": entry}})
+    await patient.create(CONFIG_MAPS, "nri-control-switches", namespace=HOME, data={"config.json": text})
+    await patient.register()
+    await running(patient, "p", labels={"example.com/fast": "true"})
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.asks == "default/foo -> example.com/nic: 1"
+    assert "NOT injected" in verdict.text
+
+
+async def test_a_pod_on_the_network_of_its_host(patient: Patient) -> None:
+    await patient.register()
+    await patient.pod("host", spec={"hostNetwork": True, "nodeName": "host-a"}, annotations=WANTS)
+    await patient.report(PODS, "host", RUNNING, namespace="default")
+    verdict = (await patient.why("pod/host")).verdict
+    assert (verdict.state, verdict.because) == (
+        State.fine,
+        ("it uses the host's network: Multus attaches nothing to it",),
+    )
+
+
+async def test_a_resource_that_nothing_offers_over_the_deployment(patient: Patient) -> None:
+    await patient.register()
+    await patient.attachment("bluefield-net", resource="nvidia.com/bf3_vf")
+    made = await deployment(patient, "bf-demo", "bluefield-net")
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "bf-demo",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    spec = {**made["spec"], "replicas": 1}
+    rs = await patient.create(
+        REPLICA_SETS, "bf-1", namespace="default", metadata={"ownerReferences": [owner]}, spec=spec
+    )
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "bf-1",
+        "uid": rs["metadata"]["uid"],
+        "controller": True,
+    }
+    await waiting(
+        patient, "bf-1-a", "nvidia.com/bf3_vf", annotations={NETWORKS: "bluefield-net"}, ownerReferences=[owner]
+    )
+    verdict = (await patient.why("deployment/bf-demo")).verdict
+    assert (verdict.state, verdict.text) == (State.stuck, "0 of 1 Pod run; bf-1-a: Pending")
+    assert verdict.asks == "default/bluefield-net -> nvidia.com/bf3_vf: 1"
+    assert verdict.because[0] == "nothing offers nvidia.com/bf3_vf (nodes offer example.com/nic)"
+    assert verdict.codes == ("BERTH1207",)
+    assert "default/bluefield-net asks for another resource" in verdict.next
+    verdict = (await patient.why("net-attach-def/bluefield-net")).verdict
+    assert (verdict.state, verdict.so) == (State.stuck, "Pod default/bf-1-a stays Pending")
+
+
+async def test_a_resource_with_a_typo_and_the_command_that_corrects_it(patient: Patient) -> None:
+    await patient.register()
+    await patient.attachment("typo", resource="example.com/nci")
+    await waiting(patient, "p", "example.com/nci", annotations={NETWORKS: "typo"})
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.because[0] == "nothing offers example.com/nci; there is example.com/nic"
+    correct, renew = verdict.fix.split("\n")
+    assert renew == "kubectl --namespace default delete pod p"
+    assert (await patient.why("net-attach-def/typo")).verdict.fix == correct
+    await patient.run(correct)
+    assert (await patient.why("net-attach-def/typo")).verdict.state is State.fine
+
+
+async def test_more_devices_than_any_node_has(patient: Patient) -> None:
+    await patient.register()
+    resources = {side: {"example.com/nic": "9"} for side in ("requests", "limits")}
+    await patient.pod("p", spec={"containers": [{"name": "app", "image": "app", "resources": resources}]})
+    await patient.report(PODS, "p", UNSCHEDULABLE, namespace="default")
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.asks == "example.com/nic: 9"
+    assert verdict.because[0] == "asks for example.com/nic: 9; no node has more than host-a, which has 8"
+
+
+async def test_all_devices_in_use_is_what_the_scheduler_says(patient: Patient) -> None:
+    await patient.register()
+    await waiting(patient, "p", "example.com/nic", annotations=WANTS)
+    verdict = (await patient.why("pod/p")).verdict
+    assert len(verdict.because) == 1
+    assert verdict.because[0].startswith("0/1 nodes")
+
+
+async def test_a_claim_for_a_class_that_does_not_exist(patient: Patient) -> None:
+    await patient.create(DEVICE_CLASSES, "fast-nics", spec={})
+    metadata = {"annotations": {"berth.dev/device-class": "fast-nic"}}
+    await patient.create(NETWORK_ATTACHMENTS, "net", namespace="default", metadata=metadata)
+    verdict = (await patient.why("net-attach-def/net")).verdict
+    assert verdict.state is State.waits
+    assert verdict.because == ("nothing offers a device: there is no DeviceClass fast-nic; there is fast-nics",)
+    await patient.run(verdict.fix)
+    changed = await patient.client.get(NETWORK_ATTACHMENTS, "net", namespace="default")
+    assert changed["metadata"]["annotations"] == {"berth.dev/device-class": "fast-nics"}
+
+
+async def test_the_nodes_that_an_attachment_wants(patient: Patient) -> None:
+    await patient.register()
+    body = {"metadata": {"annotations": {NODE_SELECTOR: "rack=nine"}}}
+    await patient.client.patch(NETWORK_ATTACHMENTS, "foo", body, patch_type="merge", namespace="default")
+    verdict = (await patient.why(manifests=[pod_file("foo")])).verdict
+    assert (verdict.state, verdict.text) == (State.stuck, "would be injected; would stay Pending")
+    assert verdict.because == (f"no node has rack=nine, as default/foo wants it (annotation {NODE_SELECTOR})",)
+    await patient.client.patch(NODES, "host-a", {"metadata": {"labels": {"rack": "nine"}}}, patch_type="merge")
+    assert (await patient.why(manifests=[pod_file("foo")])).verdict.state is State.fine
+
+
+async def test_a_broken_attachment_and_the_pod_that_hangs(patient: Patient) -> None:
+    config = '{"cniVersion": "1.0.0", "type": "macvlan", "master": "eth0",}'
+    await patient.create(NETWORK_ATTACHMENTS, "broken-net", namespace="default", spec={"config": config})
+    await patient.pod("broken-demo", spec={"nodeName": "host-a"}, annotations={NETWORKS: "broken-net"})
+    verdict = (await patient.why("net-attach-def/broken-net")).verdict
+    assert (verdict.state, verdict.text) == (State.broken, "is broken")
+    (cause,) = verdict.because
+    assert cause.startswith("spec.config: not valid JSON: JSON is malformed: trailing comma in object (byte ")
+    assert verdict.so == "Multus cannot attach it: Pod default/broken-demo stays in ContainerCreating"
+    assert verdict.fix.endswith("edit network-attachment-definitions.k8s.cni.cncf.io broken-net")
+    assert verdict.codes == ("BERTH1101",)
+    verdict = (await patient.why("pod/broken-demo")).verdict
+    assert verdict.state is State.broken
+    assert verdict.because[0] == f"NetworkAttachmentDefinition default/broken-net: {cause}"
+    assert verdict.fix.endswith("edit network-attachment-definitions.k8s.cni.cncf.io broken-net")
+
+
+async def test_an_attachment_whose_resource_no_container_can_ask_for(patient: Patient) -> None:
+    await patient.attachment("net", resource="sriov_nic")
+    verdict = (await patient.why("net-attach-def/net")).verdict
+    assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH1101",))
+    assert "has no domain" in verdict.because[0]
+
+
+async def member(patient: Patient, *rules: tuple[str, str]) -> Path:
+    """The kubeconfig of a user who may read these kinds, and Pods, in namespace default alone."""
+    granted = [{"apiGroups": [group], "resources": [plural], "verbs": ["get", "list"]} for group, plural in rules]
+    granted.append({"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]})
+    await patient.bind("member", granted, namespace="default", user=True)
+    return patient.kubeconfig_of("member")
+
+
+ATTACHMENTS = (NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.plural)
+
+
+async def test_rights_in_one_namespace_are_enough_for_what_is_lacking(patient: Patient) -> None:
+    await patient.register()
+    await running(patient, "p", annotations=WANTS)
+    answer = await patient.why("pod/p", kubeconfig=await member(patient, ATTACHMENTS))
+    assert (answer.verdict.state, answer.verdict.codes) == (State.broken, ("BERTH1201",))
+    assert "NOT injected; it lacks example.com/nic=1" in answer.verdict.text
+    assert answer.verdict.because == ("Berth did not inject into it when it was created",)
+    unread = "; ".join(answer.unread)
+    assert "list mutatingwebhookconfigurations.admissionregistration.k8s.io" in unread
+    assert "get namespaces" in unread
+
+
+async def test_what_may_not_be_read_is_not_missing(patient: Patient) -> None:
+    await patient.register()
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    await patient.attachment("front", namespace="other")
+    await running(patient, "p", annotations={NETWORKS: "foo,other/front"})
+    await waiting(patient, "w", "example.com/gone", annotations={NETWORKS: "foo"})
+    kubeconfig = await member(patient, ATTACHMENTS)
+    answer = await patient.why("pod/p", kubeconfig=kubeconfig)
+    assert (answer.verdict.state, answer.verdict.because) == (State.fine, ())
+    assert any("in namespace other" in text for text in answer.unread)
+    answer = await patient.why("pod/w", kubeconfig=kubeconfig)
+    assert not any("nothing offers" in cause for cause in answer.verdict.because)
+    assert any("list nodes in the whole cluster" in text for text in answer.unread)
+
+
+async def test_a_typo_is_found_with_rights_in_one_namespace(patient: Patient) -> None:
+    await deployment(patient, "web", "fooo")
+    rules = (ATTACHMENTS, ("apps", "deployments"), ("apps", "replicasets"))
+    answer = await patient.why("deployment/web", kubeconfig=await member(patient, *rules))
+    assert answer.verdict.because == ("there is no attachment default/fooo; there is default/foo",)
+    assert answer.verdict.state is State.broken
