@@ -241,9 +241,11 @@ def or_else(asking: Asking[T], default: T) -> Asking[T]:
 def absence(resource: Resource, name: str, namespace: str = "") -> Asking[tuple[str, str]]:
     """The clause that an object is missing, with the one that was probably meant; and the name of that one, or ""."""
     where = f" in {namespace}" if namespace else ""
-    others = yield from or_else(listed(resource, namespace), [])
-    names = sorted(other.name for other in others)
     clause = f"there is no {resource.kind} {name}{where}"
+    others = yield from or_else(listed(resource, namespace), None)
+    if others is None:
+        return clause, ""
+    names = sorted(other.name for other in others)
     if near := closest(name, names):
         return f"{clause}; there is {near}", near
     if names:

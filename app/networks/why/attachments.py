@@ -12,7 +12,7 @@ from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
 from app.doctor.cluster import LIVING, Cluster
-from app.doctor.model import Finding, Severity, error, warning
+from app.doctor.model import Finding, Severity, error, or_default, warning
 from app.doctor.objects import Object
 from app.errors import ApiError, Denied
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_SLICES
@@ -83,17 +83,33 @@ def _devices() -> Asking[list[JSON]]:
 
 
 def _unusable(it: Object, finding: Finding) -> Asking[Verdict]:
-    because = (finding.message,)
+    because, so, codes = [finding.message], finding.consequence, (finding.code,)
     if finding.severity < Severity.error:
-        return stuck(
-            "gives no device", because=because, so=finding.consequence, fix=finding.command, codes=("BERTH1101",)
-        )
+        return stuck("gives no device", because=tuple(because), so=so, fix=finding.command, codes=codes)
     if not it.json["metadata"].get("uid"):
-        return broken("would be refused", because=because, so=finding.consequence, codes=("BERTH1101",))
-    pods, so = (yield from _waiting_for(it)), finding.consequence
-    if pods:
+        return broken("would be refused", because=tuple(because), so=so, codes=codes)
+    if unchecked := (yield from read(lambda cluster: _unchecked(cluster, it))):
+        because.append(unchecked)
+    if pods := (yield from _waiting_for(it)):
         so = f"Multus cannot attach it: {_hang(pods)} in ContainerCreating"
-    return broken("is broken", because=because, so=so, fix=finding.command, codes=("BERTH1101",))
+    return broken("is broken", because=tuple(because), so=so, fix=finding.command, codes=codes)
+
+
+async def _unchecked(cluster: Cluster, it: Object) -> str:
+    """Why it was not refused when it was written, as far as registrations can be read and show it."""
+    webhooks = await or_default(cluster.registered(), None)
+    checking = [
+        webhook
+        for webhook in webhooks or ()
+        if not webhook.mutating and webhook.covers(it.resource.group, it.resource.plural, "CREATE")
+    ]
+    if webhooks is not None and not checking:
+        return "no ValidatingWebhookConfiguration has Berth check attachments"
+    since = min((when for webhook in checking if (when := objects.created(webhook.configuration))), default=None)
+    made = objects.created(it.json)
+    if since is None or made is None or made >= since:
+        return ""
+    return f"it is older than the registration of that check ({since:%Y-%m-%d %H:%M} UTC)"
 
 
 def _hang(pods: list[str]) -> str:

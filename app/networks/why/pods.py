@@ -126,6 +126,8 @@ def _unselectable(it: Object, selected: Selected, left_out: Unasked | None) -> A
 
 def _correction(owner: Owner, selected: Selected) -> str:
     """Writes the names that were meant, where they are known for all; opens what makes the Pod where they are not."""
+    if (switches := selected.switches) is not None and any(not missing.own for missing in selected.missing):
+        return commands.edit(switches.resource, switches.name, namespace=switches.namespace)
     corrected = {missing.annotation: missing.corrected for missing in selected.missing}
     if len(corrected) != 1 or not all(missing.corrected for missing in selected.missing):
         return owner.edit()

@@ -16,12 +16,12 @@ from app.errors import Denied
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.interfaces import Chosen, chosen_by
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, project_with_claims
-from app.networks.selection import Selection, is_json
+from app.networks.selection import is_json
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, parse_switches, text_of
 from app.networks.why.attachments import networks_settings
 from app.networks.why.lacking import Nearest
 from app.why.calls import home_of
-from app.why.model import Asking, Unread, get, listed, or_else, read
+from app.why.model import Asking, Unread, get, listed, once, or_else, read
 
 _NAMED = 4
 
@@ -31,11 +31,13 @@ class Missing:
     """An attachment that is not there.
 
     `corrected` is the value of the annotation with the one that was meant, and with those before; "" without one.
+    `own` is False where the control switches inject it.
     """
 
     clause: str
     annotation: str
     corrected: str = ""
+    own: bool = True
 
 
 @dataclass(slots=True)
@@ -112,7 +114,7 @@ def _look_up(selected: Selected, chosen: Chosen, pod: Object, settings: Networks
             selected.attachments.append((it, project_with_claims(it.json, settings.resource_name_keys)))
         elif (namespaces[0], selection.name) not in gone:
             gone.add((namespaces[0], selection.name))
-            missing = yield from _missing(selection, namespaces[0], annotation, values.get(annotation) or "")
+            missing = yield from _missing((namespaces[0], selection.name), annotation, values.get(annotation) or "")
             values[annotation] = missing.corrected or values.get(annotation)
             selected.missing.append(missing)
 
@@ -124,25 +126,47 @@ def _first(name: str, namespaces: list[str]) -> Asking[Object | None]:
     return None
 
 
-def _missing(selection: Selection, namespace: str, annotation: str, value: str) -> Asking[Missing]:
-    """Who was meant is looked for in the namespace first: not everybody may read others."""
-    clause = f"there is no attachment {namespace}/{selection.name}"
-    beside = yield from or_else(listed(NETWORK_ATTACHMENTS, namespace), [])
-    near = Nearest(lambda: [(it.namespace, it.name) for it in beside]).to(namespace, selection.name)
+def _missing(key: tuple[str, str], annotation: str, value: str) -> Asking[Missing]:
+    clause, near = yield from once(("attachment meant", key), lambda: _meant(*key))
+    return Missing(
+        clause, annotation, _corrected(value, key, near) if near else "", own=bool(_written(key).search(value))
+    )
+
+
+def _meant(namespace: str, name: str) -> Asking[tuple[str, str]]:
+    """The clause that an attachment is missing, and the one that was meant, or "".
+
+    It is looked for in its namespace first: not everybody may read others.
+    """
+    clause = f"there is no attachment {namespace}/{name}"
+    beside = yield from or_else(listed(NETWORK_ATTACHMENTS, namespace), None)
+    near = _nearest(beside or [], namespace, name)
     if not near:
         everywhere = yield from or_else(listed(NETWORK_ATTACHMENTS), [])
-        near = Nearest(lambda: [(it.namespace, it.name) for it in everywhere]).to(namespace, selection.name)
-    if near:
-        return Missing(f"{clause}; there is {near}", annotation, _corrected(value, selection, namespace, near))
+        near = _nearest(everywhere, namespace, name)
+    if near or beside is None:
+        return clause + (f"; there is {near}" if near else ""), near
     names = sorted(it.name for it in beside)
-    others = f"; {namespace} has {several_of(names)}" if names else f", and {namespace} has none"
-    return Missing(clause + others, annotation)
+    return clause + (f"; {namespace} has {several_of(names)}" if names else f", and {namespace} has none"), ""
 
 
-def _corrected(value: str, selection: Selection, namespace: str, near: str) -> str:
-    """The value with the name that was meant; "" where that is in another namespace, and the value is JSON."""
-    home, _, name = near.partition("/")
-    if home != namespace and is_json(value):
+def _nearest(attachments: list[Object], namespace: str, name: str) -> str:
+    return Nearest(lambda: [(it.namespace, it.name) for it in attachments]).to(namespace, name)
+
+
+def _written(key: tuple[str, str]) -> re.Pattern[str]:
+    """How an annotation names an attachment."""
+    namespace, name = map(re.escape, key)
+    return re.compile(rf"(?<![\w./-])({namespace}/)?{name}(?![\w.-])")
+
+
+def _corrected(value: str, key: tuple[str, str], near: str) -> str:
+    """The value with the name that was meant.
+
+    "" where it is not clear what to change: the name is there twice, or it is JSON, and the namespace is another.
+    """
+    namespace, _, name = near.partition("/")
+    moves = namespace != key[0]
+    if len(_written(key).findall(value)) != 1 or (moves and is_json(value)):
         return ""
-    written = rf"(?<![\w./-])({re.escape(namespace)}/)?{re.escape(selection.name)}(?![\w.-])"
-    return re.sub(written, lambda match: f"{match[1] or ''}{name}" if home == namespace else near, value)
+    return _written(key).sub(lambda match: near if moves else f"{match[1] or ''}{name}", value)

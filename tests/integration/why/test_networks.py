@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.kube.client import KubeClient
 from app.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -75,6 +76,19 @@ async def deployment(patient: Patient, name: str, networks: str, **labels: str) 
     }
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
     return await patient.create(DEPLOYMENTS, name, namespace="default", spec=spec)
+
+
+def controlled(kind: str, owner: JSON) -> JSON:
+    """The reference to who controls a Pod."""
+    name, uid = owner["metadata"]["name"], owner["metadata"]["uid"]
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+async def replica_set(patient: Patient, made: JSON) -> JSON:
+    """That of a Deployment."""
+    metadata = {"ownerReferences": [controlled("Deployment", made)]}
+    name, spec = f"{made['metadata']['name']}-1", {**made["spec"], "replicas": 1}
+    return await patient.create(REPLICA_SETS, name, namespace="default", metadata=metadata, spec=spec)
 
 
 def pod_file(networks: str, **metadata: Any) -> JSON:
@@ -211,24 +225,7 @@ async def test_a_deployment_whose_pods_are_denied_for_a_typo(patient: Patient) -
 async def test_new_pods_that_are_denied_while_old_ones_run(patient: Patient) -> None:
     await patient.register()
     made = await deployment(patient, "web", "fooo")
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "name": "web",
-        "uid": made["metadata"]["uid"],
-        "controller": True,
-    }
-    spec = {**made["spec"], "replicas": 1}
-    old = await patient.create(
-        REPLICA_SETS, "web-1", namespace="default", metadata={"ownerReferences": [owner]}, spec=spec
-    )
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "name": "web-1",
-        "uid": old["metadata"]["uid"],
-        "controller": True,
-    }
+    owner = controlled("ReplicaSet", await replica_set(patient, made))
     await running(patient, "web-1-a", ownerReferences=[owner])
     failure = {
         "type": "ReplicaFailure",
@@ -301,6 +298,40 @@ async def test_networks_that_a_label_injects(patient: Patient) -> None:
     assert "NOT injected" in verdict.text
 
 
+async def test_a_network_that_a_label_injects_and_that_does_not_exist(patient: Patient) -> None:
+    entry = {"op": "add", "path": "/metadata/annotations", "value": {NETWORKS: "default/fooo"}}
+    text = json.dumps({"user-defined-injections": {"example.com/fast": entry}})
+    await patient.create(CONFIG_MAPS, "nri-control-switches", namespace=HOME, data={"config.json": text})
+    await patient.register()
+    await running(patient, "p", labels={"example.com/fast": "true"})
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.because == ("there is no attachment default/fooo; there is default/foo",)
+    assert verdict.fix == f"kubectl --namespace {HOME} edit configmaps nri-control-switches"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("fooo", "foo"),
+        ("default/fooo@net1,  foo", "default/foo@net1,  foo"),
+        ('[{"name": "fooo"}, {"name": "frnt"}]', '[{"name": "foo"}, {"name": "frnt"}]'),
+        ("fooo@fooo", ""),
+        ("fooo,fooo", ""),
+    ],
+)
+async def test_names_are_corrected_where_it_is_clear_which(patient: Patient, value: str, expected: str) -> None:
+    await patient.register()
+    await patient.attachment("frnt")
+    await deployment(patient, "web", value)
+    fix = (await patient.why("deployment/web")).verdict.fix
+    if not expected:
+        assert fix == "kubectl --namespace default edit deployment/web"
+        return
+    await patient.run(fix)
+    changed = await patient.client.get(DEPLOYMENTS, "web", namespace="default")
+    assert changed["spec"]["template"]["metadata"]["annotations"] == {NETWORKS: expected}
+
+
 async def test_a_pod_on_the_network_of_its_host(patient: Patient) -> None:
     await patient.register()
     await patient.pod("host", spec={"hostNetwork": True, "nodeName": "host-a"}, annotations=WANTS)
@@ -316,35 +347,18 @@ async def test_a_resource_that_nothing_offers_over_the_deployment(patient: Patie
     await patient.register()
     await patient.attachment("bluefield-net", resource="nvidia.com/bf3_vf")
     made = await deployment(patient, "bf-demo", "bluefield-net")
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "name": "bf-demo",
-        "uid": made["metadata"]["uid"],
-        "controller": True,
-    }
-    spec = {**made["spec"], "replicas": 1}
-    rs = await patient.create(
-        REPLICA_SETS, "bf-1", namespace="default", metadata={"ownerReferences": [owner]}, spec=spec
-    )
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "name": "bf-1",
-        "uid": rs["metadata"]["uid"],
-        "controller": True,
-    }
+    owner = controlled("ReplicaSet", await replica_set(patient, made))
     await waiting(
-        patient, "bf-1-a", "nvidia.com/bf3_vf", annotations={NETWORKS: "bluefield-net"}, ownerReferences=[owner]
+        patient, "bf-demo-1-a", "nvidia.com/bf3_vf", annotations={NETWORKS: "bluefield-net"}, ownerReferences=[owner]
     )
     verdict = (await patient.why("deployment/bf-demo")).verdict
-    assert (verdict.state, verdict.text) == (State.stuck, "0 of 1 Pod run; bf-1-a: Pending")
+    assert (verdict.state, verdict.text) == (State.stuck, "0 of 1 Pod run; bf-demo-1-a: Pending")
     assert verdict.asks == "default/bluefield-net -> nvidia.com/bf3_vf: 1"
     assert verdict.because[0] == "nothing offers nvidia.com/bf3_vf (nodes offer example.com/nic)"
     assert verdict.codes == ("BERTH1207",)
     assert "default/bluefield-net asks for another resource" in verdict.next
     verdict = (await patient.why("net-attach-def/bluefield-net")).verdict
-    assert (verdict.state, verdict.so) == (State.stuck, "Pod default/bf-1-a stays Pending")
+    assert (verdict.state, verdict.so) == (State.stuck, "Pod default/bf-demo-1-a stays Pending")
 
 
 async def test_a_resource_with_a_typo_and_the_command_that_corrects_it(patient: Patient) -> None:
@@ -407,7 +421,8 @@ async def test_a_broken_attachment_and_the_pod_that_hangs(patient: Patient) -> N
     await patient.pod("broken-demo", spec={"nodeName": "host-a"}, annotations={NETWORKS: "broken-net"})
     verdict = (await patient.why("net-attach-def/broken-net")).verdict
     assert (verdict.state, verdict.text) == (State.broken, "is broken")
-    (cause,) = verdict.because
+    cause, unchecked = verdict.because
+    assert unchecked == "no ValidatingWebhookConfiguration has Berth check attachments"
     assert cause.startswith("spec.config: not valid JSON: JSON is malformed: trailing comma in object (byte ")
     assert verdict.so == "Multus cannot attach it: Pod default/broken-demo stays in ContainerCreating"
     assert verdict.fix.endswith("edit network-attachment-definitions.k8s.cni.cncf.io broken-net")
@@ -423,6 +438,56 @@ async def test_an_attachment_whose_resource_no_container_can_ask_for(patient: Pa
     verdict = (await patient.why("net-attach-def/net")).verdict
     assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH1101",))
     assert "has no domain" in verdict.because[0]
+
+
+async def test_a_deployment_that_runs_without_its_devices_is_restarted(patient: Patient) -> None:
+    made = await deployment(patient, "web", "foo")
+    old = await replica_set(patient, made)
+    await running(patient, "web-1-a", annotations=WANTS, ownerReferences=[controlled("ReplicaSet", old)])
+    await patient.register()
+    verdict = (await patient.why("deployment/web")).verdict
+    assert verdict.state is State.broken
+    assert verdict.text.endswith("web-1-a: runs on host-a; NOT injected; it lacks example.com/nic=1 for default/foo")
+    assert verdict.fix == "kubectl --namespace default rollout restart deployment/web"
+    await patient.run(verdict.fix)
+
+
+@pytest.mark.parametrize("value", [7, None, ["foo"], {"name": "foo"}])
+async def test_a_pod_of_a_file_with_a_wrong_type_hides_no_other(patient: Patient, value: object) -> None:
+    wrong = pod_file("")
+    wrong["metadata"]["annotations"] = {NETWORKS: value}
+    await patient.register()
+    answer = await patient.why(manifests=[wrong, pod_file("foo")])
+    assert answer.verdict.text in ("would be created", "would be injected")
+    assert (await patient.why(manifests=[pod_file("foo"), wrong])).verdict.text == "would be injected"
+
+
+async def test_very_many_pods_cost_a_request_for_each_attachment(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What all of them share is read once, and so is what one attachment is."""
+    await patient.register()
+    for number in range(5):
+        await patient.attachment(f"net-{number}")
+    pods = []
+    for number in range(400):
+        missing = ",nowhere" if number % 2 else ""
+        pods.append(pod_file(f"net-{number % 5}{missing}", name=f"p-{number}"))
+    requests: list[str] = []
+    for method in ("get", "list_page"):
+        monkeypatch.setattr(KubeClient, method, counted(getattr(KubeClient, method), requests))
+    answer = await patient.why(manifests=pods)
+    assert answer.verdict.state is State.fine
+    # Beside the attachments: Deployments, registrations, the Namespace, switches, attachments beside, and what is offered.
+    assert len(requests) <= 5 + 1 + 15, requests
+
+
+def counted(method: Any, requests: list[str]) -> Any:
+    def call(self: KubeClient, resource: Any, *arguments: Any, **options: Any) -> Any:
+        requests.append(f"{resource.plural} {arguments} {options.get('namespace')}")
+        return method(self, resource, *arguments, **options)
+
+    return call
 
 
 async def member(patient: Patient, *rules: tuple[str, str]) -> Path:
@@ -461,6 +526,18 @@ async def test_what_may_not_be_read_is_not_missing(patient: Patient) -> None:
     answer = await patient.why("pod/w", kubeconfig=kubeconfig)
     assert not any("nothing offers" in cause for cause in answer.verdict.because)
     assert any("list nodes in the whole cluster" in text for text in answer.unread)
+
+
+async def test_what_may_be_got_and_not_listed(patient: Patient) -> None:
+    await patient.register()
+    await running(patient, "p", annotations={NETWORKS: "fooo"})
+    granted = [{"apiGroups": [ATTACHMENTS[0]], "resources": [ATTACHMENTS[1]], "verbs": ["get"]}]
+    granted.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]})
+    await patient.bind("getter", granted, namespace="default", user=True)
+    answer = await patient.why("pod/p", kubeconfig=patient.kubeconfig_of("getter"))
+    assert answer.verdict.because == ("there is no attachment default/fooo",)
+    answer = await patient.why("net-attach-def/fooo", kubeconfig=patient.kubeconfig_of("getter"))
+    assert answer.verdict.because == ("there is no NetworkAttachmentDefinition fooo in default",)
 
 
 async def test_a_typo_is_found_with_rights_in_one_namespace(patient: Patient) -> None:
