@@ -8,9 +8,9 @@ from app.doctor import objects
 from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS
-from app.networks.why.lacking import planner_of
+from app.networks.why.confined import confining
+from app.networks.why.makers import owner_of, topmost
 from app.placement.checks import Dpus, dpus_of
-from app.placement.model import DPU_OF_HOST
 from app.why.model import Asking, Verdict, or_else, read, stuck
 from app.wire import JSON
 
@@ -21,18 +21,23 @@ def judge_pod(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if exists and (spec.get("nodeName") or objects.status(it.json).get("phase") != "Pending"):
         return None
     pod = it.json
-    if not exists and DPU_OF_HOST in (it.json["metadata"].get("annotations") or {}):
-        planner = yield from read(planner_of)
-        pod = yield from or_else(read(lambda _: planner.placed(it.json)), it.json)
+    if not exists and (planner := (yield from confining(it))) is not None:
+        pod = yield from or_else(read(lambda _: planner.placed(it.json)), pod)
     spec = objects.spec(pod)
     if not (spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity")):
         return None
     dpus = yield from or_else(read(dpus_of), None)
     if dpus is None:
         return None
-    cause, fix = dpus.problem(pod) or _without_dpu(pod, dpus) or (dpus.unmatched(pod), "")
-    text = "" if exists else "would stay Pending"
-    return stuck(text, because=(cause,), so="no node can take it", fix=fix) if cause else None
+    text, so = "" if exists else "would stay Pending", "no node can take it"
+    if (of_dpu := dpus.problem(pod) or _without_dpu(pod, dpus)) is not None:
+        cause, fix = of_dpu
+        return stuck(text, because=(cause,), so=so, fix=fix)
+    if not (cause := dpus.unmatched(pod)):
+        return None
+    owner = yield from read(lambda cluster: topmost(cluster, owner_of(pod)))
+    fix, next_step = owner.edit() if owner.is_restarted else "", "starts when there is such a node"
+    return stuck(text, because=(cause,), so=so, fix=fix, next=next_step)
 
 
 def _without_dpu(pod: JSON, dpus: Dpus) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
 from app.doctor.objects import Object
 from app.kube.resources import NAMESPACES
-from app.networks.why.lacking import LACKING, Lack, planner_of, remedy
+from app.networks.why.lacking import LACKING, Lack, Planner, planner_of, remedy
 from app.networks.why.makers import Owner, owner_of, topmost
 from app.placement.model import DPU_OF_HOST
 from app.placement.settings import ConfinementSettings
@@ -17,13 +17,9 @@ from app.wire import JSON
 
 def judge_confinement(it: Object) -> Asking[list[Verdict]]:
     """What it lacks of its confinement; of one that is to be created, what stands against that."""
-    pod, exists = it.json, bool(it.json["metadata"].get("uid"))
-    confines = yield from read(_confines)
-    if not (exists or confines or DPU_OF_HOST in (pod["metadata"].get("annotations") or {})):
+    if (planner := (yield from confining(it))) is None:
         return []
-    planner = yield from read(planner_of)
-    namespace = yield from read(lambda cluster: _namespace(cluster, it.namespace), key=("Namespace", it.namespace))
-    planner.learn(NAMESPACES, namespace)
+    pod, exists = it.json, bool(it.json["metadata"].get("uid"))
     lacks = yield from or_else(read(lambda _: planner.placement(pod)), [])
     if not exists:
         refused = [lack.text for lack in lacks if lack.want == "refused"]
@@ -33,6 +29,18 @@ def judge_confinement(it: Object) -> Asking[list[Verdict]]:
         fix = yield from read(lambda cluster, lack=lack: _remedy(cluster, owner_of(pod), lack, it.name))  # type: ignore[misc]
         verdicts.append(_unconfined(lack, fix))
     return verdicts
+
+
+def confining(it: Object) -> Asking[Planner | None]:
+    """A planner that knows whose the namespace of a Pod is; None where Berth would not place this one."""
+    metadata = it.json["metadata"]
+    confines = yield from read(_confines)
+    if not (metadata.get("uid") or confines or DPU_OF_HOST in (metadata.get("annotations") or {})):
+        return None
+    planner = yield from read(planner_of)
+    namespace = yield from read(lambda cluster: _namespace(cluster, it.namespace), key=("Namespace", it.namespace))
+    planner.learn(NAMESPACES, namespace)
+    return planner
 
 
 def _unconfined(lack: Lack, fix: str) -> Verdict:

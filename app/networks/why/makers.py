@@ -25,9 +25,14 @@ class Owner:
     def subject(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
+    @property
+    def is_restarted(self) -> bool:
+        """Whether it replaces its Pods where it is changed."""
+        return self.kind in _RESTARTED
+
     def renew(self, pods: list[str]) -> str:
         """Recreates the Pods, one after the other where the owner can do that: only new Pods are injected into."""
-        if self.kind in _RESTARTED:
+        if self.is_restarted:
             return commands.kubectl("rollout", "restart", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
         return commands.kubectl("delete", "pod", *pods, namespace=self.namespace)
 
@@ -39,7 +44,7 @@ class Owner:
 
     def select(self, annotation: str, value: str) -> str:
         """Writes an annotation of its Pods, where it says how they are made and can be changed; else `edit`."""
-        if self.kind not in _RESTARTED:
+        if not self.is_restarted:
             return self.edit()
         return self._patch_template({"annotations": {annotation: value}})
 

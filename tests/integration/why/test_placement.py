@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.kube.resources import NAMESPACES, NODES, PODS
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from app.why.model import State
-from tests.integration.doctor.patient import Patient
+from tests.integration.doctor.patient import HOME, Patient
 
 JSON = dict[str, Any]
 AT = "2026-01-01T00:00:00Z"
@@ -98,6 +98,33 @@ async def test_a_pod_of_a_file_that_asks_for_the_dpu_of_a_host(patient: Patient)
     manifest["spec"] = {**spec, "nodeSelector": {HOST_LABEL: "other"}}
     verdict = (await patient.why(manifests=[manifest])).verdict
     assert (verdict.state, verdict.text) == (State.broken, "would be denied; would stay Pending")
+
+
+async def test_a_pod_of_a_file_in_a_tenants_namespace(patient: Patient) -> None:
+    await dpus(patient, a="red", b="blue")
+    await patient.client.patch(NODES, "b", {"metadata": {"labels": {"bf": "three"}}}, patch_type="merge")
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "of-red", "labels": {TENANT_LABEL: "red"}}})
+    container = {"name": "webhook", "image": "berth", "args": ["webhook", "--confine-tenants"]}
+    labels = {"app": "berth"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    whole = {"selector": {"matchLabels": labels}, "template": template}
+    await patient.create(DEPLOYMENTS, "berth-webhook", namespace=HOME, spec=whole)
+    spec = {"containers": [{"name": "app", "image": "app"}], "nodeSelector": {"bf": "three"}}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec}
+    verdict = (await patient.why(namespace="of-red", manifests=[manifest])).verdict
+    assert verdict.because == ("node selector bf=three matches none of the tenant's 1 DPU: they have bf=two",)
+    assert (await patient.why(manifests=[manifest])).verdict.state is State.fine
+
+
+async def test_a_deployment_whose_node_selector_matches_nothing_is_edited(patient: Patient) -> None:
+    await dpus(patient, a="red")
+    spec = {"containers": [{"name": "app", "image": "app"}], "nodeSelector": {"disk": "fast"}}
+    labels = {"app": "web"}
+    whole = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}
+    await patient.create(DEPLOYMENTS, "web", namespace="default", spec=whole)
+    verdict = (await patient.why("deployment/web")).verdict
+    assert (verdict.state, verdict.fix) == (State.stuck, "kubectl --namespace default edit deployment/web")
+    assert verdict.because == ("node selector disk=fast matches none of the 1 node: none has label disk",)
 
 
 async def test_a_tenants_pod_that_is_not_confined(patient: Patient) -> None:
