@@ -6,15 +6,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli import cluster, options, roles
-from app.errors import Transient, UsageError
+from app.errors import ApiError, Transient, UsageError
 from app.explain import answer, explaining, manifests, reading, rehearsal, rendering
+from app.explain.model import PodManifest
+from app.kube.resources import NAMESPACES, PODS
 from app.registry import settings_of
-from app.settings.source import settings_as
+from app.settings.source import RoleSettings, settings_as
 from app.settings.webhook import WebhookSettings
 
 if TYPE_CHECKING:
@@ -124,6 +127,9 @@ def explain(
     one, and --offline is not given: attachments, claims, templates and ConfigMaps that the files lack are read from
     it, and the workloads of rules.
 
+    Where the cluster has a release of Berth, its flags count, with those of the command line in their place, and a Pod
+    is explained as the release is registered: Berth is not asked about one that a selector leaves out.
+
     By which road a device would be served (device plugin, extended resource, claim) is said where Nodes,
     DeviceClasses or ResourceSlices are among the files, or there is a cluster.
     Nothing is ever written.
@@ -146,14 +152,24 @@ def explain(
         "claim_templates": claim_templates,
     }
     given = {name: value for name, value in flags.items() if value is not None}
-    # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
-    chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
+    chosen = _settings(given)
     source = reading.read_all(files or (), kustomizations or (), recursive=recursive)
     objects = manifests.sort_objects(source, namespace=namespace)
-    own = settings_as(chosen, WebhookSettings).namespace
+
+    async def explained(client: KubeClient | None) -> answer.Answer:
+        if client is not None and (release := await _release_in(client, objects)) is not None:
+            settings = _settings({**release.flags, **given}, environment=False)
+            planned = await explaining.explain(
+                objects, rehearsal.Rehearsal(settings, own_namespace or release.namespace, client), release.left_out
+            )
+            planned.notes.append(f"flags and registrations are those of {release.about}")
+            return planned
+        own = settings_as(chosen, WebhookSettings).namespace
+        return await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client))
+
     try:
         result = _in_cluster(
-            lambda client: explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client)),
+            explained,
             kubeconfig,
             context,
             offline=offline,
@@ -166,6 +182,54 @@ def explain(
     options.show(answer.lines_aside(result, output), aside=True)
     options.show(answer.lines(result, output))
     return FAILED if result.failed else 0
+
+
+def _settings(given: dict[str, Any], *, environment: bool = True) -> RoleSettings:
+    # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
+    return settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given}, environment=environment)
+
+
+@dataclass(frozen=True, slots=True)
+class _Release:
+    """The Berth of a cluster: its namespace, the flags of its webhook, and whether it is asked about a Pod."""
+
+    about: str
+    namespace: str
+    flags: dict[str, Any]
+    left_out: explaining.LeftOut
+
+
+async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Release | None:
+    """The release that is seen in the cluster; None where none is, or where nothing of it may be read."""
+    # Imported late, with all wings: they take longer to import than the flags to parse.
+    from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
+    from app.doctor.objects import Object  # noqa: PLC0415
+    from app.why.calls import unasked  # noqa: PLC0415
+    from app.why.inquiry import Inquiry  # noqa: PLC0415
+
+    examined = Cluster(client, "")
+    try:
+        await locate(examined)
+        running = await examined.running("webhook")
+        if not running and not await examined.registered():
+            return None
+    except ApiError:
+        return None
+    named = (Object(NAMESPACES, obj) for obj in objects.of(NAMESPACES.kind) if obj["metadata"].get("name"))
+    inquiry = Inquiry(examined, named)
+
+    async def left_out(manifest: PodManifest) -> str:
+        metadata = {**manifest.pod["metadata"], "namespace": manifest.owner.namespace}
+        metadata.setdefault("name", manifest.owner.name)
+        cause = await inquiry.ask(unasked(Object(PODS, {**manifest.pod, "metadata": metadata})))
+        return "" if cause is None else cause.cause.replace("Berth was not asked", "Berth is not asked")
+
+    fields = settings_of("webhook").model_fields
+    flags = {
+        name: value for item in running[:1] for name, value in item.deployed.items() if name in fields and value != ""
+    }
+    about = f"release {examined.release} in namespace {examined.namespace}"
+    return _Release(about, examined.namespace, flags, left_out)
 
 
 def _in_cluster(

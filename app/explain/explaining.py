@@ -7,7 +7,7 @@ very chains that answer `/mutate` and `/validate`, so that texts, exemptions and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace as with_roads
 from functools import partial
 
@@ -45,10 +45,15 @@ _RULES = frozenset(kind for _, kind in RULES)
 _REQUESTS = frozenset(resource.kind for resource in UVS_RESOURCES)
 
 
-async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
+LeftOut = Callable[[PodManifest], Awaitable[str]]
+"""Why an API server would not ask Berth about a Pod; "" where it would."""
+
+
+async def explain(manifests: Manifests, rehearsal: Rehearsal, left_out: LeftOut | None = None) -> Answer:
     """What becomes of the manifests; fills the caches of the rehearsal.
 
-    Raises Transient where a cluster is given and cannot be asked.
+    Without `left_out` Berth is taken to be asked about every Pod. Raises Transient where a cluster is given and cannot
+    be asked.
     """
     caches, judging = rehearsal.caches, rehearsal.of_all_wings()
     unreadable: dict[str, None] = {}
@@ -69,7 +74,7 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
     answer.findings += key_findings(manifests)
     await _check_all(manifests, judging, answer)
     answer.wrappers = [wrapped.explained(manifest) for manifest in manifests.wrappers]
-    answer.pods = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
+    answer.pods = [await _as_asked(manifest, rehearsal, left_out) for manifest in manifests.pods]
     answer.findings += [finding async for finding in service_findings(manifests, answer.pods, rehearsal)]
     offer = await offer_of(manifests, rehearsal.caches.client, answer.notes) if manifests.pods else None
     if offer is not None:
@@ -84,6 +89,16 @@ def _with_roads(result: Explained, offer: Offer, manifests: Manifests, config_ma
     return with_roads(
         result, roads=tuple(roads_of(result.pod, result.manifest.owner.namespace, offer, manifests, config_map))
     )
+
+
+async def _as_asked(manifest: PodManifest, rehearsal: Rehearsal, left_out: LeftOut | None) -> Explained:
+    """The same where Berth is asked; else the Pod as it is, and why it stays so."""
+    result = await _explained(manifest, rehearsal)
+    if left_out is None or not (result.denied or result.decision.operations):
+        return result
+    if not (cause := await left_out(manifest)):
+        return result
+    return Explained(manifest, Decision(allowed=True, reason="NotAsked", message=cause), (), manifest.pod)
 
 
 async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:
