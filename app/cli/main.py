@@ -33,7 +33,7 @@ _COMMANDS = {
     ),
     "why": (
         "why:why_app",
-        "Say why an object is as it is: a Pod, an AppWrapper, a rule, a claim; and the command that changes it.",
+        "Say why an object is as it is: the causes, and the command that changes it.",
     ),
     "status": (
         "status:status_app",

@@ -64,7 +64,7 @@ def why(
     kubeconfig: Examined = None,
     context: Context = None,
 ) -> int:
-    """Say why an object is as it is, down to the cause, and the command that changes it."""
+    """Say why an object is as it is: the causes, and the command that changes it."""
     if bool(words) == bool(files):
         raise UsageError("want KIND/NAME, such as pod/web-0, or -f FILE, and not both")
 
