@@ -76,6 +76,7 @@ class Inquiry:
     def __init__(self, cluster: Cluster, objects: Iterable[Object] = (), *, many: bool = False) -> None:
         self._cluster, self._many = cluster, many
         self._given = {(it.resource, it.namespace, it.name): it for it in objects}
+        self._known = dict(self._given)
         self._verdicts: dict[_Reference, Verdict | None] = {}
         self._indexes: dict[Any, dict[tuple[str, str], list[Object]]] = {}
         self._reads: dict[Any, Any] = {}
@@ -85,8 +86,8 @@ class Inquiry:
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         """The object, None where there is none. Raises ApiError where it cannot be read."""
-        if given := self._given.get((resource, namespace, name)):
-            return given
+        if known := self._known.get((resource, namespace, name)):
+            return known
         obj = await self._cluster.get(resource, name, namespace=namespace or None)
         return None if obj is None else Object(resource, obj)
 
@@ -187,6 +188,7 @@ class Inquiry:
                 if question.resource == PODS and waits_for(body) is None:
                     continue  # Pods that are well have nothing to say, and there are many
                 it = Object(question.resource, body)
+                self._known.setdefault((it.resource, it.namespace, it.name), it)
                 for value in [_labels(it).get(key, "")] if key else _owners(it):
                     index.setdefault((it.namespace, value), []).append(it)
         value = question.label[1] if question.label else question.owner
