@@ -131,11 +131,22 @@ def test_every_file_and_target_that_is_named_exists() -> None:
 
 def test_making_the_environment_shows_progress() -> None:
     """The first `make` takes a minute or more."""
+    for target, locks in (("demo", ["requirements.lock"]), ("unit", ["requirements.lock", "requirements-dev.lock"])):
+        done = subprocess.run(
+            ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        lines = [line for line in done.stdout.splitlines() if "pip install" in line and "-r " in line]
+        assert len(lines) == len(locks)
+        for line, lock in zip(lines, locks, strict=True):
+            assert lock in line.split()
+            assert "--quiet" not in line
+
+
+def test_the_demo_needs_nothing_that_develops_berth() -> None:
     done = subprocess.run(
         ["make", "--dry-run", "--always-make", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    (line,) = (one for one in done.stdout.splitlines() if "pip install" in one and "requirements-dev.lock" in one)
-    assert "--quiet" not in line
+    assert "requirements-dev.lock" not in done.stdout
 
 
 def test_the_examples_are_those_of_the_demo() -> None:
