@@ -92,6 +92,15 @@ def fault(error: BaseException) -> str:
     """Why a request had no answer, in words; without the objects of Python that libraries print."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    # What aiohttp wraps; its own text has the reprs of both. By name: who prints a message need not import ssl.
+    cause, host, port = (getattr(error, name, None) for name in ("os_error", "host", "port"))
+    match type(cause).__name__:
+        case "ConnectionRefusedError":
+            return f"the connection to {host}:{port} was refused: is the address right, and does anything listen there?"
+        case "gaierror":
+            return f"there is no host {host}"
+        case "SSLCertVerificationError":
+            return f"the certificate of {host}:{port} is not trusted: {getattr(cause, 'verify_message', cause)}"
     return _CONTEXT.sub("", str(error)) or type(error).__name__
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -100,7 +101,7 @@ async def examining(
         )
 
 
-def answered(examination: Coroutine[Any, Any, T]) -> T:
+def answered(examination: Coroutine[Any, Any, T], kubeconfig: str | None = None, context: str | None = None) -> T:
     """What the examination of a cluster returns. Raises UsageError or Transient where the cluster cannot be asked."""
     try:
         return asyncio.run(examination)
@@ -108,4 +109,11 @@ def answered(examination: Coroutine[Any, Any, T]) -> T:
         raise UsageError(str(error)) from error
     except ApiError as error:
         # Before any part of it: none of them would have more to say.
-        raise Transient(f"the API server could not be asked: {error}") from error
+        raise Transient(f"the API server could not be asked: {error} ({named_by(kubeconfig, context)})") from error
+
+
+def named_by(kubeconfig: str | None, context: str | None) -> str:
+    """How the cluster was named: by the flags, by $KUBECONFIG, or as a Pod or kubectl would find it."""
+    place = kubeconfig or os.environ.get("KUBECONFIG")
+    text = f"kubeconfig {place}" if place else "in-cluster, or ~/.kube/config"
+    return f"{text}, {f'context {context}' if context else 'its current context'}"

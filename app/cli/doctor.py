@@ -98,6 +98,6 @@ def doctor(
             finally:
                 await cluster.close()
 
-    findings = answered(run())
+    findings = answered(run(), kubeconfig, context)
     show(render(findings, output))
     return worst(findings).exit_status

@@ -60,7 +60,7 @@ def status(
         show(render(status, output))
         return status.severity.exit_status
 
-    return answered(run())
+    return answered(run(), kubeconfig, context)
 
 
 async def _once(fresh: Callable[[], Cluster]) -> Status:

@@ -85,6 +85,6 @@ def why(
             finally:
                 await cluster.close()
 
-    answers = answered(run())
+    answers = answered(run(), kubeconfig, context)
     show(render(answers, output, utc_now()))
     return max(STATUSES[answer.verdict.state] for answer in answers)

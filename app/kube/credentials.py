@@ -24,7 +24,7 @@ import structlog
 from app.errors import UsageError
 from app.kube.answers import MESSAGE_LIMIT
 from app.kube.official import Configuration, OpenIDRequestor, config
-from app.text import one_line, quoted
+from app.text import enumerated, one_line, quoted
 from app.wire import load_yaml
 
 log = structlog.get_logger(__name__)
@@ -203,6 +203,8 @@ class KubeConfig(Credentials):
             raise UsageError(f"kubeconfig {self._path}: no such file")
         configuration = Configuration()
         with _reported(f"kubeconfig {self._path}"):
+            if self._context is not None:
+                _check_context(self._path, self._context)
             if self._loader is not None and self._loader.provider == "oidc" and files == self._files:
                 # The loader holds a refresh token newer than the file's; a fresh one would spend the old.
                 await self._loader.load_and_set(configuration)
@@ -250,6 +252,14 @@ def _check_header(text: str) -> None:
         raise ValueError(
             f"{quoted(text)} cannot be impersonated: want printable characters, with no space at either end"
         )
+
+
+def _check_context(path: str, name: str) -> None:
+    """Raises ValueError for a context that the kubeconfig does not have, with those that it has."""
+    contexts, _ = config.list_kube_config_contexts(config_file=path)  # type: ignore[no-untyped-call]  # theirs
+    names = [str(context["name"]) for context in contexts]
+    if name not in names:
+        raise ValueError(f"there is no context {quoted(name)}: want one of {enumerated(names)}")
 
 
 def _check_server(url: object) -> None:

@@ -90,6 +90,8 @@ async def test_a_cluster_that_is_away_is_one_line(place: Place) -> None:
     code, out, err = await berth(place, "--namespace", HOME)
     assert (code, out) == (1, "")
     assert err.startswith("Error: the API server could not be asked: ")
+    assert "was refused: is the address right" in err
+    assert f"(kubeconfig {place.patient.kubeconfig}, its current context)" in err
     assert err.count("\n") == 1
     assert " object at 0x" not in err
 

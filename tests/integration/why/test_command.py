@@ -88,6 +88,13 @@ async def test_a_wrong_command_line_is_one_line(patient: Patient, words: tuple[s
     assert err.count("\n") == 1
 
 
+async def test_a_context_that_is_not_there_names_those_that_are(patient: Patient) -> None:
+    code, _, err = await why(patient.kubeconfig, "pod/a", "--context", "nope")
+    assert code == 2
+    assert "there is no context 'nope': want one of " in err
+    assert patient.cluster.name in err
+
+
 async def test_a_name_that_is_no_name_reads_nothing_else(patient: Patient) -> None:
     for name in ("..", "%2e%2e", "a?watch=true"):
         code, _, err = await why(patient.kubeconfig, f"pod/{name}")
