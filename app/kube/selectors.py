@@ -40,6 +40,14 @@ class Requirement:
         found = self.key in labels and labels[self.key] in self.values
         return found if self.operator == "In" else not found
 
+    def __str__(self) -> str:
+        """As kubectl takes it."""
+        if not self.values:
+            return self.key if self.operator == "Exists" else f"!{self.key}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.operator == 'In' else '!='}{next(iter(self.values))}"
+        return f"{self.key} {self.operator.lower()} ({','.join(sorted(self.values))})"
+
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -52,6 +60,10 @@ class LabelSelector:
         """Whether an object with these labels is selected; None stands for no labels."""
         given = labels or {}
         return not self.nothing and all(requirement.matches(given) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        """As kubectl takes it; none is written for what matches nothing."""
+        return ",".join(map(str, self.requirements))
 
 
 NOTHING = LabelSelector(nothing=True)

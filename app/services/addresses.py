@@ -14,6 +14,7 @@ from typing import Literal
 
 from app.claims.model import FIELD_MANAGER, MOST_IPS, DeviceKey
 from app.claims.publishing.model import Attachment, may_publish
+from app.claims.slices import Pools
 from app.claims.stored import Claim, Result
 from app.kube.store import Key
 from app.services.model import NamedDevice, Pod
@@ -72,6 +73,15 @@ class Claimed:
 
     claims: Mapping[Key, Claim] = field(default_factory=dict)
     resources: Mapping[DeviceKey, str] = field(default_factory=dict)
+
+
+def claimed(claims: Mapping[Key, Claim], pools: Pools) -> Claimed:
+    """These claims, and what the pools say of their devices."""
+    devices = (result.device for claim in claims.values() for result in claim.results)
+    resources = (
+        (device, entry.attributes.resource_name) for device in devices if (entry := pools.find(device)) is not None
+    )
+    return Claimed(claims, {device: resource for device, resource in resources if resource})
 
 
 def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address, ...] | Reason:

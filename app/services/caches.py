@@ -13,7 +13,7 @@ from app.kube import resources
 from app.kube.kit import Kit
 from app.kube.store import Key, head_of
 from app.networks.model import RESOURCE_NAME
-from app.services.addresses import Claimed, Network, Range
+from app.services.addresses import Claimed, Network, Range, claimed
 from app.services.model import (
     ASKING,
     HEADLESS,
@@ -142,12 +142,8 @@ class ServiceCaches:
         keys = {(pod.key[0], name) for pod in pods for name in pod.claims}
         claims = {key: claim for key in sorted(keys) if (claim := self.claims.get(*key)) is not None}
         names = {pool for claim in claims.values() for pool in _pools_of(claim)}
-        pools = Pools(resource_slice for name in names for resource_slice in self.devices.by_index("pool", name))
-        devices = (result.device for claim in claims.values() for result in claim.results)
-        resources = (
-            (device, entry.attributes.resource_name) for device in devices if (entry := pools.find(device)) is not None
-        )
-        return Claimed(claims, {device: resource for device, resource in resources if resource})
+        slices = (resource_slice for name in names for resource_slice in self.devices.by_index("pool", name))
+        return claimed(claims, Pools(slices))
 
 
 def _key(network: str) -> Key:

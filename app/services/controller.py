@@ -22,7 +22,7 @@ from app.claims.slices import Slice
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, Result
-from app.kube.events import EventRecorder, Regarding
+from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.kit import Kit, Wakes, itself
 from app.kube.resources import ENDPOINT_SLICES, SERVICES
 from app.kube.retry import get_or_none, if_there
@@ -31,15 +31,13 @@ from app.kube.walls import Apart
 from app.metrics import Shares
 from app.services.addresses import Reason
 from app.services.caches import ServiceCaches
-from app.services.model import NETWORK, Pod, Problem, Service, Wish, not_attached, not_found, subnets_unknown
-from app.services.planning import ServicePlan, plan_service
+from app.services.model import NO_PODS, Pod, Problem, Service, Wish
+from app.services.planning import ServicePlan, plan_service, problems_of
 from app.services.slices import EndpointSlice, Wanted, stored_endpoint_slice
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.text import enumerated
 
-_NAMED = 3
-"""Pods that a message names."""
 SERVED = Gauge(
     "claims_services",
     "Services with an annotation for a network: served, or with a problem that an Event tells",
@@ -289,26 +287,15 @@ class Saying:
     def of_plan(
         self, service: Service, wish: Wish, plan: ServicePlan, *, attached: bool, refused: str = ""
     ) -> list[str]:
-        """The reasons of what is wrong now.
+        """The reasons of what is wrong now. That there are no Pods may be meant: it is told, and is none of them.
 
         `attached` is whether the attachment exists, if the Service names one; `refused` is what the API server says of
         a slice of the plan.
         """
         reasons = {"EndpointSliceRefused": refused} if refused else {}
-        problems = [] if attached else [not_found(wish.network)]
-        if named := _named(plan, "NotAttached"):
-            problems.append(not_attached(wish, named))
-        if attached and (named := _named(plan, "NoSubnets")):
-            problems.append(subnets_unknown(wish.network, named))
-        reasons |= {problem.reason: problem.message for problem in problems}
-        if named := _named(plan, "NotOfDriver"):
-            text = f"the network data of {wish.device} is a copy of the network status of Pods: {named}"
-            fix = f"name the attachment by annotation {NETWORK}, which says which addresses are of the network"
-            reasons["NetworkDataNotOfDriver"] = f"{text}; {fix}"
-        if named := _named(plan, "OutsideNetwork"):
-            reasons["AddressesOutsideNetwork"] = _outside(wish, named)
+        reasons |= {problem.reason: problem.message for problem in problems_of(service, wish, plan, attached=attached)}
         self._say(service, reasons)
-        return list(reasons)
+        return [reason for reason in reasons if reason != NO_PODS]
 
     def forget(self, service: Key) -> None:
         self._said.pop(service, None)
@@ -319,22 +306,9 @@ class Saying:
         for reason, (uid, message) in now.items():
             if self._events is not None and before.get(reason) != (uid, message):
                 regarding = Regarding.of(SERVICES, service.key, uid)
-                self._events.record(regarding, "Warning", reason=reason, message=message)
+                event: EventType = "Normal" if reason == NO_PODS else "Warning"
+                self._events.record(regarding, event, reason=reason, message=message)
         if now:
             self._said[service.key] = now
         else:
             self.forget(service.key)
-
-
-def _outside(wish: Wish, named: str) -> str:
-    if wish.device is not None:
-        text = f"all addresses of {wish.device} are in the ranges that an administrator excludes: {named}"
-        return f"{text}; correct the IPAM of the driver, or --excluded-ranges of the controller"
-    text = f"the network status of Pods has addresses outside the subnets of network {wish.network}: {named}"
-    return f"{text}; correct the IPAM of the attachment, or who writes the status"
-
-
-def _named(plan: ServicePlan, reason: Reason) -> str:
-    """The first Pods that are no endpoints for this reason, "" for none."""
-    odd = [name for name, why in plan.skipped if why == reason]
-    return ", ".join(odd[:_NAMED]) + (" and others" if len(odd) > _NAMED else "")

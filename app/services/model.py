@@ -141,6 +141,16 @@ def not_found(network: str) -> Problem:
     return Problem("AttachmentNotFound", f"metadata.annotations[{NETWORK}]: {text}", refused=False)
 
 
+NO_PODS = "NoPods"
+"""The reason of the problem that may be meant: its Pods are not there yet, or are scaled to none."""
+
+
+def no_pods(wish: Wish) -> Problem:
+    """Of one that selects no Pod that Multus or a driver has attached to anything."""
+    text = f"no Pod with a network status or a ResourceClaim has {wish.pods} (annotation {SELECTOR})"
+    return Problem(NO_PODS, f"{text}: the Service has no endpoints", refused=False)
+
+
 def subnets_unknown(network: str, pods: str = "") -> Problem:
     """Of one whose attachment does not say which addresses it gives; `pods` names the first Pods concerned."""
     text = f"no subnets are known of network {network}, so no address of Pods is published{': ' * bool(pods)}{pods}"
@@ -159,6 +169,24 @@ def not_attached(wish: Wish, pods: str) -> Problem:
         text += f"; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
         text += f", or name the device that a driver has moved into them by {INTERFACE} or {REQUEST}"
     return Problem("PodsNotAttached", text, refused=False)
+
+
+def not_of_driver(wish: Wish, pods: str) -> Problem:
+    """Of one that names a device whose network data we have written."""
+    text = f"the network data of {wish.device} is a copy of the network status of Pods: {pods}"
+    fix = f"name the attachment by annotation {NETWORK}, which says which addresses are of the network"
+    return Problem("NetworkDataNotOfDriver", f"{text}; {fix}", refused=False)
+
+
+def outside(wish: Wish, pods: str) -> Problem:
+    """Of one whose Pods have addresses that may not be published."""
+    if wish.device is not None:
+        text = f"all addresses of {wish.device} are in the ranges that an administrator excludes: {pods}"
+        text += "; correct the IPAM of the driver, or --excluded-ranges of the controller"
+    else:
+        text = f"the network status of Pods has addresses outside the subnets of network {wish.network}: {pods}"
+        text += "; correct the IPAM of the attachment, or who writes the status"
+    return Problem("AddressesOutsideNetwork", text, refused=False)
 
 
 class ContainerPort(NamedTuple):
@@ -216,7 +244,7 @@ def stored_pod(obj: JSON, home: str = "kube-system") -> Pod | None:
         ports=tuple(_ports(spec)),
         attached=attached,
         odd=odd,
-        selected=_selected(read, home) if read.claim_names else frozenset(),
+        selected=selected_networks(read, home) if read.claim_names else frozenset(),
         claims=read.claim_names,
     )
 
@@ -282,7 +310,8 @@ def _attached(text: str | None) -> tuple[dict[str, tuple[str, ...]] | None, bool
     return addresses, False
 
 
-def _selected(pod: ClaimPod, home: str) -> frozenset[str] | None:
+def selected_networks(pod: ClaimPod, home: str) -> frozenset[str] | None:
+    """NAMESPACE/NAME of the networks that its annotations ask for; None where they cannot be read."""
     try:
         selections = parse(pod.networks, annotation=NETWORKS, default_namespace=pod.key[0])
         default = parse_default(pod.default_network, annotation=DEFAULT_NETWORK, default_namespace=home)

@@ -10,11 +10,25 @@ from itertools import count
 from typing import NamedTuple
 
 from app.services.addresses import Claimed, Network, Reason, addresses_of
-from app.services.model import MOST_ENDPOINTS, Pod, Service
+from app.services.model import (
+    MOST_ENDPOINTS,
+    Pod,
+    Problem,
+    Service,
+    Wish,
+    no_pods,
+    not_attached,
+    not_found,
+    not_of_driver,
+    outside,
+    subnets_unknown,
+)
 from app.services.slices import Endpoint, EndpointSlice, Port, Wanted, endpoints_of, ports_of
 
 Group = tuple[str, tuple[Port, ...]]
 """Slices of one family with the same ports share their endpoints out."""
+_NAMED = 3
+"""Pods that a message names."""
 Found = Mapping[str, tuple[Endpoint | None, ...]]
 """The endpoints of the slices of one group (family and ports), by name."""
 
@@ -72,6 +86,28 @@ def plan_service(inputs: Inputs) -> ServicePlan:
         ready=counts[True],
         unready=counts[False],
     )
+
+
+def problems_of(service: Service, wish: Wish, plan: ServicePlan, *, attached: bool) -> list[Problem]:
+    """What is wrong with the endpoints of a plan. `attached` is whether the attachment exists, if one is named."""
+    problems = [] if attached else [not_found(wish.network)]
+    if attached and not (plan.ready or plan.unready or plan.skipped or service.deleting):
+        problems.append(no_pods(wish))
+    if named := named_of(plan, "NotAttached"):
+        problems.append(not_attached(wish, named))
+    if attached and (named := named_of(plan, "NoSubnets")):
+        problems.append(subnets_unknown(wish.network, named))
+    if named := named_of(plan, "NotOfDriver"):
+        problems.append(not_of_driver(wish, named))
+    if named := named_of(plan, "OutsideNetwork"):
+        problems.append(outside(wish, named))
+    return problems
+
+
+def named_of(plan: ServicePlan, reason: Reason) -> str:
+    """The first Pods that are no endpoints for this reason, "" for none."""
+    odd = [name for name, why in plan.skipped if why == reason]
+    return ", ".join(odd[:_NAMED]) + (" and others" if len(odd) > _NAMED else "")
 
 
 def _wanted(inputs: Inputs) -> tuple[dict[Group, list[Endpoint]], list[tuple[str, Reason]]]:

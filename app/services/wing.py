@@ -15,5 +15,6 @@ WING = Wing(
         ),
     ),
     permissions="app.services.permissions:PERMISSIONS",
+    why="app.services.why.services:JUDGES",
     metrics={"app.services.controller": ("controller",)},
 )

@@ -36,6 +36,8 @@ from app.kube.resources import (
 from app.services.caches import stored_service
 from app.services.model import NETWORK
 from app.text import moment
+from app.why.examined import finding_of
+from app.why.inquiry import Inquiry
 from app.wire import JSON
 
 _CONTROLLERS = ("claims", "claim-templates", "network-services")
@@ -173,12 +175,11 @@ async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
         return
 
-    def judge(obj: JSON) -> Finding | None:
-        service = stored_service(obj)
-        if service is None or service.problem is None:
-            return None
-        case = "refused" if service.problem.refused else ""
-        return error("BERTH5011", objects.Object(SERVICES, obj), case=case, problem=service.problem.message)
+    inquiry = Inquiry(cluster, many=True)
+
+    async def judge(obj: JSON) -> Finding | None:
+        it = objects.Object(SERVICES, obj)
+        return finding_of(it, await inquiry.verdict(it))
 
     async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
         yield finding

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from app.claims.checks.claims import CHECK
 from app.claims.definitions import CLASS_DEFINITION
-from app.claims.model import CLAIM_TEMPLATE_MARK, DEFINITIONS_NAME
+from app.claims.model import CLAIM_TEMPLATE_MARK, DEFINITIONS_NAME, NETWORK_STATUS
 from app.doctor.model import Finding, Severity
-from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
+from app.kube.client import KubeClient
+from app.kube.resources import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    NETWORK_ATTACHMENTS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    SERVICES,
+)
 from app.services.model import NETWORK, SELECTOR
 from tests.integration.doctor.patient import HOME, Patient
 from tests.integration.doctor.rmd_patient import deploy
@@ -27,6 +40,16 @@ async def service(patient: Patient, name: str, **annotations: str) -> None:
     metadata = {"annotations": {known[key]: value for key, value in annotations.items()}}
     spec = {"ports": [{"port": 80}], "clusterIP": "None"}
     await patient.create(SERVICES, name, namespace="default", metadata=metadata, spec=spec)
+
+
+async def network(patient: Patient) -> None:
+    """With a Pod on it."""
+    config = json.dumps({"type": "macvlan", "ipam": {"type": "host-local", "subnet": "10.0.0.0/24"}})
+    await patient.create(NETWORK_ATTACHMENTS, "net", namespace="default", spec={"config": config})
+    await patient.create(NODES, "n")
+    status = json.dumps([{"name": "default/net", "interface": "net1", "ips": ["10.0.0.5"]}])
+    await patient.pod("p", labels={"app": "x"}, annotations={NETWORK_STATUS: status}, spec={"nodeName": "n"})
+    await patient.report(PODS, "p", {"conditions": [{"type": "Ready", "status": "True"}]}, namespace="default")
 
 
 async def config_map(patient: Patient, name: str = DEFINITIONS_NAME, **data: str) -> None:
@@ -54,6 +77,7 @@ async def test_services_whose_controller_does_not_run(patient: Patient) -> None:
 
 async def test_services_that_cannot_be_served(patient: Patient) -> None:
     await deploy(patient, "berth-controller", HOME, "controller", "--controllers=network-services")
+    await network(patient)
     await service(patient, "well", network="net", selector="app=x")
     assert "1 Service on a secondary network checked: no problem found" in {
         one.message for one in await patient.examine(CHECK)
@@ -63,6 +87,51 @@ async def test_services_that_cannot_be_served(patient: Patient) -> None:
     assert (found.severity, found.subject) == (Severity.error, "Service default/wrong")
     assert found.message.startswith(f"metadata.annotations[{SELECTOR}]: ")
     assert found.command == "kubectl --namespace default edit services wrong"
+
+
+async def test_services_that_reach_nobody_have_the_verdict_of_why(patient: Patient) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=network-services")
+    await network(patient)
+    await service(patient, "nobody", network="net", selector="app=nobody")
+    found = await one_complaint(patient)
+    assert (found.code, found.severity, found.subject) == ("BERTH5019", Severity.warning, "Service default/nobody")
+    assert found.message == (
+        f"0 endpoints on network default/net: no Pod in default has app=nobody ({SELECTOR}); "
+        "1 Pod on network default/net has app=x"
+    )
+    await patient.run(found.command)
+    assert await patient.complaints(CHECK) == []
+    await service(patient, "lost", network="nett", selector="app=x")
+    found = await one_complaint(patient)
+    assert (found.code, found.severity) == ("BERTH5020", Severity.error)
+    assert found.message.endswith("there is no NetworkAttachmentDefinition nett in default; there is net")
+    await patient.run(found.command)
+    await patient.pod("away", labels={"app": "x"}, spec={"nodeName": "n"})
+    codes = {one.code for one in await patient.complaints(CHECK)}
+    assert codes == {"BERTH5021"}
+
+
+async def test_many_services_cost_as_many_requests_as_one(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=network-services")
+    await network(patient)
+    counts, requests = [], Counter[str]()
+    for name in ("list_page", "get"):
+        monkeypatch.setattr(KubeClient, name, counted(getattr(KubeClient, name), requests))
+    for number in range(20):
+        await service(patient, f"s{number}", network="net", selector=f"app=x{number}")
+        if number in (0, 19):
+            requests.clear()
+            await patient.examine(CHECK)
+            counts.append(requests.total())
+    assert counts[0] == counts[1]
+
+
+def counted(method: Any, requests: Counter[str]) -> Any:
+    def call(self: KubeClient, *words: Any, **more: Any) -> Any:
+        requests[method.__name__] += 1
+        return method(self, *words, **more)
+
+    return call
 
 
 @pytest.mark.parametrize("role", [("controller", "--controllers=claim-templates"), ("webhook", "--claims")])

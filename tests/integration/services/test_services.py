@@ -231,6 +231,17 @@ async def test_what_is_missing_is_said(cluster: NetworkCluster) -> None:
             "db", "AttachmentNotFound"
         )
         assert "p1" in await cluster.says("web", "PodsNotAttached")
+        assert "NoPods" not in await cluster.reasons("db"), "one thing after the other"
+
+
+async def test_a_service_without_pods_is_told_once(cluster: NetworkCluster) -> None:
+    await cluster.service("db")
+    async with cluster.controller():
+        assert "no Pod with a network status or a ResourceClaim has app=x" in await cluster.says("db", "NoPods")
+        await cluster.pod("p1", "192.168.1.1")
+        await cluster.shows("db", _192_168_1_1=True)
+        (event,) = [one for one in await cluster.stored(EVENTS) if one["reason"] == "NoPods"]
+        assert (event["type"], event["count"]) == ("Normal", 1), "that there is none yet may be meant"
 
 
 async def test_both_families(cluster: NetworkCluster) -> None:
@@ -414,6 +425,7 @@ async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:
             await cluster.set_ready("p1", ready=ready)
             await cluster.shows("web", _192_168_1_1=ready)
         found = [one for one in await cluster.stored(EVENTS) if one["involvedObject"]["name"] == "db"]
+        found = [one for one in found if one["reason"] != "NoPods"]
         assert [one.get("count") for one in found] == [1, 1], "what was said before is not said again"
         await cluster.shows("web", _192_168_1_1=True)
         client.before = None

@@ -1,0 +1,1 @@
+"""Why Services on secondary networks have the endpoints that they have."""
