@@ -108,7 +108,7 @@ def claim_road(device_class: str, offer: Offer) -> Road:
 
 
 def devices_of(device_class: JSON, slices: Iterable[JSON]) -> list[JSON]:
-    """The devices that a class selects, each with its driver's name in `driver`.
+    """The devices that a class selects, each with `driver`, `pool` and `node`, which is "" for one of no single node.
 
     A selector beyond the CEL that is known here selects every device: it is not decided.
     """
@@ -127,7 +127,8 @@ def devices_of(device_class: JSON, slices: Iterable[JSON]) -> list[JSON]:
     for resource_slice in listed:
         driver, pool = resource_slice["spec"]["driver"], resource_slice["spec"]["pool"]
         if pool.get("generation", 0) == newest[driver, pool["name"]]:
-            devices = ({**device, "driver": driver} for device in resource_slice["spec"].get("devices") or ())
+            where = {"driver": driver, "pool": pool["name"], "node": resource_slice["spec"].get("nodeName") or ""}
+            devices = ({**device, **where} for device in resource_slice["spec"].get("devices") or ())
             matching += [device for device in devices if all(_selects(text, device) for text in selectors)]
     return matching
 

@@ -80,6 +80,7 @@ WING = Wing(
     permissions="app.claims.permissions:PERMISSIONS",
     checks=("app.claims.checks.claims:CHECK",),
     status=("app.claims.sections:SECTION",),
+    why="app.claims.why.claims:JUDGES",
     settings={
         "webhook": "app.claims.settings:AdmissionSettings",
         "controller": "app.claims.settings:ControllerSettings",

@@ -6,23 +6,32 @@ server without resource.k8s.io/v1 it says who needs that.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.claims.checks.roads import roads, served_by_claims
-from app.claims.claim_templates import stored_template
 from app.claims.definitions import CLASS_DEFINITION, Definitions, all_definitions, parse_definitions, stored_class
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.reporting import missing_rule
-from app.claims.settings import AdmissionSettings, PublishingSettings, TemplateSettings
+from app.claims.settings import AdmissionSettings, TemplateSettings
 from app.claims.slices import Pools, stored_slice
-from app.claims.stored import Claim, ClaimPod, claim_pod, stored_claim
+from app.claims.stored import ClaimPod, claim_pod, stored_claim
+from app.claims.why.publishers import (
+    CONTROLLER,
+    NODE,
+    PATIENCE,
+    Publishers,
+    drivers_without_data,
+    has_run,
+    is_installed,
+    publishers_of,
+    remedy,
+)
 from app.doctor import acting, commands, objects
 from app.doctor.access import Account, Asking, Question, accounts_of
 from app.doctor.cluster import LIVING, Cluster
-from app.doctor.installed import Installed, roles_in, settings_in_force
-from app.doctor.model import Check, Finding, error, of_each, or_default, sound, warning
+from app.doctor.model import Check, Finding, Severity, error, more_of, of_each, sound, warning
 from app.doctor.permissions import grant
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -35,21 +44,20 @@ from app.kube.resources import (
 )
 from app.services.caches import stored_service
 from app.services.model import NETWORK
-from app.text import moment
 from app.why.examined import finding_of
 from app.why.inquiry import Inquiry
 from app.wire import JSON
 
 _CONTROLLERS = ("claims", "claim-templates", "network-services")
-_PATIENCE = 300.0
-"""Seconds after the start of a Pod in which its driver publishes."""
-_REPAIR = "claims.repairAfter=60"
 _NAMES = 50
 """Pods whose names are kept of each driver."""
 _SHOWN = 3
 _MOST = 50
+_JUDGED = 200
+"""ResourceClaims that are judged in one examination."""
+_OF_CLAIMS = frozenset({"BERTH5016", "BERTH5017", "BERTH5018"})
+"""What is found of one claim alone."""
 _SERVICES, _TEMPLATES = "network-services", "claim-templates"
-_CONTROLLER, _NODE = "claims", "claims-node"
 _GROUP = RESOURCE_CLAIMS.group
 _MULTUS = (Question("get", _GROUP, RESOURCE_CLAIMS.plural), Question("list", _GROUP, RESOURCE_SLICES.plural))
 """What Multus asks the API server for, where a Pod has a claim and an attachment with a resource (multus-cni#1492)."""
@@ -87,9 +95,9 @@ class _Pods:
 
 
 async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
-    publishers = await _publishers_of(cluster)
+    publishers = await publishers_of(cluster)
     selfish = frozenset(publishers.settings.claims_self_publishing)
-    lacking, claims = await _lacking(cluster, selfish)
+    lacking, suspects, claims = await _lacking(cluster, selfish)
     unpublished, silent = _Pods(), dict[str, _Pods]()
     async for obj in cluster.pods(field_selector=LIVING):
         drivers = lacking.get(obj["metadata"].get("uid", ""), frozenset())
@@ -98,70 +106,64 @@ async def _network_data(cluster: Cluster) -> AsyncIterator[Finding]:
             continue
         if pod.network_status and drivers - selfish:
             unpublished.add(pod)
-        if _runs(cluster, obj):
+        if has_run(obj, cluster.now()):
             for driver in drivers & selfish:
                 silent.setdefault(driver, _Pods()).add(pod)
-    if unpublished.count and not publishers and await _is_installed(cluster):
-        fix = await acting.choose(cluster, _CONTROLLER)
+    if unpublished.count and not publishers and await is_installed(cluster):
+        fix = await acting.choose(cluster, CONTROLLER)
         yield warning("BERTH5003", "", count=unpublished.count, names=unpublished.names, command=fix)
     for driver, pods in sorted(silent.items()):
         yield await _silent(cluster, driver, pods, publishers)
+    async for finding in _claims(cluster, suspects):
+        yield finding
     if claims:
         yield sound(claims, "ResourceClaim")
 
 
-async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str, frozenset[str]], int]:
-    """By the UID of a Pod the drivers whose devices lack network data; and how many claims have devices for one Pod."""
+async def _lacking(
+    cluster: Cluster, selfish: frozenset[str]
+) -> tuple[dict[str, frozenset[str]], list[objects.Object], int]:
+    """By the UID of a Pod the drivers whose devices lack network data; and how many claims have devices for one Pod.
+
+    Between them the first claims that are to be judged: a verdict on a claim reads its Pod.
+    """
     pools = Pools([stored_slice(obj) for obj in await cluster.listed(RESOURCE_SLICES)])
     lacking: dict[str, frozenset[str]] = {}
-    count = 0
+    suspects, count = list[objects.Object](), 0
     async for obj in cluster.paged(RESOURCE_CLAIMS):
-        claim = stored_claim(obj)
-        if [consumer.resource for consumer in claim.consumers] != ["pods"] or not claim.results:
-            continue
-        count += 1
-        uid = claim.consumers[0].uid
-        if drivers := frozenset(_without_data(claim, pools, selfish)):
+        claim, it = stored_claim(obj), objects.Object(RESOURCE_CLAIMS, obj)
+        late = not claim.allocated and objects.age(obj, cluster.now()) > PATIENCE
+        single = [consumer.resource for consumer in claim.consumers] == ["pods"] and bool(claim.results)
+        drivers = frozenset(drivers_without_data(claim, pools, selfish)) if single else frozenset()
+        unused = claim.allocated and not claim.consumers
+        if (late or unused or drivers - selfish) and len(suspects) < _JUDGED:
+            suspects.append(it)
+        count += single
+        if drivers:
+            uid = claim.consumers[0].uid
             lacking[uid] = lacking.get(uid, frozenset()) | drivers
-    return lacking, count
+    return lacking, suspects, count
 
 
-def _without_data(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[str]:
-    for result in claim.results:
-        device, entry = result.device, claim.entries.get(result.device)
-        stored = pools.find(device)
-        if result.admin_access or (entry is not None and entry.network_data is not None):
+async def _claims(cluster: Cluster, suspects: list[objects.Object]) -> AsyncIterator[Finding]:
+    """What is wrong with each of them, but for what holds for all claims of a driver, or of the cluster."""
+    inquiry, count = Inquiry(cluster, many=True), 0
+    for it in suspects:
+        verdict = await inquiry.verdict(it)
+        if _OF_CLAIMS.isdisjoint(verdict.codes[:1]) or count == _MOST:
             continue
-        if device.driver in selfish:
-            # A driver also says of a device without an interface that it is ready.
-            if entry is None or not (entry.conditions or entry.data):
-                yield device.driver
-        elif stored is not None and stored.attributes.resource_name:
-            yield device.driver
+        if (finding := finding_of(it, verdict)) is not None:
+            count += 1
+            yield finding
+    if count == _MOST:
+        yield more_of(Severity.warning, "there may be more ResourceClaims")
 
 
-def _runs(cluster: Cluster, pod: JSON) -> bool:
-    """Whether it runs for longer than a driver needs."""
-    status = objects.status(pod)
-    began = moment(status.get("startTime")) or objects.created(pod)
-    if status.get("phase") != "Running" or began is None:
-        return False
-    return (cluster.now() - began).total_seconds() > _PATIENCE
-
-
-async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: _Publishers) -> Finding:
-    namespace, name = pods.first[0].key
-    if not pods.attached:
-        # There is no network status that says what the devices are: the driver writes at the next start of a sandbox.
-        names = [pod.key[1] for pod in pods.first if pod.key[0] == namespace]
-        fix = commands.kubectl("delete", "pod", *names, namespace=namespace)
-    elif publishers and publishers.settings.claims_repair_after:
-        fix = commands.kubectl("describe", "pod", name, namespace=namespace)
-    elif publishers:
-        fix = await commands.helm(cluster, _REPAIR)
-    else:
-        fix = await acting.choose(cluster, _CONTROLLER, values=(_REPAIR,))
-    values: dict[str, Any] = {"count": pods.count, "patience": _PATIENCE, "names": pods.names}
+async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publishers) -> Finding:
+    namespace, _ = pods.first[0].key
+    names = [pod.key[1] for pod in pods.first if pod.key[0] == namespace]
+    fix = await remedy(cluster, publishers, namespace, names, attached=pods.attached)
+    values: dict[str, Any] = {"count": pods.count, "patience": PATIENCE, "names": pods.names}
     return warning("BERTH5004", f"driver {driver}", command=fix, **values)
 
 
@@ -170,7 +172,7 @@ async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
     asking = (obj async for obj in cluster.paged(SERVICES) if stored_service(obj) is not None)
     if _SERVICES not in await cluster.controllers():
         names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" async for obj in asking]
-        if names and await _is_installed(cluster):
+        if names and await is_installed(cluster):
             values: dict[str, Any] = {"count": len(names), "names": names, "key": NETWORK, "controller": _SERVICES}
             yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
         return
@@ -198,64 +200,35 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
         yield error("BERTH5012", it, wrong=wrong)
     classes = [stored_class(device_class) for device_class in await cluster.listed(DEVICE_CLASSES)]
     names = all_definitions(configured, classes)
-    if names and not runs and await _is_installed(cluster):
+    if names and not runs and await is_installed(cluster):
         source = it.subject if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
         values: dict[str, Any] = {"count": len(names), "source": source, "controller": _TEMPLATES}
         yield warning("BERTH5013", "", command=await acting.choose(cluster, _TEMPLATES), **values)
     if names and runs:
         templates = (obj async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES) if obj["metadata"]["name"] in names)
-        async for finding in of_each(templates, _foreign, most=_MOST, noun="ResourceClaimTemplate"):
+        inquiry = Inquiry(cluster, many=True)
+
+        async def judge(obj: JSON) -> Finding | None:
+            it = objects.Object(RESOURCE_CLAIM_TEMPLATES, obj)
+            return finding_of(it, await inquiry.verdict(it))
+
+        async for finding in of_each(templates, judge, most=_MOST, noun="ResourceClaimTemplate"):
             yield finding
-
-
-def _foreign(obj: JSON) -> Finding | None:
-    """Of a template with the name of a definition, that it is not made from it."""
-    return None if stored_template(obj) else warning("BERTH5014", objects.Object(RESOURCE_CLAIM_TEMPLATES, obj))
-
-
-@dataclass(frozen=True, slots=True)
-class _Publishers:
-    """The Deployments that run the controller `claims`, the DaemonSets of `claims-node`, and their settings."""
-
-    controllers: tuple[Installed, ...]
-    agents: tuple[Installed, ...]
-    settings: PublishingSettings
-
-    def __bool__(self) -> bool:
-        return bool(self.controllers or self.agents)
-
-
-async def _publishers_of(cluster: Cluster) -> _Publishers:
-    """Those in the namespace of Berth that are seen. Without any, the settings are the defaults."""
-    controllers = [
-        deployment
-        for deployment in await cluster.running("controller")
-        if _CONTROLLER in deployment.setting("controllers")
-    ]
-    sets = await or_default(cluster.listed(DAEMON_SETS, namespace=cluster.namespace), [])
-    agents = [agent for agent in roles_in(sets, release=cluster.release) if agent.role == _NODE]
-    settings = settings_in_force(controllers or agents, PublishingSettings, namespace=cluster.namespace)
-    return _Publishers(tuple(controllers), tuple(agents), settings)
-
-
-async def _is_installed(cluster: Cluster) -> bool:
-    """Whether Deployments of Berth are seen. Without any the roles may run elsewhere."""
-    return bool(await or_default(cluster.installed(), []))
 
 
 async def _publishers(cluster: Cluster) -> AsyncIterator[Finding]:
     """One of the two has to run, with replicas."""
-    publishers = await _publishers_of(cluster)
+    publishers = await publishers_of(cluster)
     for agent in publishers.agents if publishers.controllers else ():
         fix = commands.helm_upgrade(cluster, "claims-node.enabled=false") if agent.by_chart else ""
         yield warning("BERTH5001", objects.named(DAEMON_SETS, agent.name, agent.namespace), command=fix)
-    async for finding in acting.without_replica(cluster, _CONTROLLER, "BERTH5002"):
+    async for finding in acting.without_replica(cluster, CONTROLLER, "BERTH5002"):
         yield finding
 
 
 async def _drivers(cluster: Cluster) -> AsyncIterator[Finding]:
     """What publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
-    publishers = await _publishers_of(cluster)
+    publishers = await publishers_of(cluster)
     drivers = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
     controllers = (
         [account for account in await accounts_of(cluster) if account.role == "controller"]
@@ -264,7 +237,7 @@ async def _drivers(cluster: Cluster) -> AsyncIterator[Finding]:
     )
     accounts = [(account, "arbitrary-node:patch") for account in controllers]
     for agent in publishers.agents:
-        account = Account(_NODE, agent.namespace, agent.service_account, agent.by_chart)
+        account = Account(NODE, agent.namespace, agent.service_account, agent.by_chart)
         accounts.append((account, "associated-node:patch"))
     for account, verb in accounts:
         questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=driver) for driver in drivers]

@@ -288,7 +288,7 @@ class Publisher:
                 )
                 pause = await self.writing.write(pod, claim, data, kept)
                 pauses += [] if pause is None else [pause]
-        self._reporting.planned(pod, planned, states)
+        self._reporting.planned(pod, inputs.claims, planned, states)
         apart.end()
         if (repairs := self._repairs.get(key)) is not None:
             pauses += [left for place in repairs if (left := repairs.left(place))]

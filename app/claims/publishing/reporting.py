@@ -13,7 +13,7 @@ from prometheus_client import Counter, Gauge
 
 from app.claims.model import DeviceKey
 from app.claims.publishing.entries import STATES, State, withheld_message, withheld_reason
-from app.claims.publishing.model import NetworkData, Planned, Reason
+from app.claims.publishing.model import Planned, Reason
 from app.claims.stored import Claim, ClaimPod
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS, RESOURCE_CLAIMS
@@ -35,8 +35,8 @@ WRITES = Counter(
     ("outcome",),
 )
 _OUTCOMES = ("applied", "rewritten", "released", "conflict", "gone", "refused", "rejected", "failed")
-_Problem = tuple[str, str]
-"""Reason and message of an Event."""
+_Problem = tuple[Key, str, str]
+"""Claim, reason and message of an Event."""
 
 
 def create_series() -> None:
@@ -71,16 +71,21 @@ class Reporting:
         """What the role lacks, a line each."""
         return [f"network data is not published: the role needs {missing_rule(name, self._verb)}" for name in names]
 
-    def planned(self, pod: ClaimPod, planned: Planned, states: Mapping[DeviceKey, State]) -> None:
-        """What was found for a Pod: its problems become Events where they are new."""
+    def planned(
+        self, pod: ClaimPod, claims: Iterable[Claim], planned: Planned, states: Mapping[DeviceKey, State]
+    ) -> None:
+        """What was found for a Pod with these claims: its problems become Events on both where they are new."""
         unmatched = Counts[str](finding.reason for finding in planned.unpublished if finding.problem)
         self.shares.set(pod.key, Counts(states.values()), unmatched)
         problems = frozenset(_problems(planned))
         uid, before = self._told.pop(pod.key, ("", frozenset()))
         if problems:
             self._told[pod.key] = (pod.uid, problems)
-        for reason, message in sorted(problems - before if uid == pod.uid else problems):
-            self._record(Regarding.of(PODS, pod.key, pod.uid), "Warning", reason, message)
+        uids = {claim.key: claim.uid for claim in claims}
+        for claim, reason, message in sorted(problems - before if uid == pod.uid else problems):
+            self._record(Regarding.of(PODS, pod.key, pod.uid), "Warning", reason, f"claim {claim[1]}{message}")
+            own = message.removeprefix(": ").removeprefix(", ")
+            self._record(Regarding.of(RESOURCE_CLAIMS, claim, uids[claim]), "Warning", reason, own)
 
     def refused(self, pod: ClaimPod, claim: Claim, names: Iterable[str]) -> None:
         for line in self.missing(names):
@@ -109,17 +114,15 @@ class Reporting:
 
 
 def _problems(planned: Planned) -> Iterable[_Problem]:
+    """Each message goes on from the name of its claim."""
     for finding in planned.unpublished:
         if finding.problem:
             device = "" if finding.device is None else f", device {finding.device}"
-            yield "NetworkDataUnmatched", f"claim {finding.claim[1]}{device}: {finding.message}"
+            yield finding.claim, "NetworkDataUnmatched", f"{device}: {finding.message}"
     for claim, devices in planned.data.items():
         for key, data in devices.items():
             if data.withheld:
-                yield withheld_reason(data), f"claim {claim[1]}, device {key}: {withheld_message(data)}"
+                yield claim, withheld_reason(data), f", device {key}: {withheld_message(data)}"
             if data.dropped:
-                yield "TooManyAddresses", _dropped(claim, key, data)
-
-
-def _dropped(claim: Key, device: DeviceKey, data: NetworkData) -> str:
-    return f"claim {claim[1]}, device {device}: {data.dropped} addresses beyond {len(data.ips)} are not published"
+                beyond = f"{data.dropped} addresses beyond {len(data.ips)} are not published"
+                yield claim, "TooManyAddresses", f", device {key}: {beyond}"

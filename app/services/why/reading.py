@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from app.claims.publishing.model import Attachment, stored_attachment
 from app.claims.settings import ControllerSettings
-from app.claims.slices import Pools, stored_slice
+from app.claims.slices import Pools
 from app.claims.stored import Claim, claim_pod, stored_claim
 from app.claims.why.codes import NOT_KEPT
+from app.claims.why.devices import pools
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
@@ -20,7 +21,6 @@ from app.kube.resources import (
     NODES,
     PODS,
     RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
 )
 from app.kube.store import Key
 from app.networks.model import NETWORKS
@@ -143,11 +143,6 @@ async def _slices_in(namespace: str, cluster: Cluster) -> dict[Key, list[Endpoin
         if (stored := stored_endpoint_slice(obj)) is not None:
             by_service.setdefault(stored.of, []).append(stored)
     return by_service
-
-
-async def pools(cluster: Cluster) -> Pools:
-    """The devices of all ResourceSlices."""
-    return Pools([stored_slice(obj) for obj in await cluster.listed(RESOURCE_SLICES)])
 
 
 async def _zones(cluster: Cluster) -> dict[str, str] | None:

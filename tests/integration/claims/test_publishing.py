@@ -270,18 +270,19 @@ async def test_an_attachment_wakes_the_pods_that_select_it_alone(cluster: Claims
         assert client.applied == {"c": 3}
 
 
-async def test_an_unmatched_device_gives_one_event(cluster: ClaimsCluster) -> None:
+async def test_an_unmatched_device_gives_one_event_on_the_pod_and_one_on_the_claim(cluster: ClaimsCluster) -> None:
     await cluster.attachment()
     await cluster.slice("vf1", "vf2")
     pod = await cluster.pod("p", "c")
     await cluster.claim("c", pod, "vf1")
     async with cluster.controller(events=True, resync=0.2):
         await cluster.attach("p", attached("10.0.0.5", pci="0000:03:00.7", network="default/elsewhere"))
-        (found,) = await eventually(lambda: cluster.events("NetworkDataUnmatched"))
-        assert found["involvedObject"]["kind"] == "Pod"
-        assert "claim c, device vf.example.com/n1/vf1" in found["message"]
+        both = await eventually(lambda: cluster.events("NetworkDataUnmatched"), lambda found: len(found) == 2)
+        messages = {one["involvedObject"]["kind"]: one["message"] for one in both}
+        assert messages["Pod"] == f"claim c, {messages['ResourceClaim']}"
+        assert messages["ResourceClaim"].startswith("device vf.example.com/n1/vf1: ")
         other = await cluster.pod("q", "d")
         await cluster.claim("d", other, "vf2")
         await cluster.attach("q", attached("10.0.0.6", pci="0000:03:00.2"))
         await eventually(lambda: cluster.ips("d", "vf2"))
-        assert [one["count"] for one in await cluster.events("NetworkDataUnmatched")] == [1]
+        assert [one["count"] for one in await cluster.events("NetworkDataUnmatched")] == [1, 1]

@@ -135,6 +135,31 @@ async def test_devices_of_no_single_pod_are_left_out(patient: Patient, cluster: 
     assert await complaints(patient) == []
 
 
+async def test_claims_with_a_problem_of_their_own_have_the_verdict_of_why(
+    patient: Patient, cluster: ClaimsCluster
+) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", CONTROLLER)
+    await cluster.attachment()
+    await cluster.slice("vf0", "vf1")
+    pod = await cluster.pod("p", "c")
+    await cluster.claim("c", pod, "vf0", "vf1")
+    await cluster.attach("p", attached("10.0.0.5", pci="0000:03:00.0"))
+    await cluster.apply("c", [entry("vf0", networkData={"ips": ["10.0.0.5/24"]})])
+    found = await one_complaint(patient)
+    assert (found.code, found.subject) == ("BERTH5016", "ResourceClaim default/c")
+    cause = f"vf1: none: Pod p asks for 2 {RESOURCE} and selects 1 network"
+    assert found.message == f"1 of 2 devices has network data: {cause}"
+    made = await cluster.claim("held", await cluster.pod("q", "held"), "vf0")
+    await cluster.put(made | {"status": made["status"] | {"reservedFor": []}})
+    await cluster.claim("waits")
+    assert {one.code for one in await complaints(patient)} == {"BERTH5016", "BERTH5018"}
+    patient.later = PATIENCE
+    assert {one.code for one in await complaints(patient)} == {"BERTH5016", "BERTH5018"}, "no Pod uses it"
+    await cluster.pod("r", "waits", node="")
+    codes = {one.code for one in await complaints(patient)}
+    assert codes == {"BERTH5016", "BERTH5017", "BERTH5018"}
+
+
 @pytest.mark.parametrize("runs", ["controller", "agents", "elsewhere"])
 async def test_where_it_is_published_or_berth_is_not_seen(patient: Patient, cluster: ClaimsCluster, runs: str) -> None:
     await cluster.slice("vf1")

@@ -1,0 +1,232 @@
+"""Why a claim has no devices, or some that its Pod cannot use: classes, free devices, taints, binding conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+
+from app.claims.model import device_key
+from app.claims.why.devices import (
+    Device,
+    holders,
+    place_of,
+    reach,
+    requested,
+    results_of,
+    taint_rules,
+    untolerated,
+)
+from app.doctor import commands, objects
+from app.doctor.catalog import listed as several_of
+from app.doctor.catalog import plain
+from app.doctor.cluster import Cluster
+from app.doctor.objects import Object
+from app.kube.conditions import condition
+from app.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_SLICES, controller_of
+from app.text import moment, several
+from app.why.model import (
+    Asking,
+    State,
+    Unread,
+    Verdict,
+    absence,
+    broken,
+    fine,
+    get,
+    listed,
+    or_else,
+    read,
+    stuck,
+    waits,
+)
+from app.why.standing import describe
+from app.wire import JSON
+
+NOT_ALLOCATED, HELD_FOR_NOBODY = "BERTH5017", "BERTH5018"
+_HELD = 300.0
+"""Seconds after which kube-controller-manager has taken back the devices that no Pod uses."""
+_SHOWN = 2
+
+
+def asks_of(claim: JSON) -> str:
+    """What a claim asks for: `2 of DeviceClass vf`."""
+    requests = (objects.spec(claim).get("devices") or {}).get("requests") or ()
+    return ", ".join(" or ".join(_asked(each) for each in _alternatives(request)) for request in requests)
+
+
+def _alternatives(request: JSON) -> list[JSON]:
+    return [request["exactly"]] if request.get("exactly") else list(request.get("firstAvailable") or ())
+
+
+def _asked(request: JSON) -> str:
+    count = "all" if request.get("allocationMode") == "All" else request.get("count") or 1
+    return f"{count} of DeviceClass {request.get('deviceClassName')}"
+
+
+def judge_unallocated(it: Object) -> Asking[Verdict]:
+    """Why no devices are allocated to it."""
+    asks, more = asks_of(it.json), describe(it)
+    pods = yield from or_else(_users(it), None)
+    hopeless, causes, fix = yield from _obstacles(it)
+    if pods is not None and not pods:
+        next_step = "is allocated when a Pod that names it is scheduled"
+        causes = causes if hopeless else []
+        return waits("not allocated", asks=asks, because=("no Pod uses it", *causes), fix=fix, next=next_step)
+    pod = pods[0] if pods else None
+    scheduled = objects.condition(pod.json, "PodScheduled") if pod else {}
+    if scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated":
+        causes.append(plain(scheduled.get("message") or scheduled.get("reason")))
+    if pod is not None and objects.spec(pod.json).get("nodeName"):
+        cause = f"Pod {pod.name} was bound to node {objects.spec(pod.json)['nodeName']} by no scheduler that allocates"
+        return stuck("not allocated", asks=asks, because=(cause, *causes), codes=(NOT_ALLOCATED,), more=more)
+    if hopeless:
+        return stuck("not allocated", asks=asks, because=tuple(causes), fix=fix, codes=(NOT_ALLOCATED,), more=more)
+    next_step = "is allocated when a claim gives its devices up" if causes else "is allocated when its Pod is scheduled"
+    return waits("not allocated", asks=asks, because=tuple(causes), next=next_step, more=more)
+
+
+def _users(it: Object) -> Asking[list[Object]]:
+    """The Pods that use it and are not over: the one that it was made for, or those that name it."""
+    owner = controller_of(it.json["metadata"])
+    if owner.get("kind") == "Pod":
+        pod = yield from get(PODS, str(owner["name"]), it.namespace)
+        return [pod] if pod is not None and pod.json["metadata"].get("uid") == owner.get("uid") else []
+    by_claim = yield from read(partial(_by_claim, it.namespace), key=("Pods by claim", it.namespace))
+    return [Object(PODS, pod) for pod in by_claim.get(it.name, ())]
+
+
+async def _by_claim(namespace: str, cluster: Cluster) -> dict[str, list[JSON]]:
+    """The Pods of a namespace that name claims, by these."""
+    by_claim: dict[str, list[JSON]] = {}
+    async for pod in cluster.paged(PODS, namespace=namespace):
+        if objects.status(pod).get("phase") not in ("Succeeded", "Failed"):
+            for claim in objects.spec(pod).get("resourceClaims") or ():
+                by_claim.setdefault(claim.get("resourceClaimName") or "", []).append(pod)
+    return by_claim
+
+
+def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
+    """Why its requests find no devices: whether that does not pass by itself, the causes, and what ends them."""
+    causes, fix, hopeless = list[str](), "", False
+    for request in (objects.spec(it.json).get("devices") or {}).get("requests") or ():
+        found = list[tuple[bool, str, str]]()
+        for alternative in _alternatives(request):
+            try:
+                obstacle = yield from _obstacle(alternative)
+            except Unread:
+                obstacle = None
+            if obstacle is None:
+                break
+            found.append(obstacle)
+        else:
+            causes += [text for _, text, _ in found]
+            hopeless = hopeless or (bool(found) and all(lasts for lasts, _, _ in found))
+            fix = fix or next((command for _, _, command in found if command), "")
+    return hopeless, causes, fix
+
+
+def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:
+    """Why one request finds no devices; None where it does, as far as that can be seen."""
+    name, count = str(request.get("deviceClassName") or ""), int(request.get("count") or 1)
+    device_class = yield from get(DEVICE_CLASSES, name)
+    if device_class is None:
+        clause, near = yield from absence(DEVICE_CLASSES, name)
+        return True, clause, f"berth why deviceclass/{near}" if near else ""
+    slices = [part.json for part in (yield from listed(RESOURCE_SLICES))]
+    devices = requested(device_class.json, {}, slices)
+    if not devices:
+        return True, f"no ResourceSlice has a device of DeviceClass {name}", commands.kubectl("get", "resourceslices")
+    fitting = requested(device_class.json, request, slices)
+    if not fitting:
+        return True, f"the selectors of the request match none of {several(len(devices), 'device')} of {name}", ""
+    if reach(fitting) < count:
+        most = f"at most {reach(fitting)} on one node" if reach(fitting) < len(fitting) else str(len(fitting))
+        return True, f"asks for {count} of DeviceClass {name}, and there are {most}", ""
+    rules = yield from read(taint_rules)
+    tolerations = request.get("tolerations") or ()
+    taints = {place_of(each): untolerated(each, rules, tolerations, "NoSchedule", "NoExecute") for each in fitting}
+    clean = [device for device in fitting if not taints[place_of(device)]]
+    if reach(clean) < count:
+        tainted = next(taint for taint in taints.values() if taint)
+        return True, f"{_of(fitting, clean)} of {name} without a taint: {tainted}", ""
+    held = yield from read(holders)
+    free = [device for device in clean if place_of(device) not in held]
+    if reach(free) >= count:
+        return None
+    by = dict.fromkeys(f"ResourceClaim {held[place_of(device)]}" for device in clean if place_of(device) in held)
+    return False, f"{_of(clean, free)} of {name} free: the others are those of {several_of([*by], _SHOWN)}", ""
+
+
+def _of(devices: list[Device], left: list[Device]) -> str:
+    return f"{len(left)} of {several(len(devices), 'device')}"
+
+
+def held_for_nobody(it: Object, now: datetime) -> Verdict:
+    """Its devices are allocated, and it is reserved for no Pod."""
+    allocation = objects.status(it.json).get("allocation") or {}
+    since, count = moment(allocation.get("allocationTimestamp")), len(results_of(it.json))
+    text = f"{several(count, 'device')} allocated, and reserved for nobody"
+    cause = "kube-controller-manager takes back devices that no Pod uses"
+    if since is not None and (now - since).total_seconds() < _HELD:
+        return waits(text, since=since, because=(cause,))
+    fix = commands.kubectl("delete", it.plural, it.name, namespace=it.namespace)
+    because = (f"{cause}, and has not taken these",)
+    return stuck(text, since=since, because=because, fix=fix, codes=(HELD_FOR_NOBODY,), more=describe(it))
+
+
+def judge_binding(it: Object) -> Verdict | None:
+    """Whether its devices are there for its Pod to be bound (KEP-5007); None where nothing is waited for."""
+    entries = {device_key(entry): entry for entry in objects.status(it.json).get("devices") or ()}
+    missing = list[str]()
+    for result in results_of(it.json):
+        holder = {"conditions": (entries.get(device_key(result)) or {}).get("conditions") or ()}
+        for kind in result.get("bindingFailureConditions") or ():
+            failed = condition(holder, kind)
+            if failed.get("status") == "True":
+                cause = f"{result['device']}: {kind}: {plain(failed.get('message') or failed.get('reason'))}"
+                so = "its Pod is scheduled again, with other devices"
+                return broken("its devices could not be prepared", because=(cause,), so=so, more=describe(it))
+        missing += _missing(result, holder)
+    if not missing:
+        return None
+    next_step = "its Pod is bound when these are True"
+    return waits("waits for its devices", because=tuple(missing), next=next_step, more=describe(it))
+
+
+def _missing(result: JSON, holder: JSON) -> Iterator[str]:
+    for kind in result.get("bindingConditions") or ():
+        state = condition(holder, kind)
+        if state.get("status") != "True":
+            text = state.get("message") or state.get("reason") or f"driver {result['driver']} has not reported it"
+            yield f"{result['device']}: binding condition {kind} is not True: {plain(text)}"
+
+
+def judge_taints(it: Object) -> Asking[Verdict | None]:
+    """Devices of it that were tainted since: its Pod has to go."""
+    try:
+        slices = [part.json for part in (yield from listed(RESOURCE_SLICES))]
+    except Unread:
+        return None
+    rules = yield from read(taint_rules)
+    if not rules and not any(device.get("taints") for part in slices for device in part["spec"].get("devices") or ()):
+        return None
+    devices = {place_of(device): device for device in requested({}, {}, slices)}
+    causes = []
+    for result in results_of(it.json):
+        device = devices.get((result["driver"], result["pool"], result["device"]))
+        taint = untolerated(device, rules, result.get("tolerations") or (), "NoExecute") if device else ""
+        if taint:
+            causes.append(f"{result['device']} has taint {taint}, which the claim does not tolerate")
+    if not causes:
+        return None
+    so = "its Pod is evicted, and gets other devices when it is created again"
+    return Verdict(State.stuck, "has a device that may not be used", because=tuple(causes), so=so, more=describe(it))
+
+
+def judge_planned(it: Object) -> Asking[Verdict]:
+    """Of one that does not exist yet, whether there are devices for it at all."""
+    hopeless, causes, fix = yield from _obstacles(it)
+    if hopeless:
+        return stuck("would get no devices", asks=asks_of(it.json), because=tuple(causes), fix=fix)
+    return fine("would be created", asks=asks_of(it.json), because=tuple(causes))
