@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from app.claims.stored import stored_claim
-from app.kube.resources import RESOURCE_CLAIMS
-from app.status.model import Found, Section
+from collections.abc import Iterator
+
+from app.claims.slices import Pools, stored_slice
+from app.claims.stored import Claim, stored_claim
+from app.claims.why.publishers import drivers_without_data, publishers_of
+from app.doctor.catalog import plain
+from app.doctor.model import Severity
+from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 
 
@@ -16,18 +22,46 @@ async def _read(reading: Reading) -> Found | None:
         for role in roles
     ):
         return None
-    allocated = published = 0
+    slices = await reading.tried(reading.cluster.listed(RESOURCE_SLICES), [])
+    selfish = frozenset((await publishers_of(reading.cluster)).settings.claims_self_publishing)
+    pools, allocated, published = Pools(map(stored_slice, slices)), 0, 0
+    lacking: dict[str, tuple[int, str]] = {}
     async for obj in reading.each(reading.cluster.paged(RESOURCE_CLAIMS)):
         claim = stored_claim(obj)
         allocated += claim.allocated
         published += any(entry.network_data is not None for entry in claim.entries.values())
-    return Found({"allocated": allocated, "published": published}, unread=tuple(reading.unread))
+        for reason in dict.fromkeys(_reasons(claim, pools, selfish)):
+            name = "/".join(claim.key)
+            count, first = lacking.get(reason, (0, name))
+            lacking[reason] = count + 1, min(first, name)
+    rows = [
+        Row({"reason": reason, "count": count, "example": first}, Severity.info)
+        for reason, (count, first) in sorted(lacking.items(), key=lambda item: (-item[1][0], item[0]))
+    ]
+    return Found({"allocated": allocated, "published": published}, tuple(rows), tuple(reading.unread))
+
+
+def _reasons(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[str]:
+    """What there is to ask `berth why` of a claim, as far as it says so itself."""
+    if not claim.allocated:
+        if claim.pod is not None:
+            yield "not allocated"
+    elif not claim.consumers:
+        yield "held for nobody"
+    elif [consumer.resource for consumer in claim.consumers] == ["pods"]:
+        for driver in drivers_without_data(claim, pools, selfish):
+            yield f"no network data of {plain(driver)}"
 
 
 SECTION = Section(
     "claims",
     "CLAIMS",
-    "ResourceClaims, where Berth publishes network data in them.",
+    "ResourceClaims, where Berth publishes network data in them; items are those without devices or data, by reason.",
     _read,
     totals={"allocated": "ResourceClaims with devices", "published": "those with network data of a device"},
+    columns=(
+        Column("reason", "what they lack; `berth why resourceclaim/NAME` says why"),
+        Column("count", "how many"),
+        Column("example", "the first of them"),
+    ),
 )

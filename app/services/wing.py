@@ -15,6 +15,7 @@ WING = Wing(
         ),
     ),
     permissions="app.services.permissions:PERMISSIONS",
+    status=("app.services.sections:SECTION",),
     why="app.services.why.services:JUDGES",
     metrics={"app.services.controller": ("controller",)},
 )

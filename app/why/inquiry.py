@@ -120,6 +120,8 @@ class Inquiry:
                     refusal = unchecked(error).message
                     self._note(refusal)
                     question = asking.throw(Unread(refusal))
+                except Unread as unread:  # of what is asked once for all
+                    question = asking.throw(unread)
                 else:
                     question = asking.send(answer)
         except StopIteration as end:

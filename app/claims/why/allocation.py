@@ -15,6 +15,7 @@ from app.claims.why.devices import (
     requested,
     results_of,
     taint_rules,
+    tainted,
     untolerated,
 )
 from app.doctor import commands, objects
@@ -35,13 +36,14 @@ from app.why.model import (
     fine,
     get,
     listed,
+    once,
     or_else,
     read,
     stuck,
     waits,
 )
 from app.why.standing import describe
-from app.wire import JSON
+from app.wire import JSON, encode_sorted
 
 NOT_ALLOCATED, HELD_FOR_NOBODY = "BERTH5017", "BERTH5018"
 _HELD = 300.0
@@ -113,7 +115,9 @@ def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
         found = list[tuple[bool, str, str]]()
         for alternative in _alternatives(request):
             try:
-                obstacle = yield from _obstacle(alternative)
+                # Claims of one template ask for the same.
+                key = "obstacle", encode_sorted(alternative)
+                obstacle = yield from once(key, partial(_obstacle, alternative))
             except Unread:
                 obstacle = None
             if obstacle is None:
@@ -205,18 +209,15 @@ def _missing(result: JSON, holder: JSON) -> Iterator[str]:
 def judge_taints(it: Object) -> Asking[Verdict | None]:
     """Devices of it that were tainted since: its Pod has to go."""
     try:
-        slices = [part.json for part in (yield from listed(RESOURCE_SLICES))]
+        by_driver = yield from read(tainted)
     except Unread:
         return None
     rules = yield from read(taint_rules)
-    if not rules and not any(device.get("taints") for part in slices for device in part["spec"].get("devices") or ()):
-        return None
-    devices = {place_of(device): device for device in requested({}, {}, slices)}
     causes = []
     for result in results_of(it.json):
-        device = devices.get((result["driver"], result["pool"], result["device"]))
-        taint = untolerated(device, rules, result.get("tolerations") or (), "NoExecute") if device else ""
-        if taint:
+        place = result["driver"], result["pool"], result["device"]
+        device = by_driver.get(place) or dict(zip(("driver", "pool", "name"), place, strict=True))
+        if taint := untolerated(device, rules, result.get("tolerations") or (), "NoExecute"):
             causes.append(f"{result['device']} has taint {taint}, which the claim does not tolerate")
     if not causes:
         return None

@@ -60,6 +60,12 @@ async def pools(cluster: Cluster) -> Pools:
     return Pools([stored_slice(obj) for obj in await cluster.listed(RESOURCE_SLICES)])
 
 
+async def tainted(cluster: Cluster) -> dict[Place, Device]:
+    """The devices with taints of their drivers. Raises ApiError where slices may not be listed."""
+    devices = requested({}, {}, await cluster.listed(RESOURCE_SLICES))
+    return {place_of(device): device for device in devices if device.get("taints")}
+
+
 async def taint_rules(cluster: Cluster) -> list[JSON]:
     """The DeviceTaintRules; none where the API server has no such kind, or they may not be read."""
     for resource in DEVICE_TAINT_RULES:

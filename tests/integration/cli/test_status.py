@@ -31,6 +31,7 @@ from app.kube.resources import (
     NODES,
     PODS,
     RESOURCE_CLAIMS,
+    SERVICES,
     Resource,
 )
 from app.kube.transport import connect
@@ -278,7 +279,7 @@ async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) ->
     kinds = (*GROUPS["appwrappers"], *GROUPS["rmd"])
     async with a_cluster(tmp_path, kinds) as patient:
         place = Place(patient, tmp_path)
-        await place.deploy("controller", "--controllers=claims", "--no-leader-elect")
+        await place.deploy("controller", "--controllers=claims,network-services", "--no-leader-elect")
         await place.lead("berth-agent", holder="host-a_12")
 
         def store(resource: Resource, name: str, **fields: Any) -> None:
@@ -295,6 +296,14 @@ async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) ->
         for name, devices in (("c1", [entry]), ("c2", [])):
             status = {"allocation": {"devices": {"results": results}}, "devices": devices}
             store(RESOURCE_CLAIMS, name, spec={}, status=status)
+        store(RESOURCE_CLAIMS, "c3", spec={}, status={})
+        for name, annotations in (
+            ("usual", {}),
+            ("db", {"berth.dev/network": "net", "berth.dev/selector": "app=x"}),
+            ("odd", {"berth.dev/network": "net"}),
+        ):
+            spec = {"clusterIP": "None", "ports": [{"port": 80}]}
+            await patient.create(SERVICES, name, namespace="default", metadata={"annotations": annotations}, spec=spec)
         code, out, err = await berth(patient.kubeconfig)
         assert (code in (3, 4), err) == (True, "")
         assert [line for line in out.partition("DOCTOR:")[0].splitlines() if not line.startswith("Berth ")] == [
@@ -318,6 +327,13 @@ async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) ->
             "    the controller has not asked the daemon yet",
             "",
             "CLAIMS: 2 allocated, 1 published",
+            "  REASON           COUNT  EXAMPLE",
+            "  held for nobody  2      default/c1",
+            "",
+            "SERVICES: 2 services, 2 without",
+            "  REASON       COUNT  EXAMPLE",
+            "  BadSelector  1      default/odd",
+            "  NoEndpoints  1      default/db",
             "",
         ]
 

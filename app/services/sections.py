@@ -1,0 +1,52 @@
+"""Section `services`, where the controller of Services on secondary networks runs."""
+
+from __future__ import annotations
+
+from app.doctor.model import Severity
+from app.kube.resources import ENDPOINT_SLICES, SERVICES
+from app.services.caches import stored_service
+from app.services.model import MANAGED_BY, OURS
+from app.services.slices import stored_endpoint_slice
+from app.services.why.reading import CONTROLLER
+from app.status.model import Column, Found, Row, Section
+from app.status.reading import Reading
+
+
+async def _read(reading: Reading) -> Found | None:
+    """Why a Service has no endpoints, the Pods say: `berth why` and the doctor read these."""
+    cluster = reading.cluster
+    if CONTROLLER not in await cluster.controllers():
+        return None
+    ours = cluster.paged(ENDPOINT_SLICES, label_selector=f"{MANAGED_BY}={OURS}")
+    slices = [stored async for obj in reading.each(ours) if (stored := stored_endpoint_slice(obj)) is not None]
+    with_endpoints = {stored.of for stored in slices if stored.endpoints}
+    total, lacking = 0, dict[str, tuple[int, str]]()
+    async for obj in reading.each(cluster.paged(SERVICES)):
+        service = stored_service(obj)
+        if service is None:
+            continue
+        total += 1
+        if service.problem is not None or service.key not in with_endpoints:
+            reason, name = service.problem.reason if service.problem else "NoEndpoints", "/".join(service.key)
+            count, first = lacking.get(reason, (0, name))
+            lacking[reason] = count + 1, min(first, name)
+    rows = [
+        Row({"reason": reason, "count": count, "example": first}, Severity.info)
+        for reason, (count, first) in sorted(lacking.items(), key=lambda item: (-item[1][0], item[0]))
+    ]
+    totals = {"services": total, "without": None if reading.unread else sum(count for count, _ in lacking.values())}
+    return Found(totals, () if reading.unread else tuple(rows), tuple(reading.unread))
+
+
+SECTION = Section(
+    "services",
+    "SERVICES",
+    "Services on secondary networks; items are those without endpoints, by reason.",
+    _read,
+    totals={"services": "Services on secondary networks", "without": "those without endpoints there"},
+    columns=(
+        Column("reason", "`NoEndpoints`, or what is wrong with an annotation; `berth why service/NAME` says why"),
+        Column("count", "how many"),
+        Column("example", "the first of them"),
+    ),
+)
