@@ -24,7 +24,7 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
 from app.kube.conditions import condition
-from app.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_SLICES, controller_of
+from app.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, controller_of
 from app.text import moment, several
 from app.why.model import (
     Asking,
@@ -70,7 +70,8 @@ def judge_unallocated(it: Object) -> Asking[Verdict]:
     """Why no devices are allocated to it."""
     asks, more = asks_of(it.json), describe(it)
     pods = yield from or_else(_users(it), None)
-    hopeless, causes, fix = yield from _obstacles(it)
+    hopeless, causes, how = yield from _obstacles(it)
+    fix = _again(it, pods[0] if pods else None, how) if hopeless else ""
     if pods is not None and not pods:
         next_step = "is allocated when a Pod that names it is scheduled"
         causes = causes if hopeless else []
@@ -109,8 +110,8 @@ async def _by_claim(namespace: str, cluster: Cluster) -> dict[str, list[JSON]]:
 
 
 def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
-    """Why its requests find no devices: whether that does not pass by itself, the causes, and what ends them."""
-    causes, fix, hopeless = list[str](), "", False
+    """Why its requests find no devices: whether that does not pass by itself, the causes, and what would be right."""
+    causes, how, hopeless = list[str](), "", False
     for request in (objects.spec(it.json).get("devices") or {}).get("requests") or ():
         found = list[tuple[bool, str, str]]()
         for alternative in _alternatives(request):
@@ -126,8 +127,25 @@ def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
         else:
             causes += [text for _, text, _ in found]
             hopeless = hopeless or (bool(found) and all(lasts for lasts, _, _ in found))
-            fix = fix or next((command for _, _, command in found if command), "")
-    return hopeless, causes, fix
+            how = how or next((right for _, _, right in found if right), "")
+    return hopeless, causes, how
+
+
+def _again(it: Object, pod: Object | None, how: str) -> str:
+    """The command that makes it anew, for neither a claim nor its template can be changed."""
+    resource, name, maker = it.resource, it.name, controller_of(it.json["metadata"])
+    if maker.get("kind") == "Pod" or not how:
+        made = {
+            each.get("name"): each
+            for each in objects.status(pod.json if pod else {}).get("resourceClaimStatuses") or ()
+        }
+        entries = objects.spec(pod.json if pod else {}).get("resourceClaims") or ()
+        named = [each for each in entries if (made.get(each.get("name")) or {}).get("resourceClaimName") == it.name]
+        if not how or not named:
+            return ""
+        resource, name = RESOURCE_CLAIM_TEMPLATES, str(named[0].get("resourceClaimTemplateName"))
+    words = ["replace", "--force", f"--filename={name}.yaml"]
+    return f"{commands.kubectl(*words, namespace=it.namespace)}  # {resource.kind} {name} {how}"
 
 
 def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:
@@ -136,17 +154,17 @@ def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:
     device_class = yield from get(DEVICE_CLASSES, name)
     if device_class is None:
         clause, near = yield from absence(DEVICE_CLASSES, name)
-        return True, clause, f"berth why deviceclass/{near}" if near else ""
+        return True, clause, f"with DeviceClass {near}" if near else ""
     slices = [part.json for part in (yield from listed(RESOURCE_SLICES))]
     devices = requested(device_class.json, {}, slices)
     if not devices:
-        return True, f"no ResourceSlice has a device of DeviceClass {name}", commands.kubectl("get", "resourceslices")
+        return True, f"no ResourceSlice has a device of DeviceClass {name}", ""
     fitting = requested(device_class.json, request, slices)
     if not fitting:
         return True, f"the selectors of the request match none of {several(len(devices), 'device')} of {name}", ""
     if reach(fitting) < count:
         most = f"at most {reach(fitting)} on one node" if reach(fitting) < len(fitting) else str(len(fitting))
-        return True, f"asks for {count} of DeviceClass {name}, and there are {most}", ""
+        return True, f"asks for {count} of DeviceClass {name}, and there are {most}", f"with at most {reach(fitting)}"
     rules = yield from read(taint_rules)
     tolerations = request.get("tolerations") or ()
     taints = {place_of(each): untolerated(each, rules, tolerations, "NoSchedule", "NoExecute") for each in fitting}
@@ -227,7 +245,8 @@ def judge_taints(it: Object) -> Asking[Verdict | None]:
 
 def judge_planned(it: Object) -> Asking[Verdict]:
     """Of one that does not exist yet, whether there are devices for it at all."""
-    hopeless, causes, fix = yield from _obstacles(it)
+    hopeless, causes, how = yield from _obstacles(it)
     if hopeless:
+        fix = _again(it, None, how)
         return stuck("would get no devices", asks=asks_of(it.json), because=tuple(causes), fix=fix)
     return fine("would be created", asks=asks_of(it.json), because=tuple(causes))

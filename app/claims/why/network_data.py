@@ -49,14 +49,14 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
     publishers = yield from read(publishers_of)
     text = f"{several(len(claim.results), 'device')} for Pod {pod.name}"
     try:
-        inputs = yield from _inputs(claim, pod, publishers)
+        inputs, missing = yield from _inputs(claim, pod, publishers)
     except Unread:
         return fine(text)
     devices = [it for it in devices_of(inputs, (claim,)) if it.network and not it.admin]
     planned = plan_pod(inputs)
     if not devices or any(each.reason in _OVER for each in planned.unpublished):
         return fine(text)
-    shown, lacks = list[str](), list[_Lack]()
+    shown, lacks, bare = list[str](), list[_Lack](), list[Device]()
     for device in devices:
         entry = claim.entries.get(device.key)
         if entry is not None and entry.network_data is not None:
@@ -67,7 +67,13 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
             shown.append(f"{device.key.device}: {interface} {ips}".rstrip() + where)
         elif (lack := (yield from _lack(it, claim, pod, device, inputs, planned, publishers, now))) is not None:
             lacks.append(lack)
+            bare.append(device)
+    causes = tuple(dict.fromkeys(lack.cause for lack in lacks))
     count, whole = len(shown), len(shown) + len(lacks)
+    # A driver that publishes for itself needs no network of Multus.
+    if missing and any(device.key.driver not in publishers.settings.claims_self_publishing for device in bare):
+        cause = f"there is no NetworkAttachmentDefinition {missing[0]}, which Pod {pod.name} selects"
+        causes = (*causes, cause)
     text = f"{count} of {several(whole, 'device')} {'has' if 1 in (count, whole) else 'have'} network data"
     more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
     asks = "; ".join((f"devices for Pod {pod.name}", *shown[:_SHOWN])) + more
@@ -76,15 +82,15 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
         worst,
         text,
         asks=asks,
-        because=tuple(dict.fromkeys(lack.cause for lack in lacks)),
+        because=causes,
         fix=next((lack.fix for lack in lacks if lack.fix), ""),
         codes=tuple(dict.fromkeys(lack.code for lack in lacks if lack.code and lack.state is worst)),
         more=describe(it),
     )
 
 
-def _inputs(claim: Claim, pod: Object, publishers: Publishers) -> Asking[Inputs]:
-    """What the controller plans the network data of the Pod with."""
+def _inputs(claim: Claim, pod: Object, publishers: Publishers) -> Asking[tuple[Inputs, list[str]]]:
+    """What the controller plans the network data of the Pod with; and the networks of it that do not exist."""
     stored, settings = claim_pod(pod.json), publishers.settings
     claims = [claim]
     for name in stored.claim_names:
@@ -92,13 +98,18 @@ def _inputs(claim: Claim, pod: Object, publishers: Publishers) -> Asking[Inputs]
         claims += [stored_claim(other.json)] if other is not None else []
     by_pool = yield from read(_by_pool)
     pools = dict.fromkeys(result.device[:2] for each in claims for result in each.results)
-    attachments = dict[str, Attachment]()
+    attachments, missing = dict[str, Attachment](), list[str]()
     for key in attachments_of(stored, settings.default_network_namespace):
         namespace, _, name = key.partition("/")
-        attachment = yield from or_else(get(NETWORK_ATTACHMENTS, name, namespace), None)
-        if attachment is not None:
+        try:
+            attachment = yield from get(NETWORK_ATTACHMENTS, name, namespace)
+        except Unread:
+            continue
+        if attachment is None:
+            missing.append(key)
+        else:
             attachments[key] = stored_attachment(attachment.json, settings.network_resource_name_keys)
-    return Inputs(
+    inputs = Inputs(
         stored,
         tuple(claims),
         tuple(part for pool in pools for part in by_pool.get(pool, ())),
@@ -107,6 +118,7 @@ def _inputs(claim: Claim, pod: Object, publishers: Publishers) -> Asking[Inputs]
         unconfined=settings.unconfined_networks,
         excluded=settings.excluded,
     )
+    return inputs, missing
 
 
 async def _by_pool(cluster: Cluster) -> dict[tuple[str, str], list[Slice]]:

@@ -68,7 +68,8 @@ def judge_service(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if service is None:
         return _without_network(it)
     if service.problem is not None:
-        so = "it gets no EndpointSlices" if service.problem.refused else "its EndpointSlices stay as they are"
+        # Of one that is not refused, the message says what becomes of the EndpointSlices that it has.
+        so = "it gets no EndpointSlices" if service.problem.refused else ""
         return broken("cannot be served", because=(service.problem.message,), so=so, fix=_edit(it), codes=(NOT_SERVED,))
     verdict = (yield from _served(it, service, service.wish)) if service.wish else None
     if verdict is None or service.uid:
