@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import count
 
 from app.claims.why.codes import NOT_SERVED, WITHOUT_ADDRESS, WITHOUT_ATTACHMENT, WITHOUT_PODS
 from app.claims.why.makers import annotate, select_network
@@ -41,6 +42,7 @@ from app.why.model import (
     events_of,
     fine,
     judged,
+    once,
     or_else,
     read,
     stuck,
@@ -49,6 +51,8 @@ from app.why.standing import describe
 
 _GENERATED = ("-hash", "-generation", "/pod-index", "/pod-name", "-uid", "/job-completion-index")
 """How keys of labels end whose values differ from Pod to Pod, or with each version of a template."""
+_JUDGED = 50
+"""Pods that are judged for all Services of one examination: the chain behind each is long."""
 _PASSING: dict[Reason, str] = {
     "NoNetworkStatus": "not attached yet",
     "NoNode": "it has no node yet",
@@ -195,7 +199,7 @@ def _planned(it: Object, service: Service, wish: Wish, plan: ServicePlan, select
 def _waiting(it: Object, verdict: Verdict, plan: ServicePlan, unready: Sequence[Seen]) -> Asking[Verdict]:
     """Its Pods are on their way: the first that is not ready says why."""
     verdict = replace(verdict, state=State.waits, because=tuple(_skipped(plan, _PASSING)))
-    if plan.ready or not unready:
+    if plan.ready or not unready or next((yield from once("Pods of Services", _counter))) >= _JUDGED:
         return verdict
     of_pod = yield from judged(PODS, unready[0].name, it.namespace)
     if of_pod is None or not of_pod.state:
@@ -203,6 +207,11 @@ def _waiting(it: Object, verdict: Verdict, plan: ServicePlan, unready: Sequence[
     codes = (WITHOUT_ADDRESS,) if of_pod.state > State.waits else ()
     verdict = replace(verdict, state=of_pod.state, codes=codes)
     return verdict.after(of_pod, of=f"Pod {it.namespace}/{unready[0].name}")
+
+
+def _counter() -> Asking[Iterator[int]]:
+    yield from ()
+    return count()
 
 
 def _unwritten(it: Object, verdict: Verdict) -> Asking[Verdict]:

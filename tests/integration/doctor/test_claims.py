@@ -160,6 +160,23 @@ async def test_claims_with_a_problem_of_their_own_have_the_verdict_of_why(
     assert codes == {"BERTH5016", "BERTH5017", "BERTH5018"}
 
 
+async def test_of_many_claims_only_so_many_are_judged(
+    patient: Patient, cluster: ClaimsCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each verdict reads a Pod."""
+    monkeypatch.setattr("app.claims.checks.claims._JUDGED", 2)
+    await cluster.attachment()
+    await cluster.slice(*(f"vf{number}" for number in range(8)))
+    for number in range(4):
+        pod = await cluster.pod(f"p{number}", f"c{number}")
+        await cluster.claim(f"c{number}", pod, f"vf{2 * number}", f"vf{2 * number + 1}")
+        await cluster.attach(f"p{number}", attached("10.0.0.5", pci=f"0000:03:00.{2 * number}"))
+    assert [one.subject for one in await complaints(patient)] == [
+        "ResourceClaim default/c0",
+        "ResourceClaim default/c1",
+    ]
+
+
 @pytest.mark.parametrize("runs", ["controller", "agents", "elsewhere"])
 async def test_where_it_is_published_or_berth_is_not_seen(patient: Patient, cluster: ClaimsCluster, runs: str) -> None:
     await cluster.slice("vf1")

@@ -23,7 +23,7 @@ from app.kube.resources import (
     SERVICES,
 )
 from app.services.model import NETWORK, SELECTOR
-from tests.integration.doctor.patient import HOME, Patient
+from tests.integration.doctor.patient import HOME, NETWORKS, Patient
 from tests.integration.doctor.rmd_patient import deploy
 
 HELM = f"helm upgrade --install berth charts/berth --namespace {HOME} --create-namespace --set controller.enabled=true"
@@ -124,6 +124,24 @@ async def test_many_services_cost_as_many_requests_as_one(patient: Patient, monk
             await patient.examine(CHECK)
             counts.append(requests.total())
     assert counts[0] == counts[1]
+
+
+async def test_of_many_services_whose_pods_wait_only_so_many_chains_are_followed(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.services.why.services._JUDGED", 2)
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=network-services")
+    await network(patient)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
+    for number in range(4):
+        await service(patient, f"s{number}", network="net", selector=f"app=y{number}")
+        await patient.pod(f"y{number}", labels={"app": f"y{number}"}, annotations={NETWORKS: "net"})
+        await patient.report(PODS, f"y{number}", {"conditions": [condition]}, namespace="default")
+    requests = Counter[str]()
+    monkeypatch.setattr(KubeClient, "get", counted(KubeClient.get, requests))
+    subjects = [one.subject for one in await patient.complaints(CHECK)]
+    assert subjects == ["Service default/s0", "Service default/s1"]
+    assert requests["get"] < 5
 
 
 def counted(method: Any, requests: Counter[str]) -> Any:

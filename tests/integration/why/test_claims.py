@@ -14,6 +14,7 @@ from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     DEVICE_CLASSES,
+    EVENTS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -26,6 +27,7 @@ from tests.integration.doctor.patient import HOME, Patient
 from tests.integration.doctor.rmd_patient import deploy
 from tests.support.chart import Server
 from tests.support.claims import DRANET, NODE, RESOURCE, VF, ClaimsCluster, attached, entry
+from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 LATER = timedelta(minutes=10)
@@ -110,14 +112,22 @@ async def test_no_role_publishes_and_the_command_that_lets_one(patient: Patient,
     assert (verdict.state, verdict.text) == (State.fine, "1 of 1 device has network data")
 
 
-async def test_data_that_the_api_server_refuses(patient: Patient, cluster: ClaimsCluster) -> None:
+async def test_data_that_a_policy_refuses(patient: Patient, cluster: ClaimsCluster) -> None:
+    """As the Event of the controller says it."""
     await cluster.attachment()
     await cluster.slice("vf1")
-    await running(cluster, "vf1")
+    made = await running(cluster, "vf1")
     await cluster.attach("p", attached("10.0.0.5"))
-    async with cluster.controller(events=True) as (client, _):
-        assert client
-    assert (await judged(patient)).state is State.fine, "the controller has written them"
+    assert (await judged(patient)).because == ("vf1: they are not written yet",)
+    names = ("apiVersion", "kind")
+    about = {key: made[key] for key in names} | {key: made["metadata"][key] for key in ("name", "namespace", "uid")}
+    fields = {"involvedObject": about, "reason": "NetworkDataRejected", "message": "the address is another's"}
+    await patient.create(EVENTS, "e", namespace="default", lastTimestamp=stamp(), type="Warning", **fields)
+    verdict = await judged(patient)
+    assert (verdict.state, verdict.because) == (State.stuck, ("vf1: the address is another's",))
+    async with cluster.controller():
+        await eventually(lambda: cluster.ips("c"), lambda found: found == ["10.0.0.5/24"])
+    assert (await judged(patient)).state is State.fine
 
 
 async def test_a_driver_that_publishes_for_itself_and_is_silent(patient: Patient, cluster: ClaimsCluster) -> None:
