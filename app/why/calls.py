@@ -37,8 +37,8 @@ class Unasked:
 
 def unasked(pod: Object) -> Asking[Unasked | None]:
     """What leaves a Pod out; None where Berth is asked."""
-    if (opted_out := _opted_out(pod.json)) is not None:
-        return opted_out
+    if (by_itself := opted_out(pod.json)) is not None:
+        return by_itself
     if (in_namespace := (yield from left_out(pod.namespace))) is not None:
         return in_namespace
     body = yield from _namespace(pod.namespace)
@@ -69,7 +69,8 @@ async def home_of(cluster: Cluster) -> str:
     return cluster.namespace
 
 
-def _opted_out(pod: JSON) -> Unasked | None:
+def opted_out(pod: JSON) -> Unasked | None:
+    """That the Pod itself says so, by the label or the annotation."""
     for place in ("label", "annotation"):
         value = (pod["metadata"].get(f"{place}s") or {}).get(INJECT)
         if str(value).lower() == "false":

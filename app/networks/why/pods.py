@@ -23,7 +23,7 @@ from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of
 from app.networks.why.makers import Owner, owner_of, topmost
 from app.networks.why.selected import Selected, selected_by
 from app.networks.why.waiting import judge_waiting
-from app.why.calls import Unasked, unasked
+from app.why.calls import Unasked, opted_out, unasked
 from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
 from app.wire import JSON
 
@@ -39,7 +39,9 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
     if selected is not None and objects.spec(it.json).get("hostNetwork"):
         cause = "it uses the host's network: Multus attaches nothing to it"
         return fine("is not injected", asks=selected.asks, because=(cause,))
-    left_out = None if selected is None else (yield from unasked(it))
+    left_out = opted_out(it.json)
+    if selected is not None and not _exists(it):
+        left_out = yield from unasked(it)
     held = yield from judge_waiting(it, selected if left_out is None else None)
     verdicts = [] if held is None else [held]
     if selected is not None:
@@ -162,6 +164,7 @@ def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out
         return Verdict(state, text, because=(left_out.cause,), codes=left_out.codes)
     (severity, code), fixes = LACKING[lack.want], list[str]()
     because, codes = tuple[str, ...](), [code]
+    left_out = left_out or (yield from unasked(it))
     if left_out is None:
         because = tuple((yield from _not_injected(it, now, selected)))
     else:

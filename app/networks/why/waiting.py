@@ -47,7 +47,7 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
             for demand in demands_of(asking)
             if demand in missing
         ]
-    for clause, command in (yield from _unfit(attachments)):
+    for clause, command in (yield from _unfit(pod, attachments, exists=exists)):
         because.append(clause)
         fixes.append(command)
     if not because:
@@ -111,23 +111,36 @@ def _parsed(amount: object) -> Decimal:
         return Decimal()
 
 
-def _unfit(attachments: list[tuple[Object, Attachment]]) -> Asking[list[tuple[str, str]]]:
-    """Attachments for nodes that are not there, each as a clause, with the command that opens it."""
-    asking = [(it, attachment) for it, attachment in attachments if attachment.node_selector]
+def _unfit(pod: Pod, attachments: list[tuple[Object, Attachment]], *, exists: bool) -> Asking[list[tuple[str, str]]]:
+    """Attachments for nodes that are not there, each as a clause, with the command that opens it.
+
+    Of a Pod that exists those whose labels it has.
+    """
+    asking = [
+        (it, attachment, labels)
+        for it, attachment in attachments
+        if (labels := _labels(attachment)) and (not exists or labels.items() <= pod.spec.node_selector.items())
+    ]
     nodes = (yield from or_else(read(_nodes), None)) if asking else None
     return list(_without_node(asking, nodes)) if nodes is not None else []
+
+
+def _labels(attachment: Attachment) -> dict[str, str]:
+    """Those of the nodes that an attachment is for; none where its annotation cannot be read."""
+    try:
+        return dict(parse_node_selector(attachment.node_selector))
+    except ValueError:
+        return {}
 
 
 async def _nodes(cluster: Cluster) -> list[JSON]:
     return await cluster.listed(NODES)
 
 
-def _without_node(attachments: list[tuple[Object, Attachment]], nodes: list[JSON]) -> Iterator[tuple[str, str]]:
-    for it, attachment in attachments:
-        try:
-            labels = dict(parse_node_selector(attachment.node_selector))
-        except ValueError:
-            continue
+def _without_node(
+    asking: list[tuple[Object, Attachment, dict[str, str]]], nodes: list[JSON]
+) -> Iterator[tuple[str, str]]:
+    for it, attachment, labels in asking:
         if not any(labels.items() <= objects.labels(node).items() for node in nodes):
             text = f"no node has {attachment.node_selector}, as {attachment.key} wants it (annotation {NODE_SELECTOR})"
             fix = commands.edit(NETWORK_ATTACHMENTS, it.name, namespace=it.namespace)

@@ -413,6 +413,13 @@ async def test_the_nodes_that_an_attachment_wants(patient: Patient) -> None:
     assert verdict.because == (f"no node has rack=nine, as default/foo wants it (annotation {NODE_SELECTOR})",)
     await patient.client.patch(NODES, "host-a", {"metadata": {"labels": {"rack": "nine"}}}, patch_type="merge")
     assert (await patient.why(manifests=[pod_file("foo")])).verdict.state is State.fine
+    await patient.client.patch(NODES, "host-a", {"metadata": {"labels": None}}, patch_type="merge")
+    for name, selector in (("injected", {"rack": "nine"}), ("bare", {})):
+        container = {"name": "app", "image": "app"}
+        await patient.pod(name, spec={"nodeSelector": selector, "containers": [container]}, annotations=WANTS)
+        await patient.report(PODS, name, UNSCHEDULABLE, namespace="default")
+        causes = (await patient.why(f"pod/{name}")).verdict.because
+        assert any("rack=nine, as default/foo wants it" in cause for cause in causes) is bool(selector)
 
 
 async def test_a_broken_attachment_and_the_pod_that_hangs(patient: Patient) -> None:
@@ -511,6 +518,17 @@ async def test_rights_in_one_namespace_are_enough_for_what_is_lacking(patient: P
     unread = "; ".join(answer.unread)
     assert "list mutatingwebhookconfigurations.admissionregistration.k8s.io" in unread
     assert "get namespaces" in unread
+
+
+async def test_of_a_pod_that_has_all_it_needs_nothing_is_unread(patient: Patient) -> None:
+    await patient.register()
+    await waiting(patient, "p", "example.com/nic", annotations=WANTS)
+    await patient.report(PODS, "p", RUNNING, namespace="default")
+    granted = await member(patient, ATTACHMENTS)
+    answer = await patient.why("pod/p", kubeconfig=granted)
+    assert answer.verdict.asks == "default/foo -> example.com/nic: 1"
+    assert answer.verdict.state is State.fine
+    assert answer.unread == (f"not checked: you have no right to get configmaps in namespace {HOME}",)
 
 
 async def test_what_may_not_be_read_is_not_missing(patient: Patient) -> None:
