@@ -50,7 +50,7 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
     verdicts += yield from judge_confinement(it)
     if not verdicts:
         return None
-    # The last of what is equally bad would come first.
+    # What is first there comes last of what is equally bad.
     return combined([fine("", asks=selected.asks if selected else ""), *verdicts])
 
 
