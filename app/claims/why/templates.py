@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime
 
+from app.claims.claim_templates import hash_of, stored_template, template_body
 from app.claims.definitions import CLASS_PREFIX, Definitions, all_definitions, of_class, parse_definitions, stored_class
 from app.claims.settings import TemplateSettings
-from app.claims.claim_templates import hash_of, stored_template, template_body
 from app.claims.why.devices import Device, holders, place_of, requested
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed as several_of
