@@ -20,7 +20,7 @@ from app.kube.conditions import is_true
 from app.kube.resources import PODS, Resource
 from app.kube.retry import every_item
 from app.placement.model import PlacementOptions
-from app.text import cut, quoted, several
+from app.text import closest, cut, quoted, several
 from app.wire import JSON
 from app.workloads.companions.plan import Outcome, Planned, Planner
 from app.workloads.controller.stored import project_workload
@@ -54,6 +54,8 @@ _LISTED = 200
 """Workloads of a rule that are kept, of those that match and of the others; all are counted."""
 _SHOWN = 10
 """Workloads of a rule in a text, of those that match and of the others."""
+_VALUES = 1000
+"""Values of all workloads under one key that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,19 @@ class _Miss:
 
     seen: ComparedWorkload
     terms: tuple[tuple[tuple[Expression, str], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The workload without a match that lacks least: by the term of this number `held` of all expressions hold.
+
+    `failed` are the others, each with the reason and with the value that workloads have and that was probably meant.
+    """
+
+    seen: ComparedWorkload
+    term: int
+    held: int
+    failed: tuple[tuple[Expression, str, str], ...]
 
 
 @dataclass(slots=True)
@@ -106,6 +121,8 @@ class Comparison:
         self._planner = Planner(placement)
         tenants = sorted(self.rule.tenants or ())
         self._tenant = tenant_namespace(tenants[0] if tenants else UNKNOWN_TENANT)
+        self._least: tuple[tuple[int, int, int], int, ComparedWorkload] | None = None
+        self._values: dict[str, set[str]] = {}
 
     def look_at(self, seen: ComparedWorkload) -> None:
         workload = seen.by(self.rule, self._tenant)
@@ -115,6 +132,7 @@ class Comparison:
         failed = [tuple(expression for expression in term if not met(expression, facts)) for term in self.rule.terms]
         if all(failed):
             result.missed += 1
+            self._rank(seen, facts, failed)
             if len(result.misses) < _LISTED:
                 terms = (tuple((expression, _why(expression, facts, seen)) for expression in term) for term in failed)
                 result.misses.append(_Miss(seen, tuple(terms)))
@@ -126,6 +144,37 @@ class Comparison:
                 injection.annotation for injection in self.rule.injections if facts.text(injection.key) is None
             )
             result.matches.append(_Match(seen, failed.index(()), outcome, absent))
+
+    @property
+    def nearest(self) -> Nearest | None:
+        """None where no workload was looked at, or one matches."""
+        if self._least is None or self.result.matched:
+            return None
+        _, number, seen = self._least
+        facts, term = Facts(seen.workload.document), self.rule.terms[number]
+        failed = [expression for expression in term if not met(expression, facts)]
+        causes = ((expression, _why(expression, facts, seen), self._meant(expression)) for expression in failed)
+        return Nearest(seen, number, len(term) - len(failed), tuple(causes))
+
+    def _rank(self, seen: ComparedWorkload, facts: Facts, failed: list[tuple[Expression, ...]]) -> None:
+        """By the fewest expressions that do not hold, the most that hold, and the most whose value is near."""
+        for number, expressions in enumerate(failed):
+            lacks, near = (len(expressions), len(expressions) - len(self.rule.terms[number])), 0
+            for expression in (expression for expression in expressions if expression.operator == "In"):
+                if isinstance(value := facts.find(expression.key), str):
+                    values = self._values.setdefault(expression.key, set())
+                    if len(values) < _VALUES:
+                        values.add(value)
+                    if self._least is None or lacks <= self._least[0][:2]:
+                        near -= bool(closest(value, expression.values))
+            if self._least is None or (*lacks, near) < self._least[0]:
+                self._least = (*lacks, near), number, seen
+
+    def _meant(self, expression: Expression) -> str:
+        """The value that workloads have in place of one that none has; "" where none is near."""
+        values = self._values.get(expression.key, set()) if expression.operator == "In" else set()
+        near = (closest(value, sorted(values)) for value in sorted(expression.values - values))
+        return next(filter(None, near), "")
 
 
 def _stored(manifest: Manifest) -> Rule:
@@ -161,7 +210,7 @@ def text_of(rule: RuleExplained) -> Iterator[Line]:
         yield Line(f"  {miss.seen.title}: does not match")
         for number, term in enumerate(miss.terms):
             for expression, why in term:
-                yield Line(f"    workloadTerms[{number}]: {_shown(expression)}: {why}", "yellow")
+                yield Line(f"    workloadTerms[{number}]: {shown(expression)}: {why}", "yellow")
     yield from _more(rule.missed, "do not match")
 
 
@@ -212,7 +261,7 @@ def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
     ]
 
 
-def _shown(expression: Expression) -> str:
+def shown(expression: Expression) -> str:
     values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
     return f"{cut(expression.key)} {expression.operator}{cut(values)}"
 

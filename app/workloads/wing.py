@@ -22,4 +22,5 @@ WING = Wing(
     permissions="app.workloads.permissions:PERMISSIONS",
     checks=("app.workloads.checks:RULES_CHECK", "app.workloads.checks:COMPANIONS_CHECK"),
     status=("app.workloads.sections:SECTION",),
+    why="app.workloads.why.rules:JUDGES",
 )

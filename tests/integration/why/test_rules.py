@@ -1,0 +1,297 @@
+"""Why rules have no companions: what they do not match, what no DPU takes, and the link to the gateway."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.doctor.model import Severity
+from app.kube.resources import NAMESPACES, NODES, PODS, Resource
+from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.text import stamp
+from app.why.model import State
+from app.workloads.checks import RULES_CHECK
+from app.workloads.model import (
+    ADMIN_RULES,
+    COMPANION,
+    MIRROR,
+    RULE_NAME,
+    TENANT_RULES,
+    UVS_CONFIG_MAPS,
+    UVS_PODS,
+    WORKLOAD_ID,
+    WORKLOAD_RULES,
+    WORKLOADS,
+)
+from tests.integration.doctor.patient import JSON, Patient
+
+TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "app", "image": "app"}]}}
+OF_RULE = "kubectl --namespace universe edit workloadrules.workload.universe.nvidia.com r"
+
+
+def term(*expressions: tuple[str, str, str]) -> JSON:
+    written = [
+        {"key": key, "operator": operator, **({"values": value.split()} if value else {})}
+        for key, operator, value in expressions
+    ]
+    return {"matchExpressions": written}
+
+
+ANY = term(("metadata.id", "Exists", ""))
+
+
+def spec(*terms: JSON, **more: object) -> JSON:
+    return {"resourceType": "v1/Pod", "workloadTerms": [*terms] or [ANY], "template": TEMPLATE, **more}
+
+
+def status(result: str = "success", *, matched: int = 0, running: int = 0, **conditions: tuple[str, str, str]) -> JSON:
+    """`conditions` are status, reason and message."""
+    ready = {"Ready": ("True", "AsDesired", f"{matched} of {matched} companions exist")}
+    shown = [
+        {"type": kind, "status": truth, "reason": reason, "message": message, "lastTransitionTime": stamp()}
+        for kind, (truth, reason, message) in {**ready, **conditions}.items()
+    ]
+    counts = {"matched": matched, "created": matched, "running": running}
+    return {"result": result, "message": "", "observedGeneration": 1, **counts, "conditions": shown}
+
+
+NO_MATCH = status(Matched=("False", "NoWorkloadMatches", "no workload matches"))
+
+
+async def rule(
+    patient: Patient,
+    wanted: JSON,
+    shown: JSON | None,
+    *,
+    kind: Resource = WORKLOAD_RULES,
+    home: str = "universe",
+    **metadata: JSON,
+) -> None:
+    await patient.create(kind, "r", namespace=home, spec=wanted, metadata=metadata)
+    if shown is not None:
+        await patient.report(kind, "r", shown, namespace=home)
+
+
+async def tenants(patient: Patient, *names: str) -> None:
+    for name in names:
+        await patient.create(NAMESPACES, f"tenant-{name}", metadata={"labels": {TENANT_LABEL: name}})
+
+
+async def workload(patient: Patient, tenant: str, name: str, **rules: object) -> None:
+    metadata = {"id": name, "resourceName": name, "resourceNamespace": "default"}
+    wanted = {"metadata": metadata, "state": {"nodeName": "host-a", "ready": True}}
+    where = f"tenant-{tenant}"
+    await patient.create(WORKLOADS, f"workload-{name}", namespace=where, spec=wanted)
+    if rules:
+        await patient.report(
+            WORKLOADS, f"workload-{name}", {"rules": {"tenant": None, "admin": None, **rules}}, namespace=where
+        )
+
+
+async def companion(patient: Patient, *, tenant: str = "a", **wanted: object) -> str:
+    """Of rule r and workload w, on the DPU of host-a."""
+    places = {HOST_LABEL: "host-a", TENANT_LABEL: tenant}
+    expressions = [{"key": key, "operator": "In", "values": [value]} for key, value in places.items()]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    marks = {
+        RULE_NAME: "r",
+        "berth.dev/workload": f"tenant-{tenant}/w",
+        "berth.dev/rule": f"tenant-{tenant}/r",
+        "berth.dev/spec-hash": "x",
+        "berth.dev/injected-annotations": "[]",
+    }
+    name = "r-026ad823-27a8-4320-ba50-26f9f0ec6f1f"
+    labels = {COMPANION: "tenant", WORKLOAD_ID: "w"}
+    await patient.pod(
+        name, namespace=f"tenant-{tenant}", labels=labels, annotations=marks, spec={"affinity": affinity, **wanted}
+    )
+    return name
+
+
+async def test_a_rule_with_a_typo_names_the_nearest_workload_and_what_was_meant(patient: Patient) -> None:
+    await patient.pod("tenant1-pod1", labels={"app": "web"})
+    await patient.pod("other", namespace="berth-system", labels={"app": "web"})
+    await patient.pod("db")
+    keys = ("metadata.resourceNamespace", "In", "defualt"), ("state.extra.labels.app", "In", "web")
+    await rule(patient, spec(term(*keys)), NO_MATCH)
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.text) == (State.waits, "no companions; matches 0 of 3 workloads")
+    assert verdict.because == (
+        "there is no namespace 'defualt' among those reported; there is 'default'",
+        "nearest is Pod default/tenant1-pod1: 1 of 2 expressions hold; metadata.resourceNamespace In defualt: is 'default'",
+    )
+    assert (verdict.fix, verdict.codes) == (OF_RULE, ("BERTH3005",))
+    finding = next(one for one in await patient.examine(RULES_CHECK) if one.code == "BERTH3005")
+    assert finding.severity is Severity.info
+    assert finding.message == f"no workload matches; {'; '.join(verdict.because)}"
+    assert finding.command == verdict.fix
+    change = {"spec": spec(term(("metadata.resourceNamespace", "In", "default"), keys[1]))}
+    await patient.client.patch(WORKLOAD_RULES, "r", change, patch_type="merge", namespace="universe")
+    await patient.report(WORKLOAD_RULES, "r", {**NO_MATCH, "observedGeneration": 2}, namespace="universe")
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert verdict.because == ("no workload matches",)  # it matches by now, and the status is to come
+
+
+async def test_a_key_that_no_workload_can_have(patient: Patient) -> None:
+    await patient.pod("p")
+    text = "no workload can match: spec.workloadTerms[0].matchExpressions[0].key: use metadata.resourceNamespace"
+    wanted = spec(term(("metadata.namespace", "In", "default")))
+    await rule(patient, wanted, status(Matched=("False", "ImpossibleKey", text)))
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.because, verdict.codes) == (State.stuck, (text,), ("BERTH3005",))
+    assert verdict.fix == OF_RULE
+
+
+async def test_a_rule_of_the_infra_cluster_sees_its_tenants_workloads_alone(patient: Patient) -> None:
+    await tenants(patient, "a", "b")
+    await workload(patient, "a", "web-0")
+    await workload(patient, "b", "wbe")
+    keys = ("metadata.resourceName", "In", "wbe")
+    labels = {"berth.dev/rule-owner": "agent"}
+    await rule(patient, spec(term(keys)), NO_MATCH, kind=TENANT_RULES, home="tenant-a", labels=labels)
+    verdict = (await patient.why("tenantworkloadrule/r", namespace="tenant-a")).verdict
+    assert verdict.text == "no companions; matches 0 of 1 workload"
+    (cause,) = verdict.because
+    assert cause.startswith("nearest is Pod default/web-0 of tenant a: 0 of 1 expressions hold; ")
+    # Nothing is near: what to type shows each workload.
+    assert verdict.fix.endswith(
+        " tenantworkloadrules.workload.infra.universe.nvidia.com r --output yaml | berth explain -f -"
+    )
+    await rule(patient, spec(term(keys), tenantMatch=["c"]), NO_MATCH, kind=ADMIN_RULES)
+    verdict = (await patient.why("adminworkloadrule/r", namespace="universe")).verdict
+    assert verdict.because == ("there is no workload of its tenants",)
+
+
+async def test_who_may_not_list_workloads_reads_what_the_status_says(patient: Patient) -> None:
+    await patient.pod("p")
+    await rule(patient, spec(term(("metadata.resourceName", "In", "q"))), NO_MATCH)
+    reader = patient.kubeconfig_of("reader")
+    granted = [{"apiGroups": ["*"], "resources": ["workloadrules"], "verbs": ["get", "list"]}]
+    await patient.bind("reader", granted, namespace="universe", user=True)
+    answer = await patient.why("workloadrule/r", namespace="universe", kubeconfig=reader)
+    assert answer.verdict.because == ("no workload matches",)
+    assert any("list pods in the whole cluster" in text for text in answer.unread)
+
+
+async def test_a_companion_that_no_dpu_takes_is_named_in_full(patient: Patient) -> None:
+    await tenants(patient, "a")
+    for name, zone in (("dpu-a", "one"), ("dpu-b", "two")):
+        labels = {TENANT_LABEL: "a", HOST_LABEL: "host-a", "bf": zone}
+        await patient.create(NODES, name, metadata={"labels": labels})
+    await workload(patient, "a", "w")
+    name = await companion(patient, nodeSelector={"bf": "three"})
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes fit"}
+    await patient.report(PODS, name, {"conditions": [unschedulable]}, namespace="tenant-a")
+    shown = status(matched=1, Running=("False", "Unschedulable", "0 of 1 companions run: 1 Unschedulable"))
+    await rule(patient, spec(), shown, kind=TENANT_RULES, home="tenant-a")
+    verdict = (await patient.why("tenantworkloadrule/r", namespace="tenant-a")).verdict
+    assert (verdict.state, verdict.text) == (State.stuck, "1 of 1 companion exist, 0 run")
+    text = "node selector bf=three matches none of the host's 2 DPUs: they have bf=one, two"
+    whose = "companion of TenantWorkloadRule tenant-a/r for Pod default/w of tenant a"
+    assert verdict.because == (f"Pod tenant-a/{name}: Pending; {whose}", text, "0/2 nodes fit")
+    assert verdict.fix == "kubectl --namespace tenant-a edit tenantworkloadrules.workload.infra.universe.nvidia.com r"
+    answer = await patient.why(f"pod/{name}", namespace="tenant-a")
+    assert answer.verdict.asks == "a DPU of host host-a, node selector bf=three"
+    assert answer.verdict.because[0] == text
+    patient.later = timedelta(minutes=10)
+    assert "BERTH3103" in (await patient.why(f"pod/{name}", namespace="tenant-a")).verdict.codes
+
+
+@pytest.mark.parametrize("trouble", ["no node", "another tenant's", "cordoned"])
+async def test_a_companion_whose_dpu_is_missing_has_the_command(patient: Patient, trouble: str) -> None:
+    await tenants(patient, "a")
+    name = await companion(patient)
+    if trouble != "no node":
+        labels = {HOST_LABEL: "host-a", TENANT_LABEL: "b" if trouble == "another tenant's" else "a"}
+        await patient.create(NODES, "dpu", metadata={"labels": labels}, spec={"unschedulable": trouble == "cordoned"})
+    else:
+        await patient.create(NODES, "dpu")
+    verdict = (await patient.why(f"pod/{name}", namespace="tenant-a")).verdict
+    assert verdict.state is State.stuck
+    await patient.run(f"DPU=dpu; {verdict.fix}")
+    assert (await patient.why(f"pod/{name}", namespace="tenant-a")).verdict.fix != verdict.fix
+
+
+async def test_a_rule_whose_tenant_is_suspended(patient: Patient) -> None:
+    since, cause = "2026-01-01T00:00:00Z", "the gateway refuses the agent: tenant a is suspended"
+    message = f"not connected since {since} because {cause}"
+    await rule(patient, spec(), status("", Ready=("Unknown", "NotConnected", message)))
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.text, verdict.because) == (State.stuck, "its agent is not connected", (cause,))
+    assert verdict.since is not None
+    assert verdict.since.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert verdict.fix == "berth tenant resume a --kubeconfig INFRA"
+
+
+async def test_a_rule_in_error_and_one_that_nobody_processed(patient: Patient) -> None:
+    await rule(patient, spec(), status("error", Ready=("False", "InvalidRule", "spec.template: no containers")))
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.codes) == (State.broken, ("BERTH3001",))
+    assert verdict.because == ("InvalidRule: spec.template: no containers",)
+    assert verdict.fix == OF_RULE
+    await patient.client.patch(
+        WORKLOAD_RULES, "r", {"spec": {"dpuSelectionPolicy": "SameNode"}}, patch_type="merge", namespace="universe"
+    )
+    assert (await patient.why("workloadrule/r", namespace="universe")).verdict.state is State.waits
+    patient.later = timedelta(minutes=6)
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.codes) == (State.broken, ("BERTH3002",))
+    assert "no agent was found" in verdict.because[0]
+
+
+async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient: Patient) -> None:
+    await patient.create(
+        UVS_PODS,
+        "r-1",
+        namespace="universe",
+        metadata={"labels": {MIRROR: "true"}, "annotations": {RULE_NAME: "r"}},
+        spec={"object": {**TEMPLATE, "metadata": {"name": "r-1"}}},
+    )
+    shown = status(Ready=("False", "Unschedulable", "0/2 nodes are available"))
+    await patient.report(UVS_PODS, "r-1", {**shown, "phase": "Pending"}, namespace="universe")
+    verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
+    assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
+    assert "0/2 nodes are available" in verdict.because[0]
+    wanted = status(matched=1, Running=("False", "Unschedulable", "0 of 1 companions run"))
+    await rule(patient, spec(), wanted)
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert verdict.because[0].startswith("UVSPod universe/r-1: mirrors the companion of WorkloadRule universe/r")
+
+
+async def test_a_uvs_object_in_error(patient: Patient) -> None:
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    await patient.create(UVS_CONFIG_MAPS, "c", namespace="universe", spec={"object": content})
+    shown = status("error", Ready=("False", "PermissionDenied", "no"))
+    await patient.report(UVS_CONFIG_MAPS, "c", shown, namespace="universe")
+    verdict = (await patient.why("uvsconfigmap/c", namespace="universe")).verdict
+    assert (verdict.state, verdict.because) == (State.broken, ("PermissionDenied: no",))
+    assert verdict.so == "the infra cluster has not what the object describes"
+
+
+async def test_a_workload_says_which_rule_does_not_serve_it(patient: Patient) -> None:
+    await tenants(patient, "a")
+    full = {"result": "error", "message": "tenant a has 2 of 2", "reason": "QuotaExceeded"}
+    await workload(patient, "a", "w", admin=[{"id": "universe/r", "status": full}])
+    verdict = (
+        await patient.why("workload.workload.infra.universe.nvidia.com/workload-w", namespace="tenant-a")
+    ).verdict
+    assert (verdict.state, verdict.text) == (State.stuck, "Pod default/w of tenant a on host-a; 1 rule matches")
+    assert verdict.because == ("AdminWorkloadRule universe/r: tenant a has 2 of 2",)
+
+
+async def test_a_rule_that_does_not_exist_yet_is_compared_with_what_is_there(patient: Patient) -> None:
+    await patient.pod("web-server")
+    manifest = {"apiVersion": WORKLOAD_RULES.api_version, "kind": "WorkloadRule", "metadata": {"name": "r"}}
+    for value, text in (("web-server", "would match 1 of 1 workload"), ("web-sevrer", "would match 0 of 1 workload")):
+        wanted = spec(term(("metadata.resourceName", "In", value)))
+        answer = await patient.why(manifests=[{**manifest, "spec": wanted}], namespace="universe")
+        assert answer.verdict.text == text
+    assert answer.verdict.because[0] == "no workload has 'web-sevrer' as metadata.resourceName; there is 'web-server'"
+    answer = await patient.why(manifests=[{**manifest, "spec": {**spec(), "template": {}}}], namespace="universe")
+    assert answer.verdict.state is State.broken
+    assert answer.verdict.because[0].startswith("InvalidTemplate: ")
+    wanted = spec(term(("metadata.id[", "Exists", "")))
+    answer = await patient.why(manifests=[{**manifest, "spec": wanted}], namespace="universe")
+    assert (answer.verdict.state, answer.verdict.text) == (State.broken, "would be refused")
