@@ -50,17 +50,68 @@ async def by_tls(cluster: Cluster, webhook: Registered) -> Served | None:
     place = await _place(cluster, webhook)
     if place is None:
         return None
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # it is looked at, not relied on
+    leaf = await _shown(*place, name=place[0])
+    return Served(leaf, (), f"served at {place[0]}:{place[1]}") if leaf else None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Who answers at an address: its certificate, and why it is not trusted, "" where it is."""
+
+    leaf: x509.Certificate
+    problem: str = ""
+
+    @property
+    def who(self) -> str:
+        return f"answered by {_named(self.leaf.subject, 'no name')}, issued by {_named(self.leaf.issuer, 'no name')}"
+
+
+async def answer_of(host: str, port: int, *, name: str, roots: bytes) -> Answer | None:
+    """Who answers there to a client of gRPC that trusts these CAs (PEM) for this name; None where nobody does."""
+    if (leaf := await _shown(host, port, name=name)) is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC verifies
+    context.load_verify_locations(cadata=roots.decode("ascii"))
     try:
-        async with asyncio.timeout(_REACH_SECONDS):
-            _, writer = await asyncio.open_connection(*place, ssl=context, server_hostname=place[0])
+        (await _connected(host, port, context, name)).abort()
+    except ssl.SSLCertVerificationError as refusal:
+        return Answer(leaf, refusal.verify_message)
     except (OSError, TimeoutError):
         return None
-    leaf = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.transport.abort()
-    return Served(x509.load_der_x509_certificate(leaf), (), f"served at {place[0]}:{place[1]}") if leaf else None
+    return Answer(leaf)
+
+
+async def _shown(host: str, port: int, *, name: str) -> x509.Certificate | None:
+    """The certificate that is served; it is looked at, not relied on."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        transport = await _connected(host, port, context, name)
+    except (OSError, TimeoutError):
+        return None
+    leaf = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    transport.abort()
+    return x509.load_der_x509_certificate(leaf) if leaf else None
+
+
+async def _connected(host: str, port: int, context: ssl.SSLContext, name: str) -> asyncio.Transport:
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(_REACH_SECONDS):
+        return (await loop.create_connection(asyncio.Protocol, host, port, ssl=context, server_hostname=name))[0]
+
+
+def _named(name: x509.Name, otherwise: str) -> str:
+    return name.rfc4514_string() or otherwise
+
+
+def subjects(certificates: Sequence[x509.Certificate]) -> str:
+    """The CAs, as texts name them."""
+    return " and ".join(
+        dict.fromkeys(_named(certificate.subject, "a CA without a name") for certificate in certificates)
+    )
 
 
 async def _place(cluster: Cluster, webhook: Registered) -> tuple[str, int] | None:

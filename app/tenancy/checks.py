@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -42,7 +43,10 @@ from app.serving.tls import read_certificates
 from app.tenancy import model
 from app.tenancy.model import CLUSTER, SUSPENDED, Link, holder_of, link_of
 from app.tenancy.namespace import ISOLATION, bounds_of, uncounted_in
+from app.tenancy.sections import SOON, certificate_days
 from app.tenancy.tenants.bundles import AGENT_SECRET
+from app.tenancy.why.trust import Peer, Trusted, peer_of, pinned_at, trusted_by_gateway
+from app.text import stamp
 from app.wire import JSON
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, tenant_namespace
 from app.workloads.settings import QuotaSettings
@@ -63,33 +67,67 @@ _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
     late: list[str] = []
     for tenant in await cluster.listed(TENANTS):
-        it, said, ready = objects.Object(TENANTS, tenant), objects.status(tenant), objects.condition(tenant, "Ready")
-        reason = str(ready.get("reason") or "NotReady")
-        if reason != SUSPENDED and (ready.get("status") == "False" or said.get("result") == "error"):
-            text = ready.get("message") or said.get("message") or ""
-            yield error("BERTH2001", it, case=reason, reason=reason, said=text, label=TENANT_LABEL)
-        if objects.spec(tenant).get("suspended"):
-            yield info("BERTH2002", it)
-        if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
+        it = objects.Object(TENANTS, tenant)
+        for finding in reported(it):
+            yield finding
+        if is_late(it, cluster.now()):
             late.append(it.subject)
     if late:
         yield await acting.late(cluster, "controller", "BERTH2003", late)
 
 
+def reported(it: objects.Object) -> Iterator[Finding]:
+    """What spec and status of a Tenant say that is wrong, but for its agent."""
+    said, ready = objects.status(it.json), objects.condition(it.json, "Ready")
+    reason = str(ready.get("reason") or "NotReady")
+    if reason != SUSPENDED and (ready.get("status") == "False" or said.get("result") == "error"):
+        text = ready.get("message") or said.get("message") or ""
+        yield error("BERTH2001", it, case=reason, reason=reason, said=text, label=TENANT_LABEL)
+    if objects.spec(it.json).get("suspended"):
+        yield info("BERTH2002", it)
+
+
+def is_late(it: objects.Object, now: datetime) -> bool:
+    """Whether the controller has not processed a change of a Tenant in time."""
+    return objects.unseen(it.json) and objects.unchanged(it.json, now) > PATIENCE
+
+
 async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
     tenants = await cluster.listed(TENANTS)
-    links = [(tenant["metadata"]["name"], link_of(tenant)) for tenant in tenants]
-    for tenant, (name, link) in zip(tenants, links, strict=True):
-        said, it = objects.condition(tenant, model.CONNECTED), objects.Object(TENANTS, tenant)
-        reason = str(said.get("reason"))
-        issued = (_taker(name, link, links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
-        issue = _rotate(issued, agent_namespace=cluster.namespace)
-        values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue}
-        values["move"] = _move(name)
-        if reason == model.NO_CONTACT:
-            yield info("BERTH2008", it, case=reason, **values)
-        elif said.get("status") == "False" and reason != model.SUSPENDED:
-            yield error("BERTH2008", it, case=reason, **values, because=depends_on("gateway"))
+    trusted = await trusted_by_gateway(cluster) if tenants else None
+    for tenant in tenants:
+        for finding in of_agent(objects.Object(TENANTS, tenant), tenants, cluster.namespace, trusted, cluster.now()):
+            yield finding
+
+
+def of_agent(
+    it: objects.Object, tenants: Sequence[JSON], namespace: str, trusted: Trusted | None, now: datetime
+) -> Iterator[Finding]:
+    """Whether the agent of a Tenant is connected, and will be when it connects again.
+
+    `namespace` is that of Berth, in which agents run where nothing else is said.
+    """
+    said, name = objects.condition(it.json, model.CONNECTED), it.name
+    reason, links = str(said.get("reason")), [(tenant["metadata"]["name"], link_of(tenant)) for tenant in tenants]
+    issued = (_taker(name, link_of(it.json), links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
+    issue = _rotate(issued, agent_namespace=namespace)
+    values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue}
+    values["move"] = _move(name)
+    cut = said.get("status") == "False" and reason != SUSPENDED
+    files = topic("files", "agent", name)
+    if reason == model.NO_CONTACT:
+        yield info("BERTH2008", it, case=reason, **values)
+    elif cut:
+        because = (files, *depends_on("gateway")) if reason == model.AGENT_SILENT else depends_on("gateway")
+        yield error("BERTH2008", it, case=reason, **values, because=because)
+    if trusted is not None and (pinned := pinned_at(it.json)) is not None and trusted.is_younger(pinned):
+        severity, case = (Severity.error, "cut") if cut else (Severity.warning, "")
+        values = {"pinned": stamp(pinned), "made": stamp(trusted.made), "authority": trusted.name, "issue": issue}
+        yield noted(severity, "BERTH2010", it, case=case, place=trusted.place, **values, explains=(files,))
+    pins = (objects.spec(it.json).get("identity") or {}).get("certificates") or ()
+    days = None if objects.spec(it.json).get("suspended") else certificate_days(pins, now)
+    if days is not None and 0 <= days < SOON:
+        yield warning("BERTH2011", it, days=days, issue=issue)
 
 
 def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
@@ -147,7 +185,7 @@ async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH2006", it, named=named, label=TENANT_LABEL, labeled=labeled)
 
 
-async def _bounded(cluster: Cluster) -> AsyncIterator[Finding]:
+async def bounded(cluster: Cluster) -> AsyncIterator[Finding]:
     """What is missing or differs; a namespace that is not ready is a finding of its Tenant."""
     settled = {
         tenant_namespace(tenant["metadata"]["name"])
@@ -190,16 +228,46 @@ async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
     for agent in await cluster.running("agent"):
-        said = await said_by(cluster, agent)
-        for text in said_of_gateway(said.reasons):
-            yield await _judged(cluster, agent, text)
+        said, peer = await said_by(cluster, agent), await peer_of(cluster, agent)
+        complaints = said_of_gateway(said.reasons)
+        for text in complaints:
+            yield await _judged(cluster, agent, text, peer)
         # A replica that stands by is ready whatever the gateway says to the one that leads.
-        if (
-            0
-            < objects.spec(agent.object).get("replicas", 1)
-            <= (objects.status(agent.object).get("readyReplicas") or 0)
-        ):
+        ready = objects.status(agent.object).get("readyReplicas") or 0
+        accepted = 0 < objects.spec(agent.object).get("replicas", 1) <= ready
+        if peer is not None and peer.answer is None and not complaints and accepted:
+            yield info("BERTH2106", agent, gateway=agent.deployed.get("gateway", ""))
+        if peer is not None and peer.distrusted and not any(_UNTRUSTED in text for text in complaints):
+            yield await _distrust(cluster, agent, peer, later=accepted)
+        elif accepted:
             yield ok(agent.subject, "the gateway accepts the agent")
+
+
+async def _distrust(cluster: Cluster, agent: Installed, peer: Peer | None, *, later: bool = False) -> Finding:
+    """That the agent does not trust the gateway, or will not when it connects again.
+
+    Its bundle is old, or its address leads elsewhere.
+    """
+    case, fix = "", await renew_agent(cluster, agent)
+    if peer is not None and peer.elsewhere:
+        case, fix = "elsewhere", await _address(cluster, agent)
+    noting = partial(warning, "BERTH2105") if later else partial(error, "BERTH2103")
+    return noting(
+        objects.named(SECRETS, agent.tls_secret, agent.namespace),
+        case=case,
+        gateway=agent.deployed.get("gateway", ""),
+        answered=peer.words if peer is not None else "",
+        command=fix,
+        explains=(topic("link", agent.role),),
+        because=(topic("files", agent.role),),
+    )
+
+
+async def _address(cluster: Cluster, agent: Installed) -> str:
+    """The command that gives an agent the address of the gateway."""
+    if agent.by_chart:
+        return await commands.helm(cluster, "agent.gateway=HOST:PORT")
+    return commands.kubectl("edit", "deployment", agent.name, namespace=agent.namespace)
 
 
 def said_of_gateway(reasons: Iterable[str]) -> list[str]:
@@ -208,7 +276,7 @@ def said_of_gateway(reasons: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(text for _, _, text in said if text not in ("", _BEGINNING)))
 
 
-async def _judged(cluster: Cluster, agent: Installed, text: str) -> Finding:
+async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | None) -> Finding:
     word, _, answer = text.partition(": ")
     place, gateway = objects.named(SECRETS, agent.tls_secret, agent.namespace), agent.deployed.get("gateway", "")
     fix = await renew_agent(cluster, agent, verb="add" if _NO_TENANT in answer else "rotate")
@@ -224,7 +292,7 @@ async def _judged(cluster: Cluster, agent: Installed, text: str) -> Finding:
             fix = f"{await renew_agent(cluster, agent, _WHICH)}  # {_WHICH}: the tenant of this cluster"
         return refused("BERTH2102", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
     if _UNTRUSTED in text:
-        return refused("BERTH2103", place, gateway=gateway, command=fix)
+        return await _distrust(cluster, agent, peer)
     return refused("BERTH2104", agent, gateway=gateway, text=text)
 
 
@@ -275,5 +343,5 @@ def _move(name: str) -> str:
     return commands.kubectl("annotate", objects.plural(TENANTS), name, f"{CLUSTER}-")
 
 
-TENANTS_CHECK = Check("tenants", (_statuses, _unconnected, _unconfined, _nodes, _mislabeled, _bounded, _all_well))
+TENANTS_CHECK = Check("tenants", (_statuses, _unconnected, _unconfined, _nodes, _mislabeled, bounded, _all_well))
 AGENT_CHECK = Check("agent", (_links,))

@@ -116,6 +116,7 @@ WING = Wing(
     },
     checks=("app.tenancy.checks:TENANTS_CHECK", "app.tenancy.checks:AGENT_CHECK"),
     status=("app.tenancy.sections:TENANTS_SECTION", "app.tenancy.sections:AGENT_SECTION"),
+    why="app.tenancy.why.tenants:JUDGES",
     metrics={
         "app.tenancy.agent.metrics": ("agent",),
         "app.tenancy.gateway.metrics": ("gateway",),

@@ -13,9 +13,10 @@ from app.doctor.model import Finding, error, topic, warning
 from app.doctor.objects import Object
 from app.kube.resources import PODS, Resource
 from app.placement.checks import Dpus, dpus_of
+from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.text import moment, several
 from app.why.model import Asking, State, Verdict, fine, get, judged, of_findings, or_else, read, stuck, waits
-from app.wire import JSON
+from app.wire import JSON, mapping
 from app.workloads import model as workloads
 from app.workloads.companions.marks import Companion, companion_of
 from app.workloads.controller.stored import project_workload
@@ -172,23 +173,29 @@ def _mirrored(uvs_pod: JSON) -> tuple[str, str] | None:
     return (phase or reason or "NotReady"), plain(ready.get("message") or said.get("message") or "")
 
 
-def judge_mirror(it: Object) -> Verdict:
-    """What a UVSPod shows of the Pod in the infra cluster, where it can be changed."""
-    rule = (it.json["metadata"].get("annotations") or {}).get(workloads.RULE_NAME) or "?"
-    text = f"mirrors the companion of WorkloadRule {it.namespace}/{rule}"
-    more = f"berth why pod/{it.name} -n tenant-TENANT --kubeconfig INFRA"
+def judge_mirror(it: Object) -> Asking[Verdict]:
+    """What a UVSPod shows of the Pod in the infra cluster, where it can be changed; its rule says why it waits."""
+    name = (it.json["metadata"].get("annotations") or {}).get(workloads.RULE_NAME) or "?"
+    pod, places = mapping(objects.spec(it.json).get("object")), Dpus([], HOST_LABEL, TENANT_LABEL)
+    home = workloads.tenant_namespace(places.place_of(pod)[1] or "TENANT")
+    text = f"mirrors the companion of WorkloadRule {it.namespace}/{name}"
+    more = f"berth why pod/{it.name} -n {home} --kubeconfig INFRA"
     waiting, phase = _mirrored(it.json), objects.status(it.json).get("phase")
     since = moment(objects.condition(it.json, "Ready").get("lastTransitionTime"))
     if waiting is None:
         return fine(f"{phase}: {text}", since=since, more=more)
+    rule = yield from or_else(get(workloads.WORKLOAD_RULES, name, it.namespace), None)
+    running = objects.condition(rule.json, "Running") if rule is not None else {}
+    told = running if running.get("status") == "False" else {}
     reason, message = waiting
-    rule_edit = commands.edit(workloads.WORKLOAD_RULES, rule, namespace=it.namespace)
-    hopeless = "Unschedulable" in (reason, objects.condition(it.json, "Ready").get("reason"))
+    because = [f"{reason}: {message}" if message and reason not in message else message or reason]
+    because += [f"of all companions of the rule, {plain(told['message'])}"] if told.get("message") else []
+    hopeless = "Unschedulable" in (told.get("reason"), objects.condition(it.json, "Ready").get("reason"))
+    asks, fix = ", ".join(_wishes(pod, places)), ""
+    if hopeless and rule is not None and objects.spec(pod).get("nodeSelector"):
+        fix = edit(rule)
     verdict = stuck if hopeless or phase == "Failed" else waits
-    because = (f"{reason}: {message}" if message and reason not in message else message or reason,)
-    return verdict(
-        f"{text}, which does not run", since=since, because=because, fix=rule_edit if hopeless else "", more=more
-    )
+    return verdict(f"{text}, which does not run", since=since, asks=asks, because=tuple(because), fix=fix, more=more)
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:

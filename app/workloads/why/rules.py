@@ -78,7 +78,8 @@ def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
     if worst is None:
         return verdict
     state = max(verdict.state, worst.state)
-    return replace(verdict, state=state, since=worst.since, asks=worst.asks).after(worst, of=subject)
+    more = worst.more if resource == workloads.UVS_PODS else verdict.more
+    return replace(verdict, state=state, since=worst.since, asks=worst.asks, more=more).after(worst, of=subject)
 
 
 def reported(it: Object) -> Iterator[Finding]:
@@ -284,7 +285,7 @@ def judge_uvs(it: Object, now: datetime) -> Asking[Verdict | None]:
     if cut_off(it):
         return (yield from _cut_off(it))
     if workloads.MIRROR in objects.labels(it.json):
-        return companions.judge_mirror(it)
+        return (yield from companions.judge_mirror(it))
     if objects.unseen(it.json):
         return (yield from _unseen(it, now))
     phase = objects.status(it.json).get("phase")

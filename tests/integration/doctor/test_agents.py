@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from app.tenancy.checks import AGENT_CHECK, TENANTS_CHECK
 from app.tenancy.model import (
     AGENT_CONNECTED,
     AGENT_SILENT,
+    CA_SECRET,
     CERTIFICATE_REFUSED,
     CLUSTER,
     CLUSTER_TAKEN,
@@ -36,6 +38,7 @@ from app.tenancy.model import (
     MOVED,
     NO_CONTACT,
     OTHER_CLUSTER,
+    SERVING_SECRET,
     SUSPENDED,
 )
 from app.tenancy.tenants.bundles import Issuing
@@ -201,14 +204,32 @@ async def test_a_certificate_that_is_refused_and_a_gateway_that_is_not_trusted(l
     trusted = await linked.says("BERTH2103")
     assert trusted.subject == SECRET
     assert trusted.message.startswith("its ca.crt does not verify the certificate of the gateway at 127.0.0.1:")
+    assert "issued by CN=Berth Gateway CA " in trusted.message
+    assert "; it trusts CN=other " in trusted.message
     reader = linked.tenant.kubeconfig_of("reader")
     rules = [{"apiGroups": ["*"], "resources": ["deployments", "pods"], "verbs": ["get", "list"]}]
     await linked.tenant.bind("reader", rules, user=True)
-    found = await linked.tenant.examine(deployments.CHECK, kubeconfig=reader)
-    assert [one.code for one in found] == ["BERTH0306", "BERTH0311"]
+    # The doctor looks at the gateway itself: the new Pod may not have begun.
+    look = partial(linked.tenant.examine, deployments.CHECK, kubeconfig=reader)
+    found = await eventually(look, lambda them: [one.code for one in them] == ["BERTH0306", "BERTH0311"])
     assert found[1].message.endswith(f"you have no right to get pods/proxy in namespace {HOME}")
     assert trusted.command == finding.command
     await linked.fixed_by(trusted)
+
+
+async def test_a_gateway_with_a_new_ca_is_told_on_both_sides_while_the_streams_live_on(linked: Linked) -> None:
+    """The gateway accepts the agent until it connects again; the command of the infra cluster is in time."""
+    for name in (CA_SECRET, SERVING_SECRET):
+        await linked.infra.client.delete(SECRETS, name, namespace="universe")
+    await write_gateway_certificates(linked.infra.client, linked.folder)
+    finding = await linked.says("BERTH2105")
+    assert (finding.severity, finding.subject) == (Severity.warning, SECRET)
+    assert "issued by CN=Berth Gateway CA " in finding.message
+    (other,) = [one for one in await linked.infra.complaints(TENANTS_CHECK) if one.code == "BERTH2010"]
+    assert (other.severity, other.subject) == (Severity.warning, "Tenant blue")
+    await linked.infra.run(other.command.replace("TENANT", str(linked.tenant.kubeconfig)), cwd=linked.folder)
+    await linked.seen(lambda them: max(one.severity for one in them) <= Severity.info)
+    assert "BERTH2010" not in {one.code for one in await linked.infra.examine(TENANTS_CHECK)}
 
 
 async def test_a_bundle_whose_tenant_is_suspended_and_has_another_cluster(linked: Linked) -> None:

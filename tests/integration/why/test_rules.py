@@ -242,21 +242,31 @@ async def test_a_rule_in_error_and_one_that_nobody_processed(patient: Patient) -
 
 
 async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient: Patient) -> None:
+    """It has the whole Pod, and its rule counts what keeps companions from running."""
+    places = [{"key": TENANT_LABEL, "operator": "In", "values": ["a"]}]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": places}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    wanted = {**TEMPLATE["spec"], "nodeSelector": {"bf": "three"}, "affinity": affinity}
     await patient.create(
         UVS_PODS,
         "r-1",
         namespace="universe",
         metadata={"labels": {MIRROR: "true"}, "annotations": {RULE_NAME: "r"}},
-        spec={"object": {**TEMPLATE, "metadata": {"name": "r-1"}}},
+        spec={"object": {**TEMPLATE, "metadata": {"name": "r-1"}, "spec": wanted}},
     )
-    shown = status(Ready=("False", "Unschedulable", "0/2 nodes are available"))
+    shown = status(Ready=("True", "Mirrored", ""))
     await patient.report(UVS_PODS, "r-1", {**shown, "phase": "Pending"}, namespace="universe")
     verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
+    assert (verdict.state, verdict.because) == (State.waits, ("Pending",))
+    message = "0 of 1 companions run: 1 Unschedulable"
+    await rule(patient, spec(), status(matched=1, Running=("False", "Unschedulable", message)))
+    verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
     assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
-    assert "0/2 nodes are available" in verdict.because[0]
-    wanted = status(matched=1, Running=("False", "Unschedulable", "0 of 1 companions run"))
-    await rule(patient, spec(), wanted)
+    assert verdict.because == ("Pending", f"of all companions of the rule, {message}")
+    assert verdict.asks == "a DPU of tenant a, node selector bf=three"
+    assert verdict.more == "berth why pod/r-1 -n tenant-a --kubeconfig INFRA"
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
     assert verdict.because[0].startswith("UVSPod universe/r-1: mirrors the companion of WorkloadRule universe/r")
 
 
