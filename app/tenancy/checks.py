@@ -95,26 +95,30 @@ def is_late(it: objects.Object, now: datetime) -> bool:
 async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
     tenants = await cluster.listed(TENANTS)
     trusted = await trusted_by_gateway(cluster) if tenants else None
+    links = links_of(tenants)
     for tenant in tenants:
-        for finding in of_agent(objects.Object(TENANTS, tenant), tenants, cluster.namespace, trusted, cluster.now()):
+        for finding in of_agent(objects.Object(TENANTS, tenant), links, cluster.namespace, trusted, cluster.now()):
             yield finding
 
 
+def links_of(tenants: Sequence[JSON]) -> list[tuple[str, Link]]:
+    """What is noted of each agent, by the name of its Tenant."""
+    return [(tenant["metadata"]["name"], link_of(tenant)) for tenant in tenants]
+
+
 def of_agent(
-    it: objects.Object, tenants: Sequence[JSON], namespace: str, trusted: Trusted | None, now: datetime
+    it: objects.Object, links: Sequence[tuple[str, Link]], namespace: str, trusted: Trusted | None, now: datetime
 ) -> Iterator[Finding]:
     """Whether the agent of a Tenant is connected, and will be when it connects again.
 
     `namespace` is that of Berth, in which agents run where nothing else is said.
     """
     said, name = objects.condition(it.json, model.CONNECTED), it.name
-    reason, links = str(said.get("reason")), [(tenant["metadata"]["name"], link_of(tenant)) for tenant in tenants]
+    reason, files = str(said.get("reason")), topic("files", "agent", name)
     issued = (_taker(name, link_of(it.json), links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
     issue = _rotate(issued, agent_namespace=namespace)
-    values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue}
-    values["move"] = _move(name)
+    values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue, "move": _move(name)}
     cut = said.get("status") == "False" and reason != SUSPENDED
-    files = topic("files", "agent", name)
     if reason == model.NO_CONTACT:
         yield info("BERTH2008", it, case=reason, **values)
     elif cut:
@@ -124,9 +128,9 @@ def of_agent(
         severity, case = (Severity.error, "cut") if cut else (Severity.warning, "")
         values = {"pinned": stamp(pinned), "made": stamp(trusted.made), "authority": trusted.name, "issue": issue}
         yield noted(severity, "BERTH2010", it, case=case, place=trusted.place, **values, explains=(files,))
-    pins = (objects.spec(it.json).get("identity") or {}).get("certificates") or ()
-    days = None if objects.spec(it.json).get("suspended") else certificate_days(pins, now)
-    if days is not None and 0 <= days < SOON:
+    spec = objects.spec(it.json)
+    days = certificate_days((spec.get("identity") or {}).get("certificates") or (), now)
+    if days is not None and 0 <= days < SOON and not spec.get("suspended"):
         yield warning("BERTH2011", it, days=days, issue=issue)
 
 

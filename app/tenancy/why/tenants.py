@@ -13,7 +13,7 @@ from app.doctor.model import Finding
 from app.doctor.objects import Object
 from app.kube.resources import NODES
 from app.placement.checks import Dpus, dpus_of
-from app.tenancy.checks import bounded, is_late, nodes_and_hosts, of_agent, reported
+from app.tenancy.checks import bounded, is_late, links_of, nodes_and_hosts, of_agent, reported
 from app.tenancy.model import AGENT_CONNECTED, CONNECTED, SUSPENDED, tenant_problems, tenant_state
 from app.tenancy.why import nodes
 from app.tenancy.why.trust import trusted_by_gateway
@@ -51,8 +51,8 @@ def judge_tenant(it: Object, now: datetime) -> Asking[Verdict | None]:
 def _findings(it: Object, now: datetime, dpus: Dpus | None) -> Asking[list[Finding]]:
     tenants = yield from or_else(listed(TENANTS), [it])
     trusted = yield from or_else(read(trusted_by_gateway), None)
-    namespace = yield from read(_home)
-    findings = [*reported(it), *of_agent(it, [tenant.json for tenant in tenants], namespace, trusted, now)]
+    namespace, links = (yield from read(_home)), links_of([tenant.json for tenant in tenants])
+    findings = [*reported(it), *of_agent(it, links, namespace, trusted, now)]
     if is_late(it, now):
         findings.append((yield from read(partial(_late, it=it), key=("late", it.subject))))
     if dpus is not None:
