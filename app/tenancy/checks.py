@@ -94,8 +94,7 @@ def is_late(it: objects.Object, now: datetime) -> bool:
 
 async def _unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
     tenants = await cluster.listed(TENANTS)
-    trusted = await trusted_by_gateway(cluster) if tenants else None
-    links = links_of(tenants)
+    links, trusted = links_of(tenants), await trusted_by_gateway(cluster) if tenants else None
     for tenant in tenants:
         for finding in of_agent(objects.Object(TENANTS, tenant), links, cluster.namespace, trusted, cluster.now()):
             yield finding
@@ -248,13 +247,12 @@ async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 async def _distrust(cluster: Cluster, agent: Installed, peer: Peer | None, *, later: bool = False) -> Finding:
-    """That the agent does not trust the gateway, or will not when it connects again.
-
-    Its bundle is old, or its address leads elsewhere.
-    """
+    """That the agent does not trust who answers, or will not when it connects again."""
     case, fix = "", await renew_agent(cluster, agent)
     if peer is not None and peer.elsewhere:
         case, fix = "elsewhere", await _address(cluster, agent)
+    elif peer is not None and peer.ended:
+        fix = "berth doctor --only certificate --kubeconfig INFRA"
     noting = partial(warning, "BERTH2105") if later else partial(error, "BERTH2103")
     return noting(
         objects.named(SECRETS, agent.tls_secret, agent.namespace),

@@ -107,6 +107,11 @@ class Peer:
         return self.answer is not None and self.distrusted and bool(misnamed(self.answer.leaf, self.name))
 
     @property
+    def ended(self) -> bool:
+        """Whether it is the served certificate that is over: another bundle would not help."""
+        return self.answer is not None and "expired" in self.answer.problem
+
+    @property
     def words(self) -> str:
         """The end of a message: who answered, and why that is not trusted; "" where nothing is known."""
         if self.answer is None or not self.distrusted:

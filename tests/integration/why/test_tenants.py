@@ -134,10 +134,11 @@ async def test_a_ca_from_a_backup_is_not_a_new_one(patient: Patient) -> None:
 
 
 @asynccontextmanager
-async def a_server(folder: Path, name: str) -> AsyncIterator[tuple[int, Issued]]:
-    """A server of TLS with a certificate for this name, and its CA."""
-    authority = issue_authority(common_name="Other CA", now=datetime.now(UTC), days=1)
-    leaf = issue_serving(authority, names=serving_names(dns=(name,)), now=datetime.now(UTC), days=1)
+async def a_server(folder: Path, name: str, *, age: int = 0) -> AsyncIterator[tuple[int, Issued]]:
+    """A server of TLS with a certificate of one day for this name, made so many days ago, and its CA."""
+    made = datetime.now(UTC) - timedelta(days=age)
+    authority = issue_authority(common_name="Other CA", now=made, days=30)
+    leaf = issue_serving(authority, names=serving_names(dns=(name,)), now=made, days=1)
     (folder / "pair.pem").write_bytes(leaf.certificate_pem + leaf.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "pair.pem")
@@ -190,6 +191,14 @@ async def test_another_server_at_the_address_is_no_old_bundle(patient: Patient, 
     assert "answered by CN=proxy.example.com, issued by CN=Other CA " in finding.message
     assert finding.message.endswith(f"is for proxy.example.com, not for {GATEWAY_NAME}: another server")
     assert finding.command.endswith(" --set agent.gateway=HOST:PORT")
+
+
+async def test_a_gateway_whose_own_certificate_is_over_needs_no_other_bundle(patient: Patient, tmp_path: Path) -> None:
+    async with a_server(tmp_path, GATEWAY_NAME, age=2) as (port, authority):
+        await agent(patient, port, authority)
+        (finding,) = await patient.examine(AGENT_CHECK)
+    assert (finding.code, finding.command) == ("BERTH2105", "berth doctor --only certificate --kubeconfig INFRA")
+    assert finding.message.endswith(": certificate has expired")
 
 
 async def test_a_gateway_that_cannot_be_reached_from_here_is_information(patient: Patient) -> None:
