@@ -43,6 +43,10 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
         if all(webhook.mutating for webhook in webhooks):
             fix = await registering(cluster, webhooks)
             yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
+        charted = [webhook for webhook in webhooks if webhook.by_chart and webhook.mutating]
+        if charted and not any(webhook.injects for webhook in await cluster.of_all_releases()):
+            fix = commands.again(cluster, charted[0], "webhook.webhooks.pods.enabled=true")
+            yield info("BERTH0501", MUTATING_WEBHOOKS.kind, "none calls Berth for Pods", command=fix)
 
 
 async def registering(cluster: Cluster, registered: Sequence[Registered]) -> str:
@@ -108,16 +112,20 @@ def _fails_open(webhook: Registered) -> tuple[Severity, str]:
 
 
 async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Kinds that this cluster has, that Berth checks, and that it is not asked about."""
+    """Kinds that this cluster has, that Berth checks, and that no release of it is asked about."""
     validating = [webhook for webhook in await cluster.registered() if not webhook.mutating]
+    asked = [webhook for webhook in await cluster.of_all_releases() if not webhook.mutating]
     defined = await or_default(cluster.listed(CUSTOM_RESOURCE_DEFINITIONS), [])
     names = {definition["metadata"]["name"] for definition in defined}
-    for rule in rules_of("attachments", "objects") if validating else ():
-        plurals = [plural for plural in rule["resources"] if f"{plural}.{rule['apiGroups'][0]}" in names]
-        for plural, operations in uncovered(validating, [rule | {"resources": plurals}]).items():
-            fix = commands.fix(cluster, validating[0], "rules/-", rule | {"resources": [plural]})
-            unasked = " and ".join(operations)
-            yield warning("BERTH0512", validating[0], operations=unasked, plural=plural, command=fix)
+    present = {webhook.webhook.get("name") for webhook in validating}
+    for ours in webhooks_of("attachments", "objects") if validating else ():
+        values = [] if f"{ours.name}.berth.dev" in present else [f"{ours.when}=true"]
+        for rule in rules_of(ours.kind):
+            plurals = [plural for plural in rule["resources"] if f"{plural}.{rule['apiGroups'][0]}" in names]
+            for plural, operations in uncovered(asked, [rule | {"resources": plurals}]).items():
+                fix = commands.fix(cluster, validating[0], "rules/-", rule | {"resources": [plural]}, *values)
+                unasked = " and ".join(operations)
+                yield warning("BERTH0512", validating[0], operations=unasked, plural=plural, command=fix)
 
 
 async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:

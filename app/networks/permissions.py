@@ -22,7 +22,15 @@ ASKS = (
         values="berth.injectionLabels",
     ),
 )
-WEBHOOKS = (Webhook("attachments", "attachments", values="attachments", namespaces=(EXEMPT,)),)
+WEBHOOKS = (
+    Webhook(
+        "attachments",
+        "attachments",
+        values="attachments",
+        namespaces=(EXEMPT,),
+        when="webhook.webhooks.attachments.enabled",
+    ),
+)
 
 PERMISSIONS: Permissions = {
     "webhook": (

@@ -39,6 +39,7 @@ WEBHOOKS = (
             # that has lost its label, too, no Pod can opt out. Without conditions the webhook itself decides.
             Condition("has-not-opted-out", (Term(f"!({_OPTED_OUT})"), Term(OF_TENANT_BY_NAME)), when=CONFINED),
         ),
+        when="webhook.webhooks.pods.enabled",
     ),
     # No opt-out and no conditions: a tenant cannot take its Pods off the tenant's DPUs.
     Webhook(

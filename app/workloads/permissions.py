@@ -51,7 +51,7 @@ _ISOLATED = Webhook(
 WEBHOOKS = (
     # Of all wings. No namespace is exempt: no Pod of Berth or of the cluster waits for these objects, and a wrong one
     # would run with the rights of the controller. Kinds that the cluster does not have do no harm here.
-    Webhook("rules", "objects", values="rules", scope="*"),
+    Webhook("rules", "objects", values="rules", scope="*", when="webhook.webhooks.rules.enabled"),
     # No opt-out, no selector of objects, no exempt namespaces: what a Pod may do to Pods of others does not depend on
     # its author.
     _ISOLATED,

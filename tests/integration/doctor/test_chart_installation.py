@@ -28,6 +28,7 @@ from app.kube.resources import (
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
+from app.registration import Terms, objects_to, pods_to
 from app.registry import CONTROLLER_LEASE
 from app.tenancy.wing import AGENT_LEASE
 from tests.integration.doctor.baseline import Baseline
@@ -318,3 +319,24 @@ async def test_a_webhook_without_the_token_of_callers_gets_it_back_from_the_rele
     assert finding.consequence.startswith("every AppWrapper is refused")
     await charted.type(finding.command)
     assert await charted.complaints("registrations") == []
+
+
+async def test_webhooks_that_are_left_to_another_release_are_missed_if_there_is_none(charted: Place) -> None:
+    """One for Pods may be left out by choice; the command of each finding turns on what it misses, and no more."""
+    webhooks = ("pods", "attachments", "rules")
+    off = ",".join(f"webhook.webhooks.{name}.enabled=false" for name in webhooks)
+    upgrade = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set"
+    await charted.type(f"{upgrade} {off},webhook.args.appwrappers=true,webhook.args.confineTenants=false")
+    findings = [finding for finding in await charted.examine("registrations") if finding.command]
+    assert {(finding.code, finding.severity, finding.command) for finding in findings} >= {
+        ("BERTH0501", Severity.info, f"{upgrade} webhook.webhooks.pods.enabled=true"),
+        ("BERTH0512", Severity.warning, f"{upgrade} webhook.webhooks.attachments.enabled=true"),
+    }
+    # Another release has them all.
+    called = {"url": "https://127.0.0.1:1/mutate"}
+    labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/instance": "other"}
+    for resource, build in ((MUTATING_WEBHOOKS, pods_to), (VALIDATING_WEBHOOKS, objects_to)):
+        body = build(called, name="other", webhook="other.berth.dev", terms=Terms())
+        await charted.client.create(resource, body | {"metadata": {"name": "other", "labels": labels}})
+    assert await charted.complaints("registrations") == []
+    assert "BERTH0501" not in {finding.code for finding in await charted.examine("registrations")}

@@ -17,7 +17,7 @@ import yaml
 
 from app.registry import BY_NAME
 from tests.support.chart import CHART, JSON, NAMESPACE, Render, rendering
-from tests.support.chart_combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING, WRAPPERS
+from tests.support.chart_combinations import AGENT, ALL, CALLER_TOKEN, COMBINATIONS, INFRA, NOTHING, WRAPPERS
 from tests.support.paths import ROOT
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -92,6 +92,7 @@ SETS: dict[str, JSON] = {
     "webhook monitored": {"monitoring": MONITORED},
     "definitions go with the release": ALL | {"crds": {"keep": False}},
     "app wrappers": WRAPPERS,
+    "example appwrappers": _together(_example("appwrappers.yaml"), {"webhook": {"callerToken": CALLER_TOKEN}}),
     "claims format alone": NOTHING | {"claims": {"formatPolicy": "Deny"}},
     "services on networks": _together(
         NOTHING,

@@ -65,6 +65,10 @@ SCHEMA = [
         {"webhook": {"controlSwitches": {"features": {"hugepages": True}}}},
         "at '/webhook/controlSwitches/features': additional properties 'hugepages' not allowed",
     ),
+    (
+        {"webhook": {"webhooks": {"tenantPods": {"enabled": False}}}},
+        "at '/webhook/webhooks/tenantPods': additional properties 'enabled' not allowed",
+    ),
     ({"claims": {"formatPolicy": "deny"}}, "at '/claims/formatPolicy': value must be one of 'off', 'Warn', 'Deny'"),
 ]
 
@@ -123,6 +127,14 @@ SENTENCES = [
         AUTHORS["legacy"]
         | {"webhook": WRAPPERS["webhook"] | {"webhooks": {"appwrappers": {"failurePolicy": "Ignore"}}}},
         "webhook.webhooks.appwrappers.failurePolicy has to be Fail",
+    ),
+    (
+        {"webhook": {"webhooks": {"pods": {"enabled": False}}}},
+        "webhook.webhooks: a MutatingWebhookConfiguration would have no webhook; leave one enabled, or set webhook.enabled",
+    ),
+    (
+        {"webhook": {"webhooks": {"attachments": {"enabled": False}, "rules": {"enabled": False}}}},
+        "webhook.webhooks: a ValidatingWebhookConfiguration would have no webhook",
     ),
     ({"certificates": {"mode": "provided"}}, "needs certificates.provided.secretName"),
     (
