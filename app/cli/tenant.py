@@ -33,7 +33,8 @@ from app.errors import UsageError
 from app.tenancy.authority import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.tenants import bundles, changes, enrolling
-from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
+from app.wiring import RELEASE_NAMESPACE
+from app.workloads.model import tenant_namespace
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -80,7 +81,7 @@ _AgentNamespace = Annotated[
     typer.Option(
         "--agent-namespace",
         callback=cluster.dns_label("--agent-namespace"),
-        help="Namespace of the agent in the tenant's cluster, for secret.yaml",
+        help="Namespace of the agent in the tenant's cluster, that of secret.yaml",
     ),
 ]
 
@@ -147,7 +148,7 @@ def add(
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
     namespace: _Namespace = "",
-    agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
+    agent_namespace: _AgentNamespace = RELEASE_NAMESPACE,
     force: Annotated[
         bool, typer.Option(help="Issue another certificate to a tenant that exists", show_default=False)
     ] = False,
@@ -246,7 +247,7 @@ def rotate(
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
     namespace: _Namespace = "",
-    agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
+    agent_namespace: _AgentNamespace = RELEASE_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:

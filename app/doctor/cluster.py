@@ -23,6 +23,7 @@ from app.kube.retry import every_item, get_or_none
 from app.settings.source import S
 from app.text import utc_now
 from app.wire import JSON
+from app.wiring import RELEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 PAGE = 500
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of Pods that have not ended."""
-_FALLBACK = "berth-system"
-"""Where nothing of Berth is found; what the documents install into."""
 _OURS = f"{PART_OF}=berth"
 T = TypeVar("T")
 
@@ -234,7 +233,7 @@ async def locate(cluster: Cluster) -> None:
             raise
         # The checks meet the same refusal, and report it.
     candidates = [candidate for candidate in candidates if namespace in (None, candidate[0])]
-    first = next(iter(candidates), (namespace or _FALLBACK, cluster.release))
+    first = next(iter(candidates), (namespace or RELEASE_NAMESPACE, cluster.release))
     cluster.namespace, cluster.release = next(
         (candidate for candidate in candidates if candidate[1] == cluster.release), first
     )

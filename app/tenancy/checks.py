@@ -48,7 +48,7 @@ from app.tenancy.tenants.bundles import AGENT_SECRET
 from app.tenancy.why.trust import Peer, Trusted, peer_of, pinned_at, trusted_by_gateway
 from app.text import stamp
 from app.wire import JSON
-from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, tenant_namespace
+from app.workloads.model import TENANTS, tenant_namespace
 from app.workloads.settings import QuotaSettings
 
 PATIENCE = 120.0
@@ -331,8 +331,7 @@ async def _tenant_of(cluster: Cluster, deployment: Installed) -> str:
 
 def _rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
     """Writes a bundle with a new certificate; with the verb `add` for a Tenant that is not there."""
-    where = [] if agent_namespace == SYSTEM_NAMESPACE else ["--agent-namespace", agent_namespace]
-    return shlex.join(["berth", "tenant", verb, name, *options, *where])
+    return shlex.join(["berth", "tenant", verb, name, *options, "--agent-namespace", agent_namespace])
 
 
 def _resume(name: str) -> str:

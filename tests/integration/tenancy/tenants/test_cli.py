@@ -69,8 +69,9 @@ async def test_the_bundle_is_private_and_its_secret_is_the_same(cluster, tmp_pat
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     manifest = yaml.safe_load((folder / "secret.yaml").read_text())
-    assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == ("berth-agent", "universe")
-    await cluster.client.create(SECRETS, manifest, namespace="universe")
+    assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == ("berth-agent", "berth-system")
+    await cluster.client.create(NAMESPACES, NAMESPACES.body({"name": "berth-system"}))
+    await cluster.client.create(SECRETS, manifest, namespace="berth-system")
     for name, value in manifest["data"].items():
         assert base64.b64decode(value) == (folder / name).read_bytes()
     assert (folder / "gateway-name").read_text() == "api-gateway.local"
