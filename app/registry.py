@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
-from app.tenancy.wing import TENANTS_NEXT
 from app.wiring import (
     TLS_FILES,
     Argument,
@@ -106,16 +105,16 @@ WEBHOOK = Role(
                 '{{ include "berth.webhookService" . }}.{{ .Release.Namespace }}.svc).{{ end }}'
             ),
             (
-                '{{ if eq .Values.webhook.webhooks.pods.failurePolicy "Ignore" }}'
+                '{{ with .Values.webhook.webhooks.pods }}{{ if and .enabled (eq .failurePolicy "Ignore") }}'
                 "With failurePolicy Ignore, Pods that are created while no webhook answers start without the resources "
-                "of their networks.{{ end }}"
+                "of their networks.{{ end }}{{ end }}"
             ),
         ),
         next=(
             "berth doctor --namespace {{ .Release.Namespace }} --release-name {{ .Release.Name }}",
             (
-                "kubectl get network-attachment-definitions -A"
-                "   # what Pods can ask for, with annotation k8s.v1.cni.cncf.io/networks"
+                "{{ if .Values.webhook.webhooks.pods.enabled }}kubectl get network-attachment-definitions -A"
+                "   # what Pods can ask for, with annotation k8s.v1.cni.cncf.io/networks{{ end }}"
             ),
         ),
     ),
@@ -147,7 +146,6 @@ CONTROLLER = Role(
             Argument("namespace_grant", "berth.gatewayGrant", when="gateway.enabled"),
             Argument("tenant_quota"),
         ),
-        next=TENANTS_NEXT,
     ),
     when_down="no companion is created or removed",
     when_idle="companions are neither created nor removed",

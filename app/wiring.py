@@ -139,13 +139,15 @@ class Controller:
     """A controller of the controller role; `build` is a reference to a function that makes it.
 
     `needs` is the cluster whose kinds have to be defined where it runs. One that is not `usual` runs where it is asked
-    for. What it watches and which reconcilers it has, its kit says.
+    for. What it watches and which reconcilers it has, its kit says. `next` are the commands that come next where it
+    runs, as in `Chart`.
     """
 
     name: str
     build: str
     needs: Cluster = "infra"
     usual: bool = True
+    next: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ class Chart:
     a source without a port is off.
 
     After an installation the chart shows `notes` and the commands that come next: `first`, the one that waits for the
-    Pods, and `next`. These texts are Go templates, as those of the chart.
+    Pods, and `next`. These texts are Go templates, as those of the chart; an empty one is not shown.
     """
 
     kind: Literal["Deployment", "DaemonSet"] = "Deployment"

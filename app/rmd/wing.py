@@ -58,6 +58,7 @@ WING = Wing(
             build="app.rmd.controller.controller:build",
             needs="rmd",
             usual=False,
+            next=("kubectl get rmdworkloads -A",),
         ),
     ),
     permissions="app.rmd.permissions:PERMISSIONS",

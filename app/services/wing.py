@@ -12,6 +12,7 @@ WING = Wing(
             build="app.services.controller:build",
             needs="webhook",
             usual=False,
+            next=("kubectl get endpointslices -A",),
         ),
     ),
     permissions="app.services.permissions:PERMISSIONS",

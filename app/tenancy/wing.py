@@ -6,7 +6,7 @@ from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
 from app.wiring import TLS_FILES, Argument, Chart, Controller, Port, Role, Wing
 
 AGENT_LEASE = "berth-agent"
-TENANTS_NEXT = (
+_NEXT = (
     (
         "berth tenant add tenant1 --namespace {{ .Release.Namespace }} --host HOST --out tenant1"
         "   # HOST: a node of the tenant's cluster"
@@ -41,7 +41,7 @@ GATEWAY = Role(
         ),
         tls="berth.gatewaySecret",
         grace=("drain_seconds",),
-        next=TENANTS_NEXT,
+        next=_NEXT,
     ),
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
     when_expired="agents refuse the gateway: no workload and no rule arrives",
@@ -105,6 +105,7 @@ WING = Wing(
         Controller(
             "tenants",
             build="app.tenancy.controller.controller:build",
+            next=_NEXT,
         ),
     ),
     parts="app.tenancy.webhook:review",

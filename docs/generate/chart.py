@@ -18,6 +18,8 @@ from app.permissions import declared
 from app.placement.model import OWN_VOLUMES, volume_types
 from app.registration import rules_of
 from app.registry import (
+    CONTROLLER,
+    CONTROLLERS,
     REVIEWED,
     ROLES,
     SCOPES,
@@ -126,7 +128,7 @@ def _role(role: Role) -> JSON:
             "egress": egress_of(role),
             "notes": chart.notes,
             "first": chart.first,
-            "next": chart.next,
+            "next": [*chart.next, *_next_of_controllers(role)],
             "definitions": [
                 _without_empty({"name": name, "when": _source(role, f"controllers={one}") if one else ""})
                 for name, controllers in needs_of(role).items()
@@ -137,6 +139,13 @@ def _role(role: Role) -> JSON:
             "tenantsRole": tenants_role(role.name) if rules["tenants"] else "",
         }
     )
+
+
+def _next_of_controllers(role: Role) -> list[str]:
+    """The commands that come next, each where its controller runs."""
+    when = '{{{{ if include "berth.isOn" (dict "root" . "when" "{}") }}}}{}{{{{ end }}}}'
+    of_controllers = CONTROLLERS.values() if role is CONTROLLER else ()
+    return [when.format(_source(role, f"controllers={one.name}"), text) for one in of_controllers for text in one.next]
 
 
 def _argument(role: Role, one: Argument, flag: Flag) -> JSON:

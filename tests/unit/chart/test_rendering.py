@@ -8,12 +8,14 @@ from typing import Any
 
 import helm_python
 import pytest
+import yaml
 
-from app.registry import ROLES
+from app.registry import CONTROLLERS, ROLES
 from app.runtime.composing import FLUSH_SECONDS
 from app.tracing.spans import CLOSE_SECONDS
 from tests.support.chart import CHART, JSON, NAMESPACE, Render, notes_of
 from tests.support.chart_combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
+from tests.support.paths import ROOT
 
 DEPLOYED = [role.name for role in ROLES if role.chart.kind == "Deployment"]
 each_combination = pytest.mark.parametrize("values", COMBINATIONS.values(), ids=COMBINATIONS)
@@ -273,9 +275,21 @@ def test_notes_name_the_next_commands_of_each_role_that_is_enabled(chart: helm_p
     assert [line for line in commands if "rollout" in line] == [
         f"  kubectl -n {NAMESPACE} rollout status deployment/berth-{role}" for role in roles
     ]
-    parts = len({{"gateway": "controller"}.get(role, role) for role in roles})
-    # Two of each part are not of a role: controller and gateway share them.
-    assert len(commands) == len(set(commands)) == len(roles) + 2 * parts
+    running = merged["controller"]["args"]["controllers"] if "controller" in roles else []
+    tenants = "gateway" in roles or "tenants" in running
+    further = [command for name in running if name != "tenants" for command in CONTROLLERS[name].next]
+    # Two of each part are not of a role: the controller of tenants and the gateway share them.
+    parts = ("webhook" in roles) + ("agent" in roles) + tenants
+    assert len(commands) == len(set(commands)) == len(roles) + 2 * parts + len(further)
+    assert {f"  {command}" for command in further} <= set(commands)
+    assert ("berth tenant add tenant1" in notes) is tenants
+
+
+def test_notes_tell_of_nothing_that_is_left_to_another_release(chart: helm_python.Chart) -> None:
+    """With the values for AppWrappers there are no tenants, and no Pods that are injected into."""
+    notes = notes_of(chart, yaml.safe_load((ROOT / "examples" / "helm" / "appwrappers.yaml").read_text()))
+    assert "kubectl get appwrappers -A" in notes
+    assert not re.search(r"tenant|network-attachment-definitions|\n\n\n", notes)
 
 
 MONITORED: JSON = {
