@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from app.registry import CONTROLLERS
 from app.settings.reconciling import ReconcilingSettings
@@ -17,7 +17,11 @@ _USUAL = tuple(controller.name for controller in CONTROLLERS.values() if control
 class ControllerSettings(ReconcilingSettings):
     """`controllers` are the controllers that run."""
 
-    controllers: Annotated[Items, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING)] = _USUAL
+    controllers: Annotated[
+        Items,
+        Field(json_schema_extra={"items": {"enum": list(_NAMES)}}),
+        Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING),
+    ] = _USUAL
 
     @field_validator("controllers")
     @classmethod

@@ -95,12 +95,16 @@ def with_roles(schema: JSON, roles: Iterable[Role]) -> JSON:
 
 
 def _schema(said: JSON, written: JSON | None) -> JSON:
-    """The type of a setting, if that is all there is to it; texts and lists may have a narrower schema by hand."""
+    """The type of a setting, if that is all there is to it; texts and lists may have a narrower schema by hand.
+
+    Names that a list may have are those of the setting.
+    """
     if "enum" in said:
         return {"enum": said["enum"]}
     if said["type"] in {"integer", "number", "boolean"}:
         return {"type": said["type"]} | {bound: said[bound] for bound in _BOUNDS if bound in said}
-    return written or {key: said[key] for key in ("type", "items") if key in said}
+    items = {"items": said["items"]} if "enum" in said.get("items", {}) else {}
+    return (written or {key: said[key] for key in ("type", "items") if key in said}) | items
 
 
 def _role(role: Role) -> JSON:

@@ -8,6 +8,7 @@ import helm_python
 import pytest
 
 from app.placement.model import OWN_VOLUMES, volume_types
+from app.registry import CONTROLLERS
 from tests.support.chart import CHART, JSON, NAMESPACE
 from tests.support.chart_combinations import AGENT, AUTHORS, CERTIFICATE, NOTHING, WRAPPERS
 
@@ -68,6 +69,10 @@ SCHEMA = [
     (
         {"webhook": {"webhooks": {"tenantPods": {"enabled": False}}}},
         "at '/webhook/webhooks/tenantPods': additional properties 'enabled' not allowed",
+    ),
+    (
+        {"controller": {"args": {"controllers": ["appwrapers"]}}},
+        "at '/controller/args/controllers/0': value must be one of " + ", ".join(f"'{name}'" for name in CONTROLLERS),
     ),
     ({"claims": {"formatPolicy": "deny"}}, "at '/claims/formatPolicy': value must be one of 'off', 'Warn', 'Deny'"),
 ]
