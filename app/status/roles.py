@@ -26,13 +26,15 @@ _GOOD_FOR = 15
 async def _read(reading: Reading) -> Found:
     workloads, there = await reading.workloads(), await reading.there()
     rows = [await _row(reading, workload, there) for workload in workloads]
-    rows += [row async for row in _elsewhere(reading, {workload.role for workload in workloads}, there)]
-    if not rows and reading.cluster.sought and not reading.unread:
+    elsewhere = [row async for row in _elsewhere(reading, {workload.role for workload in workloads}, there)]
+    left = [row for row in elsewhere if row.severity is Severity.warning]
+    rows += [row for row in elsewhere if row.severity is Severity.ok]
+    if not rows and not left and reading.cluster.sought and not reading.unread:
         text = f"no Deployment in namespace {reading.cluster.namespace} runs Berth: want the namespace of its release"
         rows.append(Row({"role": None, "kind": None, "name": None, "message": text}, Severity.error))
         return Found({"roles": 0, "ready": 0}, tuple(rows))
     ready = sum(row.severity is Severity.ok for row in rows)
-    return Found({"roles": len(rows), "ready": ready}, tuple(rows), tuple(reading.unread))
+    return Found({"roles": len(rows), "ready": ready}, (*rows, *left), tuple(reading.unread))
 
 
 async def _row(reading: Reading, workload: Installed, there: datetime) -> Row:
@@ -109,7 +111,10 @@ def leader_of(lease: JSON | None, about: str, there: datetime) -> tuple[str | No
 
 
 async def _elsewhere(reading: Reading, found: set[str], there: datetime) -> AsyncIterator[Row]:
-    """Roles that hold a Lease here and have no Deployment: they run as processes of their own, or have left it."""
+    """Roles that hold a Lease here and have no Deployment: they run as processes of their own, or have left it behind.
+
+    A Lease that is left behind has a warning, and is no role.
+    """
     cluster = reading.cluster
     for role in ROLES if not reading.unread else ():
         for namespace in {cluster.namespace: 0, SYSTEM_NAMESPACE: 0} if role.lease and role.name not in found else ():
@@ -117,6 +122,7 @@ async def _elsewhere(reading: Reading, found: set[str], there: datetime) -> Asyn
             holder, note = leader_of(lease, f"Lease {namespace}/{role.lease}", there)
             if holder:
                 values = {"role": role.name, "kind": "Lease", "name": role.lease, "leader": holder}
+                note = note and f"left behind, no Deployment here runs the role: {note}"
                 yield Row({**values, "message": note or None}, Severity.warning if note else Severity.ok)
 
 
@@ -125,7 +131,10 @@ SECTION = Section(
     "ROLES",
     "What of Berth is installed here.",
     _read,
-    totals={"roles": "roles that are installed here", "ready": "those with all replicas and a leader"},
+    totals={
+        "roles": "roles that are installed here, without Leases that are left behind",
+        "ready": "those with all replicas and a leader",
+    },
     columns=(
         Column("role", "the role, as in `berth ROLE`"),
         Column("kind", "Deployment or DaemonSet; Lease where neither is here", shown="hidden"),

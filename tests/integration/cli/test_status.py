@@ -26,6 +26,7 @@ from app.devtools.sandbox.server import Cluster
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
+    LEASES,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,
@@ -272,6 +273,20 @@ async def test_an_empty_cluster(empty: Patient) -> None:
         "  no Deployment here runs Berth; --namespace names another namespace",
     ]
     assert lines[5].startswith("DOCTOR: 1 warning, ")
+
+
+async def test_a_lease_that_is_left_behind_is_no_role(empty: Patient, tmp_path: Path) -> None:
+    """After an uninstallation, or where the process that held it is gone."""
+    await Place(empty, tmp_path).lead("berth-controller", ago=timedelta(minutes=1), good_for=15)
+    try:
+        code, out, _ = await berth(empty.kubeconfig)
+    finally:
+        await empty.client.delete(LEASES, "berth-controller", namespace=HOME)
+    assert code == 3
+    lines = out.splitlines()
+    assert lines[2] == "ROLES: 0 roles, 0 ready"
+    note = "left behind, no Deployment here runs the role: Lease berth-system/berth-controller was last renewed at"
+    assert note in " ".join(" ".join(lines).split())
 
 
 async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) -> None:
