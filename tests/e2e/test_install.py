@@ -242,15 +242,20 @@ metadata: {name: empty}
 spec: {components: []}
 EOF
 """
+RELEASES = {"berth": "berth-system", "berth-appwrappers": "berth-appwrappers"}
+HOSTS = {"host-a": "host-c", "host-b": "host-d"}
+"""The nodes that stand for DPUs of the tenant's hosts."""
 
 
 def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
-    """Every block, in its order, in a clone that git keeps clean; the sample AppWrapper succeeds, a wrong one is refused.
+    """Every block but that of uninstalling, in its order, in a clone that git keeps clean, and the doctor is content.
 
     One release has webhook, controller, gateway and agent; the one of AppWrappers is beside it.
     """
     reader.type("kubectl delete pod webhook-demo --ignore-not-found", "tenant2")
     reader.type(COMMIT.format(ignored=ROOT / ".gitignore"), "tenant2")
+    for host, node in HOSTS.items():
+        reader.type(f"kubectl label node {node} provisioning.dpu.nvidia.com/host={host}", "tenant2")
     printed = {heading: reader.follow(heading, "tenant2") for heading in headings_of(PAGE) if heading != "Uninstall"}
     assert "example.com/foo" in printed["A cluster with SmartNICs"]
     assert "condition met" in printed["An infra cluster"]
@@ -260,10 +265,100 @@ def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
     assert "want at least one podSet" in reader.type(EMPTY, "tenant2")
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
-    command = "berth doctor --namespace berth-appwrappers --release-name berth-appwrappers"
-    assert "BERTH4002" not in reader.type(f"{command} --only appwrappers --only permissions", "tenant2")
-    reader.follow("Uninstall", "tenant2")
+    for release, namespace in RELEASES.items():
+        find_nothing_wrong(reader, f"berth doctor --namespace {namespace} --release-name {release}")
     assert reader.type("git status --porcelain -- . ':!bin'", "tenant2") == ""
+
+
+def find_nothing_wrong(reader: Reader, doctor: str) -> None:
+    """Once all has settled, the doctor ends with status 0: there is nothing but information."""
+
+    def look() -> str:
+        printed = reader.type(f"{doctor} || echo failed", "tenant2")
+        if printed.endswith("failed\n"):
+            raise Refused(printed)
+        return printed
+
+    wait_until(look)
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
+UVS = {
+    "UVSPod": POD,
+    "UVSDaemonSet": {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]},
+        },
+    },
+    "UVSSecret": {"apiVersion": "v1", "kind": "Secret", "data": {}},
+    "UVSConfigMap": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}},
+}
+OURS = "--selector app.kubernetes.io/part-of=berth"
+KINDS = f"kubectl get customresourcedefinition {OURS} -o name"
+SUSPENDED = """kubectl create -f - <<EOF
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {name: stays, finalizers: [workload.codeflare.dev/finalizer]}
+spec: {suspend: true, components: [{template: {apiVersion: v1, kind: ConfigMap, metadata: {name: stays}}}]}
+EOF
+"""
+
+
+def of_each_kind() -> list[JSON]:
+    """Objects of the kinds of which the page itself makes none."""
+    rule = yaml.safe_load((ROOT / "examples" / "workload-api" / "tenant1-rule1.yaml").read_text())
+    admin = {
+        "apiVersion": "workload.infra.universe.nvidia.com/v1alpha1",
+        "kind": "AdminWorkloadRule",
+        "spec": rule["spec"] | {"tenantMatch": ["*"]},
+    }
+    uvs = [
+        {
+            "apiVersion": "resource.universe.nvidia.com/v1alpha1",
+            "kind": kind,
+            "spec": {"object": body | {"metadata": {"name": kind.lower()}}},
+        }
+        for kind, body in UVS.items()
+    ]
+    return [body | {"metadata": {"name": body["kind"].lower(), "namespace": "universe"}} for body in (admin, *uvs)]
+
+
+def test_remove_leaves_nothing_behind(reader: Reader) -> None:
+    """With an object of each kind there, by the page; nothing waits for what is gone."""
+    body = json.dumps({"apiVersion": "v1", "kind": "List", "items": of_each_kind()})
+    reader.kubectl("tenant2").run("create", "-f", "-", stdin=body)
+    reader.type(commands_of(PAGE, "A cluster with AppWrappers")[1].splitlines()[0], "tenant2")
+    kinds = [line.partition("/")[2] for line in reader.type(KINDS, "tenant2").split()]
+    assert len(kinds) == 10
+    wait_until(lambda: all(reader.type(f"kubectl get {kind} --all-namespaces -o name", "tenant2") for kind in kinds))
+    reader.follow("Remove", "tenant2", page=UPGRADE)
+    assert commands_of(PAGE, "Uninstall")[0] in "".join(commands_of(UPGRADE, "Remove"))
+    assert reader.type(KINDS, "tenant2") == ""
+    wait_until(lambda: not left(reader))
+
+
+def left(reader: Reader) -> str:
+    """What is labeled as ours, of any kind, and our namespaces."""
+    kinds = ",".join(reader.type("kubectl api-resources --verbs=list -o name", "tenant2").split())
+    labeled = reader.type(f"kubectl get {kinds} --all-namespaces {OURS} -o name", "tenant2")
+    namespaces = reader.type("kubectl get namespaces -o name", "tenant2").split()
+    ours = {f"namespace/{name}" for name in (*RELEASES.values(), "universe", "tenant-tenant1")}
+    return labeled + "".join(sorted(ours & set(namespaces)))
+
+
+def test_definitions_can_be_removed_after_their_controllers(reader: Reader) -> None:
+    """By what the page says for that case: no finalizer holds them."""
+    reader.type("berth crds appwrappers | kubectl apply --server-side -f -", "tenant2")
+    name = "customresourcedefinition appwrappers.workload.codeflare.dev"
+    reader.type(f"kubectl wait --for=condition=Established {name} --timeout 60s", "tenant2")
+    reader.type(SUSPENDED, "tenant2")
+    reader.type(f"kubectl delete {name} --wait=false", "tenant2")
+    assert reader.type("kubectl get appwrappers -o name", "tenant2")
+    reader.follow("If the controllers are gone already", "tenant2", page=UPGRADE)
+    reader.type(f"kubectl wait --for=delete {name} --timeout 60s", "tenant2")
 
 
 def test_companions_across_clusters(reader: Reader) -> None:
