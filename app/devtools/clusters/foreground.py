@@ -24,6 +24,7 @@ EXAMPLE = (
     "kubectl get pod webhook-demo -o yaml | grep resources -A4",
 )
 _CONTEXTS = f"Each cluster is a context of this file: kubectl --context {INFRA} get nodes"
+_ADDRESSES = "Ports of nodes are at 127.0.0.1 here: write it in place of the addresses in examples/helm."
 INSTALL = "helm install berth charts/berth --namespace berth-system --create-namespace"
 
 
@@ -77,7 +78,7 @@ def _describe_bare(console: Console, home: Running) -> None:
     console.print("Ready. Type in another terminal:\n", style="bold green")
     for command in (_export(home), INSTALL):
         console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"\n{_CONTEXTS}\nCtrl-C stops everything.", highlight=False)
+    console.print(f"\n{_CONTEXTS}\n{_ADDRESSES}\nCtrl-C stops everything.", highlight=False)
 
 
 def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import urllib.request
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ def berth(*arguments: str) -> list[str]:
 
 
 def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> None:
-    make = command(".venv/bin/berth certs make")[1:]
-    serve = command(".venv/bin/berth webhook")[1:]
+    make = command("berth certs make")[1:]
+    serve = command("berth webhook")[1:]
     curl = command("curl --silent")
     certs = str(tmp_path / "certs")
     subprocess.run(berth(*_moved(make, certs)), check=True)
@@ -75,7 +76,7 @@ def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> Non
 
 def explained(*flags: str) -> str:
     done = subprocess.run(
-        berth(*command(".venv/bin/berth explain")[1:], *flags), cwd=ROOT, capture_output=True, text=True, check=False
+        berth(*command("berth explain")[1:], *flags), cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -109,14 +110,36 @@ def test_every_command_of_the_installation_is_one_with_its_flags() -> None:
     """From nothing to a running system with what is there."""
     commands: Any = typer.main.get_command(cli)
     install = README.partition("\n## Install")[2].partition("\n## ")[0]
-    typed = [shlex.split(line.partition(" | ")[0]) for line in re.findall(r"^berth (.+)$", install, re.MULTILINE)]
-    assert {words[0] for words in typed} == {"crds", "tenant", "gateway", "controller", "webhook", "agent"}
+    lines = re.findall(r"^berth (.+)$", install.replace("\\\n", " "), re.MULTILINE)
+    typed = [shlex.split(line.partition(" | ")[0]) for line in lines]
+    assert {words[0] for words in typed} == {"crds", "tenant", "certs", "gateway", "controller", "webhook", "agent"}
     for words in typed:
         command = commands.commands[words[0]]
         if hasattr(command, "commands"):
             command = command.commands[words[1]]
         known = {name for param in command.params for name in param.opts}
         assert {word for word in words if word.startswith("--")} <= known, words
+
+
+def test_files_that_a_role_takes_are_those_that_a_line_before_has_written() -> None:
+    """Without Helm: `berth tenant authority`, `tenant add` and `certs make` write the files of gateway, agent and webhook."""
+    install = README.partition("\n### Without Helm")[2].partition("\n## ")[0].replace("\\\n", " ")
+    written: set[str] = set()
+    for line in re.findall(r"^berth .+$", install, re.MULTILINE):
+        words = shlex.split(line)
+        flags = dict(pairwise(words))
+        folders = {"tenant": "--out", "certs": "--dir"}
+        if directory := flags.get(folders.get(words[1], "")):
+            below = ("gateway/", "admin/") if words[2] == "authority" else ("",)
+            written |= {f"{directory}/{part}{name}" for part in below for name in ("ca.crt", "tls.crt", "tls.key")}
+        taken = {flags[flag] for flag in flags if flag.endswith(("-file", "-ca"))}
+        assert taken <= written, line
+
+
+def test_the_table_has_every_command() -> None:
+    commands: Any = typer.main.get_command(cli)
+    table = README.partition("\n## Commands")[2]
+    assert set(re.findall(r"^\| `berth ([a-z-]+)", table, re.MULTILINE)) == set(commands.commands)
 
 
 def test_every_file_and_target_that_is_named_exists() -> None:
