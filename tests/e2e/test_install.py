@@ -109,6 +109,7 @@ def test_upgrade_rollback_and_new_certificates_stop_nobody(reader: Reader) -> No
         wait_until(lambda: load.injected > done + 100 or load.failed)
     assert not load.failed
     assert load.injected > 100
+    find_nothing_wrong(reader, "tenant2")
 
 
 def webhook(reader: Reader) -> str:
@@ -266,15 +267,15 @@ def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
     for release, namespace in RELEASES.items():
-        find_nothing_wrong(reader, f"berth doctor --namespace {namespace} --release-name {release}")
+        find_nothing_wrong(reader, "tenant2", f"--namespace {namespace} --release-name {release}")
     assert reader.type("git status --porcelain -- . ':!bin'", "tenant2") == ""
 
 
-def find_nothing_wrong(reader: Reader, doctor: str) -> None:
+def find_nothing_wrong(reader: Reader, cluster: str, release: str = "--namespace berth-system") -> None:
     """Once all has settled, the doctor ends with status 0: there is nothing but information."""
 
     def look() -> str:
-        printed = reader.type(f"{doctor} || echo failed", "tenant2")
+        printed = reader.type(f"berth doctor {release} || echo failed", cluster)
         if printed.endswith("failed\n"):
             raise Refused(printed)
         return printed
@@ -369,3 +370,5 @@ def test_companions_across_clusters(reader: Reader) -> None:
     wait_until(lambda: "tenant1-rule1-" in reader.type(companions, "icp"))
     mirrors = "kubectl get uvspods --namespace universe -o name"
     wait_until(lambda: "tenant1-rule1-" in reader.type(mirrors, "tenant1"))
+    for cluster in ("icp", "tenant1"):
+        find_nothing_wrong(reader, cluster)

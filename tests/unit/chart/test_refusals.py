@@ -141,6 +141,10 @@ SENTENCES = [
         {"webhook": {"webhooks": {"attachments": {"enabled": False}, "rules": {"enabled": False}}}},
         "webhook.webhooks: a ValidatingWebhookConfiguration would have no webhook",
     ),
+    (
+        {"webhook": {"webhooks": {"pods": {"enabled": None}}}},
+        "webhook.webhooks.pods.enabled is not set, as in values of an older chart: upgrade with --reset-then-reuse-values",
+    ),
     ({"certificates": {"mode": "provided"}}, "needs certificates.provided.secretName"),
     (
         {"certificates": {"provided": {"secretName": "mine", "caBundle": CERTIFICATE}}},
