@@ -52,14 +52,14 @@ def judge_workload(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Whether each node has the reservation, and why not: as its daemon says, or because there is none."""
     held: dict[str, Held] = yield from or_else(once("rmd holdings", _holdings), {})
     namespace = yield from or_else(read(_namespace), "default")
-    ready, workload = objects.condition(it.json, READY), stored_workload(_as_stored(it))
+    ready, workload = objects.condition(it.json, READY), stored_workload(it.json)
     since, done = moment(ready.get("lastTransitionTime")), _done(workload)
     nodes = yield from _nodes(it, workload, held)
     states = len(workload.states)
     text = f"not reserved on {states - done} of {states} nodes" if states else "not reserved"
     if workload.deleting:
         text = "is being deleted"
-    finding = Judging(now, namespace, held).judge(_as_stored(it))
+    finding = Judging(now, namespace, held).judge(it.json)
     if finding is not None and (verdict := of_findings(text, [finding])) is not None:
         return replace(verdict, since=since, because=nodes or verdict.because, more=describe(it))
     if not it.json["metadata"].get("uid"):
@@ -69,11 +69,6 @@ def judge_workload(it: Object, now: datetime) -> Asking[Verdict | None]:
         return fine(plain(ready.get("message")), since=since)
     cause = plain(ready.get("message") or "its controller has not looked at it yet")
     return waits(text, since=since, because=(*nodes, cause), more=describe(it))
-
-
-def _as_stored(it: Object) -> dict[str, object]:
-    """With what an API server gives to each object: one of a file lacks it."""
-    return {**it.json, "metadata": {"uid": "", "resourceVersion": "", **it.json["metadata"]}}
 
 
 def _done(workload: Workload) -> int:

@@ -9,7 +9,7 @@ from app.doctor.objects import Object
 from app.errors import UsageError
 from app.kube.resources import Resource
 from app.why import installation
-from app.why.inquiry import JUDGES, Inquiry
+from app.why.inquiry import JUDGES, Inquiry, new
 from app.why.kinds import parse_target, resources_of
 from app.why.model import State, Verdict, absence
 from app.why.rendering import Answer
@@ -43,8 +43,7 @@ async def why_manifests(cluster: Cluster, manifests: Sequence[JSON], *, namespac
         if resource.namespaced:
             metadata.setdefault("namespace", namespace)
         # What came out of a cluster is judged as what would be created.
-        metadata.pop("uid", None)
-        objects.append(Object(resource, {**manifest, "metadata": metadata}))
+        objects.append(new(resource, {**manifest, "metadata": metadata}))
     if not objects:
         raise UsageError(f"-f: no object of a kind that berth knows: want {', '.join(sorted(r.kind for r in JUDGES))}")
     inquiry = Inquiry(cluster, objects)

@@ -151,7 +151,7 @@ class Inquiry:
     async def _judged(self, question: Judged, it: Object | None, path: tuple[_Reference, ...]) -> Verdict | None:
         reference = (question.resource, question.namespace, question.name)
         if question.obj is not None:
-            return await self.verdict(Object(question.resource, question.obj), path)
+            return await self.verdict(new(question.resource, question.obj), path)
         if reference in path or len(path) >= _DEPTH:
             return None
         if reference not in self._verdicts:
@@ -213,6 +213,11 @@ class Inquiry:
     def _note(self, text: str) -> None:
         if text not in self.unread:
             self.unread.append(text)
+
+
+def new(resource: Resource, obj: JSON) -> Object:
+    """An object that does not exist yet, with empty texts where an API server would have set some."""
+    return Object(resource, {**obj, "metadata": {**obj["metadata"], "uid": "", "resourceVersion": "0"}})
 
 
 async def _gathered(bodies: Any) -> list[JSON]:
