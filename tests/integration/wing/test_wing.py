@@ -173,6 +173,7 @@ def test_a_cluster_runs_it_and_the_doctor_sees_it(berth: Berth, sandbox: Path) -
     assert finding["message"] == "says hallo and no more"
     shown = json.loads(berth("app", "status", "--kubeconfig", str(sandbox), "-o", "json").stdout)
     assert shown["sections"]["echoes"]["totals"] == {"echoes": 1}
+    assert berth("app", "why", "echo/e", "--kubeconfig", str(sandbox)).stdout.startswith("Echo default/e: is heard")
 
 
 def test_a_choir_says_which_echoes_sing_in_it(sandbox: Path) -> None:

@@ -33,6 +33,7 @@ WING = Wing(
     arguments={"webhook": (Argument("echo_annotation"),), "controller": (Argument("echo_suffix"),)},
     checks=("app.echo.checks:CHECK",),
     status=("app.echo.sections:SECTION",),
+    why="app.echo.why:JUDGES",
     metrics={"app.echo.metrics": ("controller",)},
     roles=(ECHOER,),
 )
