@@ -20,6 +20,7 @@ _EPILOG = epilog(
     "berth doctor --namespace kube-system --release-name network-resources-injector",
     "berth doctor --only registrations --only certificate -o json",
     "berth doctor --ignore pods --ignore BERTH0307 -o junit",
+    "berth doctor --pre   # before helm install",
     "berth doctor --explain BERTH0306",
     text="""Exit status: 0 nothing worse than information, 1 it could not run, 2 the command line is wrong, 3 warnings,
 4 errors. What follows from a finding is written below it and is not counted. Each code has a section in
@@ -70,6 +71,9 @@ def doctor(
             autocompletion=completing.codes,
         ),
     ] = None,
+    pre: Annotated[
+        bool, typer.Option("--pre", help="Check what an installation needs, before there is one", show_default=False)
+    ] = False,
     kubeconfig: Examined = None,
     context: Context = None,
 ) -> int:
@@ -80,6 +84,8 @@ def doctor(
 
         show(map(Line, section_text(explain).splitlines()))
         return 0
+    if pre and (only or ignore or roles):
+        raise UsageError("--pre checks what an installation needs: leave out --only, --ignore and --role")
     for role in roles or []:
         if role not in BY_NAME:
             raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")
@@ -87,9 +93,9 @@ def doctor(
     async def run() -> list[Finding]:
         # Imported late: the checks take longer to import than the flags to parse.
         from app.doctor.cluster import locate  # noqa: PLC0415
-        from app.doctor.examining import CHECKS, examine, pick, shown_of  # noqa: PLC0415
+        from app.doctor.examining import CHECKS, PREFLIGHT, examine, pick, shown_of  # noqa: PLC0415
 
-        checks = pick(CHECKS, only or (), ignore or ())
+        checks = [PREFLIGHT] if pre else pick(CHECKS, only or (), ignore or ())
         async with examining(kubeconfig, context, namespace=namespace, release=release, roles=roles or ()) as fresh:
             cluster = fresh()
             try:

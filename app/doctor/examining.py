@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from app.doctor import certificate, definitions, deployments, permissions, reachability, registrations
+from app.doctor import certificate, definitions, deployments, permissions, preflight, reachability, registrations
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.model import (
@@ -39,6 +39,8 @@ CHECKS: tuple[Check, ...] = (
     permissions.CHECK,
     *(resolve(check) for wing in WINGS for check in wing.checks),
 )
+PREFLIGHT = preflight.CHECK
+"""What is asked before an installation, in place of all others."""
 _SKIPPED = "did not apply: what it is about is not installed, or there is none of it"
 
 

@@ -10,7 +10,7 @@ from string import Formatter
 import pytest
 
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS, PAGE, Declared, joined, read_findings, section_of, section_text
-from app.doctor.examining import CHECKS
+from app.doctor.examining import CHECKS, PREFLIGHT
 from app.doctor.model import Severity
 from app.errors import UsageError
 from app.registry import WINGS
@@ -79,7 +79,7 @@ def test_what_is_no_code_names_the_nearest() -> None:
 
 
 def test_a_code_has_the_number_of_its_check() -> None:
-    assert set(CHECK_NUMBERS.values()) == {check.name for check in CHECKS}
+    assert set(CHECK_NUMBERS.values()) == {check.name for check in (*CHECKS, PREFLIGHT)}
     assert {code[5:7] for code in FINDINGS} == {"00", *CHECK_NUMBERS}
     assert all(_CODE.fullmatch(code) for code in FINDINGS)
 

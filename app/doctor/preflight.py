@@ -1,0 +1,106 @@
+"""Check `preflight` of `berth doctor --pre`: what an installation needs of the cluster, before there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+from app.definitions import GROUPS, definition_name
+from app.doctor import objects
+from app.doctor.cluster import Cluster
+from app.doctor.definitions import MULTUS
+from app.doctor.model import Check, Finding, error, guarded, info, ok, warning
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+)
+
+OLDEST = (1, 30)
+"""The oldest Kubernetes that is supported: match conditions of webhooks."""
+_MINOR = re.compile(r"\d+")
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_RBAC = "rbac.authorization.k8s.io"
+_CREATED = (
+    ("", NAMESPACES.plural),
+    ("", SECRETS.plural),
+    ("", "serviceaccounts"),
+    ("", "services"),
+    (DEPLOYMENTS.group, DEPLOYMENTS.plural),
+    (_RBAC, "clusterroles"),
+    (_RBAC, "clusterrolebindings"),
+    (_RBAC, "roles"),
+    (_RBAC, "rolebindings"),
+    (CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural),
+    (MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural),
+    (VALIDATING_WEBHOOKS.group, VALIDATING_WEBHOOKS.plural),
+)
+"""What the chart creates, by group and resource: whoever installs it needs these rights."""
+
+
+async def _version(cluster: Cluster) -> AsyncIterator[Finding]:
+    answer = await cluster.client.get_path("/version")
+    major, minor = (
+        int(found[0]) if (found := _MINOR.match(str(answer.get(part)))) else 0 for part in ("major", "minor")
+    )
+    shown = answer.get("gitVersion") or f"{major}.{minor}"
+    if (major, minor) < OLDEST:
+        yield error("BERTH0901", "", version=shown, oldest=".".join(map(str, OLDEST)))
+    else:
+        yield ok("", f"Kubernetes {shown} is supported")
+
+
+async def _multus(cluster: Cluster) -> AsyncIterator[Finding]:
+    definition = await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, definition_name(NETWORK_ATTACHMENTS))
+    if definition is None:
+        yield warning("BERTH0902", "", command=MULTUS)
+        return
+    names = [daemon_set["metadata"]["name"] for daemon_set in await cluster.listed(DAEMON_SETS)]
+    if any("multus" in name for name in names):
+        yield ok("", "Multus is installed")
+    else:
+        yield info("BERTH0903", objects.Object(CUSTOM_RESOURCE_DEFINITIONS, definition))
+
+
+async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Kinds of the same names that somebody else has defined: the chart would take these over, or fail."""
+    ours = {definition_name(resource) for kinds in GROUPS.values() for resource in kinds}
+    for definition in await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS):
+        it = objects.Object(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        labels = objects.labels(definition)
+        if it.name in ours and labels.get(objects.PART_OF) != "berth":
+            yield warning("BERTH0904", it, keeper=labels.get("app.kubernetes.io/managed-by") or "nobody that says so")
+
+
+async def _rights(cluster: Cluster) -> AsyncIterator[Finding]:
+    async def lacks(group: str, resource: str) -> bool:
+        attributes = {"verb": "create", "group": group, "resource": resource}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = await cluster.client.post(_REVIEWS, body)
+        return not (answer.get("status") or {}).get("allowed")
+
+    refused = await asyncio.gather(*(lacks(*right) for right in _CREATED))
+    missing = [f"{resource}.{group}".rstrip(".") for (group, resource), no in zip(_CREATED, refused, strict=True) if no]
+    if missing:
+        yield error("BERTH0905", "", missing=missing)
+    else:
+        yield ok("", "you may create all that the chart has")
+
+
+async def _preflight(cluster: Cluster) -> AsyncIterator[Finding]:
+    for part in (_version, _multus, _definitions, _rights):
+        async for finding in guarded(part(cluster)):
+            yield finding
+
+
+CHECK = Check("preflight", (_preflight,))
