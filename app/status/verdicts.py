@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from app.doctor.model import Severity
 from app.doctor.objects import Object
-from app.errors import ApiError
 from app.kube.resources import Resource
 from app.status.model import Column, Row
 from app.status.reading import Reading
@@ -42,11 +41,7 @@ class Tally:
 
     async def add(self, obj: dict[str, object]) -> None:
         it = Object(self._resource, obj)
-        try:
-            verdict = await self._inquiry.verdict(it)
-        except ApiError as refusal:
-            self._reading.note(refusal)
-            return
+        verdict = await self._inquiry.verdict(it)
         if verdict.state is State.fine:
             return
         reason = verdict.text if verdict.text in self._groups or len(self._groups) < _GROUPS else _OTHER
@@ -55,7 +50,8 @@ class Tally:
         self._groups.setdefault(reason, _Group(it.subject, message, severity)).count += 1
 
     def rows(self) -> tuple[Row, ...]:
-        """The worst first."""
+        """The worst first; what could not be read is noted."""
+        self._reading.unread += [text for text in self._inquiry.unread if text not in self._reading.unread]
         groups = sorted(self._groups.items(), key=lambda item: (-item[1].severity, -item[1].count, item[0]))
         return tuple(
             Row(

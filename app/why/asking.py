@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from app.doctor.cluster import Cluster
+from app.doctor.model import or_default
 from app.doctor.objects import Object
-from app.errors import UsageError
+from app.errors import ApiError, UsageError
 from app.kube.resources import Resource
 from app.why import installation
 from app.why.inquiry import JUDGES, Inquiry, new
@@ -19,24 +21,50 @@ from app.wire import JSON
 async def why(cluster: Cluster, words: Sequence[str], *, namespace: str) -> list[Answer]:
     """The answer for the object that the words name. Raises UsageError, and ApiError where it may not be read."""
     kind, name = parse_target(words)
-    meant = resources_of(kind, JUDGES)
     inquiry = Inquiry(cluster)
-    found = [it for resource in meant if (it := await inquiry.find(resource, name, _home(resource, namespace)))]
+    meant = [await _served(cluster, versions) for versions in _by_kind(resources_of(kind, JUDGES))]
+    found, refusals = list[Object](), list[ApiError]()
+    for resource in meant:
+        try:
+            it = await inquiry.find(resource, name, _home(resource, namespace))
+        except ApiError as refusal:
+            refusals.append(refusal)
+        else:
+            found += [it] if it is not None else []
     if len(found) > 1:
         choices = ", ".join(f"{it.plural}/{it.name}" for it in found)
         raise UsageError(f"KIND: {kind} means more than one object here: want one of {choices}")
-    if not found:
-        return [await _missing(inquiry, meant[0], name, _home(meant[0], namespace))]
-    return [await _answer(inquiry, found[0])]
+    if found:
+        return [await _answer(inquiry, found[0])]
+    if refusals:
+        raise refusals[0]
+    return [await _missing(inquiry, meant[0], name, _home(meant[0], namespace))]
+
+
+def _by_kind(resources: Iterable[Resource]) -> list[list[Resource]]:
+    """The versions of each kind, the newest first, as the judges name them."""
+    kinds: dict[tuple[str, str], list[Resource]] = {}
+    for resource in resources:
+        kinds.setdefault((resource.group, resource.plural), []).append(resource)
+    return list(kinds.values())
+
+
+async def _served(cluster: Cluster, versions: list[Resource]) -> Resource:
+    """The first version that the API server has; the first of all where it cannot be asked."""
+    for resource in versions[1:] and versions:
+        if await or_default(cluster.serves(resource), True):
+            return resource
+    return versions[0]
 
 
 async def why_manifests(cluster: Cluster, manifests: Sequence[JSON], *, namespace: str) -> list[Answer]:
     """The answers for objects that are not in the cluster yet, among each other and what is there."""
     served = {(resource.api_version, resource.kind): resource for resource in JUDGES}
-    objects = []
+    objects, others = list[Object](), list[str]()
     for manifest in manifests:
         resource = served.get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
         if resource is None:
+            others.append(f"{manifest.get('kind')} of {manifest.get('apiVersion')}")
             continue
         metadata = {**(manifest.get("metadata") or {})}
         metadata.setdefault("name", metadata.get("generateName", ""))
@@ -47,15 +75,20 @@ async def why_manifests(cluster: Cluster, manifests: Sequence[JSON], *, namespac
     if not objects:
         raise UsageError(f"-f: no object of a kind that berth knows: want {', '.join(sorted(r.kind for r in JUDGES))}")
     inquiry = Inquiry(cluster, objects)
-    return [await _answer(inquiry, it) for it in objects]
+    answers = [await _answer(inquiry, it) for it in objects]
+    left_out = tuple(f"{other}: left out, berth why does not know it" for other in dict.fromkeys(others))
+    return [replace(answers[0], unread=(*answers[0].unread, *left_out)), *answers[1:]]
 
 
 async def _answer(inquiry: Inquiry, it: Object) -> Answer:
-    inquiry.unread.clear()
-    inquiry.links.clear()
     verdict = await inquiry.verdict(it)
-    links = tuple((link.source, link.target, link.found) for link in inquiry.links)
-    return Answer(it.subject, verdict, tuple(inquiry.unread), links)
+    # What others have led to is shown with them alone.
+    reached, links = {it.subject}, list[tuple[str, str, bool]]()
+    for link in reversed(inquiry.links):
+        if link.source in reached or link.source == it.subject:
+            reached.add(link.target)
+            links.insert(0, (link.source, link.target, link.found))
+    return Answer(it.subject, verdict, inquiry.unread, tuple(links))
 
 
 async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: str) -> Answer:
@@ -63,13 +96,13 @@ async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: s
     if resource in installation.JUDGES and not resource.namespaced:
         verdict = await inquiry.ask(installation.absent_configuration(resource, name))
         if verdict is not None:
-            return Answer(subject, verdict, tuple(inquiry.unread))
+            return Answer(subject, verdict, inquiry.unread)
     clause, near = await inquiry.ask(absence(resource, name, namespace))
     fix = ""
     if near:
         flag = f" -n {namespace}" if namespace else ""
         fix = f"berth why {resource.kind.lower()}/{near}{flag}"
-    return Answer(subject, Verdict(State.broken, "does not exist", because=(clause,), fix=fix), tuple(inquiry.unread))
+    return Answer(subject, Verdict(State.broken, "does not exist", because=(clause,), fix=fix), inquiry.unread)
 
 
 def _home(resource: Resource, namespace: str) -> str:

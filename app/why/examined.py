@@ -34,3 +34,5 @@ async def examine_each(cluster: Cluster, resource: Resource, *, most: int, noun:
 
     async for finding in of_each(cluster.paged(resource), judge, most=most, noun=noun):
         yield finding
+    for refusal in inquiry.refusals.values():
+        yield refusal

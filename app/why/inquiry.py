@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
 from app.doctor.cluster import Cluster
-from app.doctor.model import internal, or_default, unchecked
+from app.doctor.model import Finding, internal, unchecked, warning
 from app.doctor.objects import Object, waits_for
 from app.errors import ApiError
 from app.kube.resources import EVENTS, PODS, Resource
@@ -30,14 +30,18 @@ from app.why.model import (
     Unread,
     Verdict,
     combined,
+    waits,
 )
-from app.why.standing import by_conditions
+from app.why.standing import by_conditions, describe
 from app.wire import JSON
 from app.wiring import resolve
 
 JUDGES: Mapping[Resource, tuple[Judge, ...]]
 T = TypeVar("T")
 _Reference = tuple[Resource, str, str]
+_Index = dict[tuple[str, str], list[Object]]
+_SET = frozenset({"creationTimestamp", "deletionTimestamp", "generation", "managedFields"})
+"""Metadata that an API server sets."""
 _DEPTH = 8
 """Links that are followed one behind the other; real chains have five."""
 
@@ -78,10 +82,10 @@ class Inquiry:
         self._given = {(it.resource, it.namespace, it.name): it for it in objects}
         self._known = dict(self._given)
         self._verdicts: dict[_Reference, Verdict | None] = {}
-        self._indexes: dict[Any, dict[tuple[str, str], list[Object]]] = {}
+        self._indexes: dict[tuple[Resource, str], _Index | ApiError] = {}
         self._reads: dict[Any, Any] = {}
-        self.unread: list[str] = []
-        """What could not be read, each once."""
+        self.refusals: dict[str, Finding] = {}
+        """What could not be read or judged, each once, as the doctor says it; by its message."""
         self.links: dict[Link, None] = {}
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
@@ -94,17 +98,22 @@ class Inquiry:
     async def verdict(self, it: Object, path: tuple[_Reference, ...] = ()) -> Verdict:
         """The verdict on an object: of those who know its kind; of its conditions where nobody does."""
         path, verdicts = (*path, (it.resource, it.namespace, it.name)), list[Verdict]()
+        silent = False
         for judge in JUDGES.get(it.resource, ()):
             try:
                 judgement = await self._follow(judge(it, self._cluster.now()), it, path)
             except Unread:
+                silent = True
                 continue
             except Exception as error:  # noqa: BLE001  the wall of a judge: one that fails must not hide what others see
-                self._note(f"{it.subject}: not judged: {internal(error)}")
+                silent = True
+                self._note(warning("BERTH0003", it, f"not judged: {internal(error)}"))
                 continue
             if judgement is not None:
                 verdicts.append(judgement)
-        return combined(verdicts) if verdicts else by_conditions(it)
+        if not verdicts and silent:
+            return waits("not judged", because=("what it rests on could not be read",), more=describe(it))
+        return combined(verdicts) if verdicts else by_conditions(it, self._cluster.now())
 
     async def ask(self, asking: Asking[T]) -> T:
         """The answer to what is asked outside of a verdict. Raises Unread."""
@@ -117,9 +126,9 @@ class Inquiry:
                 try:
                     answer = await self._answer(question, it, path)
                 except ApiError as error:
-                    refusal = unchecked(error).message
+                    refusal = unchecked(error)
                     self._note(refusal)
-                    question = asking.throw(Unread(refusal))
+                    question = asking.throw(Unread(refusal.message))
                 except Unread as unread:  # of what is asked once for all
                     question = asking.throw(unread)
                 else:
@@ -176,7 +185,7 @@ class Inquiry:
         bodies = await self._cluster.listed(resource, namespace=namespace or None, label_selector=selector)
         objects = {(it.namespace, it.name): it for it in (Object(resource, body) for body in bodies)}
         for (kind, where, name), given in self._given.items():
-            if kind == resource and where in (namespace or where, where) and (not namespace or where == namespace):
+            if kind == resource and (not namespace or where == namespace):
                 objects[where, name] = given
         return [it for it in objects.values() if _fits(it, question)]
 
@@ -185,43 +194,56 @@ class Inquiry:
         key = question.label[0] if question.label else ""
         index = self._indexes.get((question.resource, key))
         if index is None:
-            index = self._indexes[question.resource, key] = {}
-            async for body in self._cluster.paged(question.resource, label_selector=key):
-                if question.resource == PODS and waits_for(body) is None:
-                    continue  # Pods that are well have nothing to say, and there are many
-                it = Object(question.resource, body)
-                self._known.setdefault((it.resource, it.namespace, it.name), it)
-                for value in [_labels(it).get(key, "")] if key else _owners(it):
-                    index.setdefault((it.namespace, value), []).append(it)
+            index = self._indexes[question.resource, key] = await self._indexed(question.resource, key)
+        if isinstance(index, ApiError):
+            raise index
         value = question.label[1] if question.label else question.owner
         return [it for it in index.get((question.namespace, value), ()) if _fits(it, question)]
 
+    async def _indexed(self, resource: Resource, key: str) -> _Index | ApiError:
+        """All objects of the kind by their owners, or by the value of a label; a refusal is kept as one."""
+        index: _Index = {}
+        try:
+            async for body in self._cluster.paged(resource, label_selector=key):
+                if resource == PODS and waits_for(body) is None:
+                    continue  # Pods that are well have nothing to say, and there are many
+                it = Object(resource, body)
+                self._known.setdefault((it.resource, it.namespace, it.name), it)
+                for value in [_labels(it).get(key, "")] if key else _owners(it):
+                    index.setdefault((it.namespace, value), []).append(it)
+        except ApiError as refusal:
+            return refusal
+        return index
+
     async def _events(self, it: Object) -> list[JSON]:
-        """Of a cluster that may not be asked for Events, none."""
         uid = it.json["metadata"].get("uid")
         if not uid:
             return []
         bodies = self._cluster.paged(EVENTS, namespace=it.namespace or None, field_selector=f"involvedObject.uid={uid}")
-        events = await or_default(_gathered(bodies), [])
-        return sorted(events, key=_seen_at, reverse=True)
+        return sorted([body async for body in bodies], key=_seen_at, reverse=True)
 
     def _link(self, it: Object | None, resource: Resource, name: str, namespace: str, *, found: bool) -> None:
         target = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
         if it is not None:
             self.links[Link(it.subject, target, found)] = None
 
-    def _note(self, text: str) -> None:
-        if text not in self.unread:
-            self.unread.append(text)
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The same in words."""
+        return tuple(
+            f"{finding.subject}: {finding.message}" if finding.code == "BERTH0003" else finding.message
+            for finding in self.refusals.values()
+        )
+
+    def _note(self, finding: Finding) -> None:
+        self.refusals.setdefault(f"{finding.subject}: {finding.message}", finding)
 
 
 def new(resource: Resource, obj: JSON) -> Object:
     """An object that does not exist yet, with empty texts where an API server would have set some."""
-    return Object(resource, {**obj, "metadata": {**obj["metadata"], "uid": "", "resourceVersion": "0"}})
-
-
-async def _gathered(bodies: Any) -> list[JSON]:
-    return [body async for body in bodies]
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _SET}
+    body = {key: value for key, value in obj.items() if key != "status"}
+    return Object(resource, {**body, "metadata": {**metadata, "uid": "", "resourceVersion": "0"}})
 
 
 def _seen_at(event: JSON) -> str:

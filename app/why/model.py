@@ -31,11 +31,6 @@ class State(IntEnum):
     stuck = 2
     broken = 3
 
-    @property
-    def severity(self) -> Severity:
-        """As the doctor counts it."""
-        return (Severity.ok, Severity.info, Severity.error, Severity.error)[self]
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -66,9 +61,7 @@ class Verdict:
         texts = (f"{of}: {cause.text}", *cause.because) if of else cause.because
         because = tuple(dict.fromkeys((*self.because, *texts)))
         codes = tuple(dict.fromkeys((*self.codes, *cause.codes)))
-        return replace(
-            self, because=because, codes=codes, fix=self.fix or cause.fix, next=self.next or cause.next, so=self.so
-        )
+        return replace(self, because=because, codes=codes, fix=self.fix or cause.fix, next=self.next or cause.next)
 
 
 def fine(text: str, **parts: Any) -> Verdict:
@@ -162,7 +155,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on another object, as (object, verdict); None where there is none, or where it led here.
+    """The verdict on another object; None where there is none, or where it led here.
 
     With `obj` it is one that does not exist, such as the Pod that a template makes.
     """
@@ -202,9 +195,12 @@ def get(resource: Resource, name: str, namespace: str = "") -> Asking[Object | N
 
 
 def listed(
-    resource: Resource, namespace: str = "", *, label: tuple[str, str] | None = None, owner: str = ""
+    resource: Resource, namespace: str = "", *, label: tuple[str, str] | None = None, owner: str | None = None
 ) -> Asking[list[Object]]:
-    objects: list[Object] = yield List(resource, namespace, label, owner)
+    """With `owner` those of this UID; one that does not exist yet, which has none, owns nothing."""
+    if owner == "":
+        return []
+    objects: list[Object] = yield List(resource, namespace, label, owner or "")
     return objects
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from app.doctor import objects
@@ -31,16 +32,15 @@ def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
     failed = _failed(it)
     pods = yield from _pods_of(it)
     text = f"{ready} of {several(wanted, 'Pod')} run"
-    if not pods:
-        return (yield from _without_pods(it, text, template, failed))
-    name, worst = "", fine("")
-    for pod in sorted(pods, key=lambda pod: pod.name)[:_LOOKED_AT]:
-        verdict = yield from judged(PODS, pod.name, pod.namespace)
-        if verdict is not None and verdict.state > worst.state:
-            name, worst = pod.name, verdict
     if failed and it.resource == JOBS:
+        name, worst = yield from _worst(pods)
         failure = broken("Failed", because=(failed,), more=describe(it))
         return failure.after(worst, of=f"Pod {name}") if name else failure
+    # Pods that are over were replaced, or are not counted.
+    living = [pod for pod in pods if objects.status(pod.json).get("phase") not in ("Succeeded", "Failed")]
+    if not living and ready < wanted:
+        return (yield from _without_pods(it, text, template, failed))
+    name, worst = yield from _worst(living)
     if name:
         return _as_owner(it, f"{text}; {name}: {worst.text}", worst)
     if failed:
@@ -48,6 +48,16 @@ def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if ready < wanted:
         return waits(text, because=("its newest Pods are not ready yet",), more=describe(it))
     return fine(text)
+
+
+def _worst(pods: list[Object]) -> Asking[tuple[str, Verdict]]:
+    """The Pod with the worst verdict, "" where all are fine; those that are not well are looked at first."""
+    name, worst = "", fine("")
+    for pod in sorted(pods, key=lambda pod: (objects.waits_for(pod.json) is None, pod.name))[:_LOOKED_AT]:
+        verdict = yield from judged(PODS, pod.name, pod.namespace)
+        if verdict is not None and verdict.state > worst.state:
+            name, worst = pod.name, verdict
+    return name, worst
 
 
 def _settled(it: Object) -> Verdict | None:
@@ -75,8 +85,7 @@ _LOOKED_AT = 20
 
 def _as_owner(it: Object, text: str, pod: Verdict) -> Verdict:
     """The verdict on a Pod as one on what makes it, which is what a user can change."""
-    fix = pod.fix
-    return Verdict(pod.state, text, pod.since, pod.asks, pod.because, pod.so, fix, pod.next, pod.codes, describe(it))
+    return replace(pod, text=text, more=describe(it))
 
 
 def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking[Verdict]:
@@ -119,9 +128,13 @@ def _counts(it: Object) -> tuple[int, int]:
         return int(status.get("desiredNumberScheduled") or 0), int(status.get("numberReady") or 0)
     if it.resource == JOBS:
         done = int(status.get("succeeded") or 0)
-        wanted = min(int(spec.get("parallelism", 1)), int(spec.get("completions") or 1) - done)
-        return max(wanted, 0), int(status.get("ready") or 0)
-    return int(spec.get("replicas", 1)), int(status.get("readyReplicas") or 0)
+        parallel, completions = spec.get("parallelism"), spec.get("completions")
+        wanted = 1 if parallel is None else int(parallel)
+        return max(wanted if completions is None else min(wanted, int(completions) - done), 0), int(
+            status.get("ready") or 0
+        )
+    replicas = spec.get("replicas")
+    return 1 if replicas is None else int(replicas), int(status.get("readyReplicas") or 0)
 
 
 def _template(it: Object) -> JSON:
@@ -138,6 +151,10 @@ def judge_cron_job(it: Object, _now: datetime) -> Asking[Verdict | None]:
     """By its newest Job."""
     if objects.spec(it.json).get("suspend"):
         return waits("is suspended", more=describe(it))
+    if not _uid(it):
+        job = objects.spec(it.json).get("jobTemplate") or {}
+        metadata = {**(job.get("metadata") or {}), "name": it.name, "namespace": it.namespace}
+        return (yield from judged(JOBS, it.name, it.namespace, obj=JOBS.body(metadata, spec=objects.spec(job))))
     jobs = yield from or_else(listed(JOBS, it.namespace, owner=_uid(it)), [])
     if not jobs:
         return waits("has not run yet", next=f"runs by its schedule: {objects.spec(it.json).get('schedule')}")

@@ -16,6 +16,8 @@ _PATIENCE = 300.0
 """Seconds in which a Pod is scheduled and its images are pulled."""
 _TROUBLE = frozenset({"FailedCreatePodSandBox", "FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources"})
 """Reasons of Events of kubelet that say why containers are not created."""
+_BACKING_OFF = frozenset({"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError"})
+"""Reasons of containers that do not come up by themselves."""
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
 
@@ -76,21 +78,24 @@ def _unstarted(it: Object, now: datetime, reason: tuple[str, str], describe: str
         late = objects.age(it.json, now) > _PATIENCE
         cause = plain(reason[1] or "its node has not started it")
         return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)
-    if phase == "Running" and not _ended(it.json):
-        return waits(text, since=since, because=(plain(reason[1] or reason[0]),), more=describe)
-    cause, ended = plain(reason[1] or reason[0]), _ended(it.json)
+    cause, ended = plain(reason[1] or reason[0]), _ended(it.json, now)
+    if reason[0] not in _BACKING_OFF and phase == "Running" and not ended:
+        late = since is not None and (now - since).total_seconds() > _PATIENCE
+        return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)
     because = (f"{cause}: {ended}" if ended and ended not in cause else cause,)
     text = text if reason[0] == "NotReady" else f"{text}: {reason[0]}"
     return broken(text, since=since, because=because, more=describe)
 
 
-def _ended(pod: JSON) -> str:
-    """The first container that ended badly, and how; "" where none did."""
+def _ended(pod: JSON, now: datetime | None = None) -> str:
+    """The first container that ended badly, and how; "" where none did. `now` leaves out what is long over."""
     status = objects.status(pod)
     for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         for state in (container.get("state") or {}, container.get("lastState") or {}):
             ended = state.get("terminated") or {}
-            if ended.get("exitCode"):
+            finished = moment(ended.get("finishedAt"))
+            over = now is not None and finished is not None and (now - finished).total_seconds() > _PATIENCE
+            if ended.get("exitCode") and not over:
                 why = ended.get("reason") or "Error"
                 said = f" ({why})" if why != "Error" else ""
                 return f"container {container.get('name')} ended with exit code {ended['exitCode']}{said}"

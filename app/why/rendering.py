@@ -55,8 +55,7 @@ def _text(answer: Answer, now: datetime) -> Iterator[Line]:
     rows += [("so", verdict.so)] if verdict.so else []
     fixes = verdict.fix.split("\n") if verdict.fix else []
     rows += [("fix" if index == 0 else "then", command) for index, command in enumerate(fixes[:2])]
-    if verdict.next or not fixes:
-        rows.append(("next", verdict.next) if verdict.next else ("", ""))
+    rows += [("next", verdict.next)] if verdict.next else []
     codes = " ".join(verdict.codes)
     rows += [("more", "   ".join(filter(None, (codes, verdict.more))))] if codes or verdict.more else []
     rows += [("unread", "; ".join(answer.unread))] if answer.unread else []

@@ -11,10 +11,10 @@ from app.why.model import Asking, State, Verdict, fine
 from app.why.standing import by_conditions
 
 
-def judge_namespace(it: Object, _now: datetime) -> Asking[Verdict | None]:
+def judge_namespace(it: Object, now: datetime) -> Asking[Verdict | None]:
     """That its Pods are not injected into is no fault of it: it may have been decided so."""
     if it.json["metadata"].get("deletionTimestamp"):
-        return by_conditions(it)
+        return by_conditions(it, now)
     reason = yield from left_out(it.name)
     if reason is None:
         return fine("is there; Berth is asked about its Pods")

@@ -30,7 +30,7 @@ _LOOKED_AT = 50
 def judge_tenant(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Whether a tenant is served: its agent, its certificates, its namespace, its DPUs."""
     if it.json["metadata"].get("deletionTimestamp"):
-        return by_conditions(it)
+        return by_conditions(it, now)
     if not it.json["metadata"].get("uid"):
         problems = tuple(tenant_problems(it.json))
         return broken("would be refused", because=problems) if problems else fine("would be created")

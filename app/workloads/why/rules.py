@@ -57,7 +57,7 @@ _FAILING = 3
 def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Why a rule has the companions that it has."""
     if it.json["metadata"].get("deletionTimestamp"):
-        return by_conditions(it)
+        return by_conditions(it, now)
     if not it.json["metadata"].get("uid"):
         return (yield from _planned(it))
     if cut_off(it):
@@ -279,7 +279,7 @@ async def _running(cluster: Cluster, role: str) -> list[Installed]:
 def judge_uvs(it: Object, now: datetime) -> Asking[Verdict | None]:
     """What became of an object of a tenant in the infra cluster; or what a mirror shows."""
     if it.json["metadata"].get("deletionTimestamp"):
-        return by_conditions(it)
+        return by_conditions(it, now)
     if not it.json["metadata"].get("uid"):
         return fine("would be sent to the infra cluster")
     if cut_off(it):
