@@ -145,6 +145,11 @@ SENTENCES = [
         {"webhook": {"webhooks": {"pods": {"enabled": None}}}},
         "webhook.webhooks.pods.enabled is not set, as in values of an older chart: upgrade with --reset-then-reuse-values",
     ),
+    *(
+        ({"webhook": {"webhooks": {name: None}, "args": {"confineTenants": confined}}}, f"{name}.enabled is not set")
+        for name in ("pods", "attachments", "rules")
+        for confined in (False, True)
+    ),
     ({"certificates": {"mode": "provided"}}, "needs certificates.provided.secretName"),
     (
         {"certificates": {"provided": {"secretName": "mine", "caBundle": CERTIFICATE}}},
