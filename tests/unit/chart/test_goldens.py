@@ -92,7 +92,9 @@ SETS: dict[str, JSON] = {
     "webhook monitored": {"monitoring": MONITORED},
     "definitions go with the release": ALL | {"crds": {"keep": False}},
     "app wrappers": WRAPPERS,
-    "example appwrappers": _together(_example("appwrappers.yaml"), {"webhook": {"callerToken": CALLER_TOKEN}}),
+    "example appwrappers beside another release": _together(
+        _example("appwrappers.yaml"), _example("beside.yaml"), {"webhook": {"callerToken": CALLER_TOKEN}}
+    ),
     "claims format alone": NOTHING | {"claims": {"formatPolicy": "Deny"}},
     "services on networks": _together(
         NOTHING,

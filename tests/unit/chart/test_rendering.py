@@ -286,8 +286,12 @@ def test_notes_name_the_next_commands_of_each_role_that_is_enabled(chart: helm_p
 
 
 def test_notes_tell_of_nothing_that_is_left_to_another_release(chart: helm_python.Chart) -> None:
-    """With the values for AppWrappers there are no tenants, and no Pods that are injected into."""
-    notes = notes_of(chart, yaml.safe_load((ROOT / "examples" / "helm" / "appwrappers.yaml").read_text()))
+    """Beside another release, with the values for AppWrappers, no Pods are injected into, and there are no tenants."""
+    alone, beside = (
+        yaml.safe_load((ROOT / "examples" / "helm" / name).read_text()) for name in ("appwrappers.yaml", "beside.yaml")
+    )
+    assert "kubectl get network-attachment-definitions -A" in notes_of(chart, alone)
+    notes = notes_of(chart, alone | {"webhook": alone["webhook"] | beside["webhook"]})
     assert "kubectl get appwrappers -A" in notes
     assert not re.search(r"tenant|network-attachment-definitions|\n\n\n", notes)
 
