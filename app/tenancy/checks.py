@@ -268,7 +268,7 @@ async def _distrust(cluster: Cluster, agent: Installed, peer: Peer | None, *, la
 async def _address(cluster: Cluster, agent: Installed) -> str:
     """The command that gives an agent the address of the gateway."""
     if agent.by_chart:
-        return await commands.helm(cluster, "agent.gateway=HOST:PORT")
+        return f'{await commands.helm(cluster)} --set agent.gateway="$GATEWAY"  # GATEWAY: HOST:PORT of the gateway'
     return commands.kubectl("edit", "deployment", agent.name, namespace=agent.namespace)
 
 

@@ -190,7 +190,7 @@ async def test_another_server_at_the_address_is_no_old_bundle(patient: Patient, 
     assert finding.code == "BERTH2103"
     assert "answered by CN=proxy.example.com, issued by CN=Other CA " in finding.message
     assert finding.message.endswith(f"is for proxy.example.com, not for {GATEWAY_NAME}: another server")
-    assert finding.command.endswith(" --set agent.gateway=HOST:PORT")
+    assert finding.command.endswith(' --set agent.gateway="$GATEWAY"  # GATEWAY: HOST:PORT of the gateway')
 
 
 async def test_a_gateway_whose_own_certificate_is_over_needs_no_other_bundle(patient: Patient, tmp_path: Path) -> None:
