@@ -7,13 +7,18 @@ from collections.abc import AsyncIterator, Container, Iterator
 
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.settings import AdmissionSettings, WrappedKindsSettings
+from app.appwrappers.why.app_wrappers import MOST_JUDGED, UNJUDGED
+from app.appwrappers.why.controllers import PEER
 from app.definitions import definition_name
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, or_default, warning
+from app.doctor.model import Check, Finding, error, info, of_each, or_default, warning
+from app.doctor.objects import Object
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
-from app.why.examined import examine_each
+from app.text import several
+from app.why.examined import finding_of
+from app.why.inquiry import Inquiry
 from app.wire import JSON, load_yaml, mapping
 from app.wiring import OFF
 
@@ -22,7 +27,6 @@ _INTEGRATION = "workload.codeflare.dev/appwrapper"
 _EXTERNAL = f"{APP_WRAPPERS.kind}.{APP_WRAPPERS.version}.{APP_WRAPPERS.group}"
 """How Kueue names a kind in `integrations.externalFrameworks`."""
 _EXCLUSION = ("kubernetes.io/metadata.name", "NotIn")
-_PEER = ("appwrapper-system", "appwrapper-controller-manager")
 _WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
 _KUEUE = ("kueue-system", "kueue-controller-manager")
 _KUEUE_CONFIG = objects.named(CONFIG_MAPS, "kueue-manager-config", _KUEUE[0])
@@ -33,7 +37,7 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, definition_name(APP_WRAPPERS)) is None:
         return
     ours = await cluster.controllers()
-    async for finding in acting.beside(cluster, "appwrappers", "BERTH4001", _PEER):
+    async for finding in acting.beside(cluster, "appwrappers", "BERTH4001", PEER):
         yield finding
     if "appwrappers" in ours and not await _is_checked(cluster):
         yield error("BERTH4002", "", command=await commands.helm(cluster, "webhook.args.appwrappers=true"))
@@ -120,8 +124,20 @@ def _names(value: object) -> list[object]:
 
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
-    async for finding in examine_each(cluster, APP_WRAPPERS, most=_MOST, noun="AppWrapper"):
+    """The verdict on each, and how many are not judged over their Pods."""
+    inquiry, unjudged = Inquiry(cluster, many=True), 0
+
+    async def judge(obj: JSON) -> Finding | None:
+        nonlocal unjudged
+        it = Object(APP_WRAPPERS, obj)
+        verdict = await inquiry.verdict(it)
+        unjudged += UNJUDGED in verdict.codes
+        return finding_of(it, verdict)
+
+    async for finding in of_each(cluster.paged(APP_WRAPPERS), judge, most=_MOST, noun="AppWrapper"):
         yield finding
+    if unjudged:
+        yield info("BERTH4014", "", count=several(unjudged, "AppWrapper"), most=MOST_JUDGED)
 
 
 CHECK = Check("appwrappers", (_controllers, _app_wrappers))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from app.appwrappers.kueue.model import LOCAL_QUEUES, LOCAL_QUEUES_V1BETA1, WORKLOADS, WORKLOADS_V1BETA1
 from app.appwrappers.model import (
     APP_WRAPPER,
     APP_WRAPPERS,
@@ -17,33 +16,30 @@ from app.appwrappers.model import (
     UNHEALTHY,
     queue_of,
 )
-from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
-from app.appwrappers.why import queues
+from app.appwrappers.why import controllers, queues
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
-from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
-from app.kube.resources import PODS, Resource
-from app.text import moment
+from app.kube.resources import PODS
+from app.text import moment, several
 from app.why.model import (
     Asking,
     State,
-    Unread,
     Verdict,
     absence,
     broken,
     fine,
-    get,
     judged,
     listed,
+    once,
     or_else,
     read,
     stuck,
     waits,
 )
 from app.why.standing import describe
-from app.wire import JSON
+from app.wire import JSON, mapping
 
 DELETION_PATIENCE = 900.0
 """Seconds in which objects are deleted: longer than the grace after which Pods are deleted by force."""
@@ -51,11 +47,17 @@ _QUEUED = 300.0
 """Seconds in which a controller makes the Workload of an AppWrapper."""
 _LOOKED_AT = 50
 """Pods of one AppWrapper that are judged."""
+MOST_JUDGED, _MOST_PODS = 200, 1000
+"""AppWrappers that one inquiry judges over their Pods, and Pods of these: each costs requests."""
+UNJUDGED = "BERTH4014"
+"""The code of the verdict on the AppWrappers beyond these."""
 
 
 def judge_app_wrapper(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Why an AppWrapper is where it is."""
     spec, phase = objects.spec(it.json), str(objects.status(it.json).get("phase") or "")
+    if not it.json["metadata"].get("uid"):
+        return (yield from _planned(it))
     if it.json["metadata"].get("deletionTimestamp"):
         return (yield from _deleting(it, now))
     if late := _late_deletion(it, now):
@@ -64,15 +66,36 @@ def judge_app_wrapper(it: Object, now: datetime) -> Asking[Verdict | None]:
         return fine("Succeeded")
     if phase == "Failed":
         return (yield from _failed(it))
+    if phase == "Running":
+        return (yield from _running(it))
     if (unknown := (yield from _unwrapped(it))) is not None:
         return unknown
     if phase in ("", "Suspended") and (spec.get("suspend") or queue_of(it.json)):
         return (yield from _suspended(it, now, phase or "New"))
     if phase == "":
         return (yield from _unseen(it, now))
-    if phase == "Running":
-        return (yield from _running(it))
     return _under_way(it, phase)
+
+
+def _planned(it: Object) -> Asking[Verdict]:
+    """What one that does not exist yet would do. Nothing in the cluster is its own."""
+    if (unknown := (yield from _unwrapped(it))) is not None:
+        return unknown
+    queue = queue_of(it.json)
+    if not queue and objects.spec(it.json).get("suspend"):
+        return waits("would be suspended", because=("spec.suspend is true, and it is in no queue",))
+    if not queue:
+        return fine("would be created")
+    text = f"would wait in queue {queue}"
+    served = yield from queues.served(it)
+    versions = yield from queues.having(served, queue, it.namespace)
+    if not versions:
+        clause, _ = yield from absence(served[0][0], queue, it.namespace)
+        return stuck(text, because=(clause,), codes=("BERTH4012",))
+    standing = yield from or_else(judged(versions[0][0], queue, it.namespace), None)
+    if standing is not None and standing.state:
+        return stuck(text, codes=("BERTH4012",)).after(standing, of=f"LocalQueue {it.namespace}/{queue}")
+    return fine(text)
 
 
 def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
@@ -82,7 +105,7 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
     held = it.json["metadata"].get("finalizers") or []
     if FINALIZER not in held or late < _QUEUED:
         return waits("is being deleted", since=since, because=tuple(f"finalizer {name}" for name in held))
-    acts = yield from or_else(read(_acts), True)
+    acts = yield from or_else(read(controllers.acts), True)
     if not acts:
         patch = commands.kubectl(
             "patch",
@@ -106,18 +129,6 @@ def describe_objects(it: Object) -> str:
     return commands.kubectl("get", "all", "--selector", f"{APP_WRAPPER}={it.name}", namespace=it.namespace)
 
 
-async def _acts(cluster: Cluster) -> bool:
-    """Whether a controller of AppWrappers runs, as far as that can be seen: of Berth with a replica, or the peer's."""
-    for deployment in await cluster.running("controller"):
-        if "appwrappers" in deployment.setting("controllers") and not deployment.stopped:
-            return True
-    return await cluster.peer(*PEER) is not None
-
-
-PEER = ("appwrapper-system", "appwrapper-controller-manager")
-"""Namespace and name of the controller of AppWrapper v1.2."""
-
-
 def _late_deletion(it: Object, now: datetime) -> Verdict | None:
     deleting = objects.condition(it.json, DELETING_RESOURCES)
     if deleting.get("status") != "True" or objects.lasts(deleting, now) <= DELETION_PATIENCE:
@@ -128,7 +139,7 @@ def _late_deletion(it: Object, now: datetime) -> Verdict | None:
 def _hanging(it: Object, since: datetime | None) -> Verdict:
     left = [
         f"{component.get('kind')} {component.get('name')}"
-        for component in objects.status(it.json).get("componentStatus") or ()
+        for component in _component_states(it)
         if objects.condition({"status": component}, RESOURCES_DEPLOYED).get("status") == "True"
     ]
     cause = f"left: {several_of(left)}" if left else "Pods are left"
@@ -139,34 +150,16 @@ def _hanging(it: Object, since: datetime | None) -> Verdict:
 
 def _unwrapped(it: Object) -> Asking[Verdict | None]:
     """The verdict on one with a kind that the controller may not create."""
-    settings = yield from or_else(read(_wrapped_kinds, key="wrapped kinds"), None)
-    wrapped = WRAPPED_KINDS if settings is None else settings
-    unknown = [kind for kind in kinds_of(objects.spec(it.json)) if not is_wrapped(kind, wrapped)]
+    wrapped = yield from or_else(read(controllers.wrapped_kinds), None)
+    if wrapped is None:
+        return None
+    unknown = [
+        kind for kind in controllers.kinds_of(objects.spec(it.json)) if not controllers.is_wrapped(kind, wrapped)
+    ]
     if not unknown:
         return None
     cause = f"has a {several_of(unknown)}, which is not among the wrapped kinds of the controller"
     return broken("cannot be created", because=(cause,), fix=describe(it), codes=("BERTH4007",))
-
-
-async def _wrapped_kinds(cluster: Cluster) -> tuple[str, ...]:
-    return (await cluster.settings(WrappedKindsSettings, role="controller")).wrapped_kinds or WRAPPED_KINDS
-
-
-def kinds_of(spec: JSON) -> list[str]:
-    """KIND.GROUP of each component, in lower case."""
-    kinds = []
-    for component in spec.get("components") or ():
-        template = component.get("template") or {}
-        group = str(template.get("apiVersion") or "").rpartition("/")[0]
-        kinds.append(f"{template.get('kind')}.{group}".rstrip(".").lower())
-    return list(dict.fromkeys(kinds))
-
-
-def is_wrapped(kind: str, wrapped: tuple[str, ...]) -> bool:
-    """By the plural as Kubernetes makes it of a kind."""
-    name, _, group = kind.partition(".")
-    plurals = {f"{name}s", f"{name}es", f"{name[:-1]}ies", name}
-    return any(f"{plural}.{group}".rstrip(".") in wrapped for plural in plurals)
 
 
 def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
@@ -176,12 +169,13 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
         patch = '--patch={"spec":{"suspend":false}}'
         fix = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
         return waits(phase, because=("spec.suspend is true, and it is in no queue",), fix=fix)
-    local_queues, workloads = yield from _of_kueue()
-    if (yield from _is_missing(local_queues, queue, it.namespace)):
-        clause, near = yield from absence(local_queues, queue, it.namespace)
-        fix = commands.set_label(it.plural, it.name, QUEUE_NAME, near or "QUEUE", namespace=it.namespace)
+    served = yield from queues.served(it)
+    versions = yield from queues.having(served, queue, it.namespace)
+    if not versions:
+        clause, near = yield from absence(served[0][0], queue, it.namespace)
+        fix = commands.set_label(it.plural, it.name, QUEUE_NAME, near, namespace=it.namespace) if near else ""
         return stuck(f"{phase}, will never run", because=(clause,), fix=fix, codes=("BERTH4012",), more=describe(it))
-    owned = yield from or_else(listed(workloads, it.namespace, owner=str(it.json["metadata"].get("uid"))), None)
+    owned = yield from or_else(queues.workloads_of(it, versions), None)
     if owned is None:
         return waits(phase, because=(f"it waits in queue {queue}",), more=describe(it))
     if not owned:
@@ -199,25 +193,6 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
     return Verdict(state, text, verdict.since, asks, codes=codes, more=describe(workload)).after(verdict)
 
 
-def _is_missing(resource: Resource, name: str, namespace: str) -> Asking[bool]:
-    """Whether there is no such object, as far as it may be read."""
-    try:
-        return (yield from get(resource, name, namespace)) is None
-    except Unread:
-        return False
-
-
-def _of_kueue() -> Asking[tuple[Resource, Resource]]:
-    """LocalQueues and Workloads in the version that is served."""
-    if (yield from or_else(read(_serves_v1beta2), True)):
-        return LOCAL_QUEUES, WORKLOADS
-    return LOCAL_QUEUES_V1BETA1, WORKLOADS_V1BETA1
-
-
-async def _serves_v1beta2(cluster: Cluster) -> bool:
-    return await cluster.serves(LOCAL_QUEUES)
-
-
 def _without_workload(it: Object, now: datetime, phase: str, queue: str) -> Verdict:
     if (age := objects.age(it.json, now)) <= _QUEUED:
         return waits(
@@ -230,7 +205,7 @@ def _without_workload(it: Object, now: datetime, phase: str, queue: str) -> Verd
 
 def _unseen(it: Object, now: datetime) -> Asking[Verdict]:
     """No controller has written its status."""
-    acts = yield from or_else(read(_acts), True)
+    acts = yield from or_else(read(controllers.acts), True)
     if acts or objects.age(it.json, now) <= _QUEUED:
         return waits("New", because=("its controller has not looked at it yet",), more=describe(it))
     return stuck(
@@ -241,17 +216,18 @@ def _unseen(it: Object, now: datetime) -> Asking[Verdict]:
 def _running(it: Object) -> Asking[Verdict]:
     """By its conditions, which name the first failed Pod, and by its Pods for what they do not say."""
     unhealthy, ready = (objects.condition(it.json, kind) for kind in (UNHEALTHY, PODS_READY))
-    pods = yield from _pods_of(it)
-    worst, subject = None, ""
-    for pod in pods[:_LOOKED_AT]:
-        verdict = yield from judged(PODS, pod.name, pod.namespace)
-        if verdict is not None and (worst is None or verdict.state > worst.state):
-            worst, subject = verdict, pod.subject
-    if unhealthy.get("status") == "True":
+    ill = unhealthy.get("status") == "True"
+    pods = yield from _unwell(it, ended=ill or ready.get("status") != "True")
+    affordable = yield from _spend(pods)
+    worst, subject = (yield from _worst(pods)) if affordable else (None, "")
+    if ill:
         cause = plain(unhealthy.get("message") or unhealthy.get("reason"))
         since = moment(unhealthy.get("lastTransitionTime"))
         verdict = broken("Running, unhealthy", since=since, because=(cause,), codes=("BERTH4013",), more=describe(it))
         return verdict.after(worst, of=subject) if worst is not None and worst.state else verdict
+    if not affordable:
+        cause = f"{several(len(pods), 'Pod')} not running, and only the Pods of the first AppWrappers are judged"
+        return waits("Running, its Pods are not judged", because=(cause,), codes=(UNJUDGED,), more=describe(it))
     if worst is not None and worst.state > State.waits:
         since = moment(ready.get("lastTransitionTime"))
         codes = ("BERTH4013",)
@@ -265,9 +241,44 @@ def _running(it: Object) -> Asking[Verdict]:
     return verdict.after(worst, of=subject) if worst is not None and worst.state else verdict
 
 
-def _pods_of(it: Object) -> Asking[list[Object]]:
+def _unwell(it: Object, *, ended: bool) -> Asking[list[Object]]:
+    """Its Pods that do not run. With `ended` also those that have failed: others may run in their place since."""
     pods = yield from or_else(listed(PODS, it.namespace, label=(APP_WRAPPER, it.name)), [])
-    return sorted(pods, key=lambda pod: pod.name)
+    over = ("Succeeded",) if ended else ("Succeeded", "Failed")
+    unwell = (
+        pod
+        for pod in pods
+        if objects.waits_for(pod.json) is not None and objects.status(pod.json).get("phase") not in over
+    )
+    return sorted(unwell, key=lambda pod: pod.name)
+
+
+def _worst(pods: list[Object]) -> Asking[tuple[Verdict | None, str]]:
+    """The worst verdict on the first of these Pods, with the subject of its Pod."""
+    worst, subject = None, ""
+    for pod in pods[:_LOOKED_AT]:
+        verdict = yield from judged(PODS, pod.name, pod.namespace)
+        if verdict is not None and (worst is None or verdict.state > worst.state):
+            worst, subject = verdict, pod.subject
+        if worst is not None and worst.state is State.broken:
+            break
+    return worst, subject
+
+
+def _spend(pods: list[Object]) -> Asking[bool]:
+    """Whether one more AppWrapper may be judged over these Pods: who judges all cannot ask about each Pod of each."""
+    if not pods:
+        return True
+    spent = yield from once("Pods of AppWrappers", _nothing_spent)
+    if len(spent) >= MOST_JUDGED or sum(spent) >= _MOST_PODS:
+        return False
+    spent.append(min(len(pods), _LOOKED_AT))
+    return True
+
+
+def _nothing_spent() -> Asking[list[int]]:
+    yield from ()
+    return []
 
 
 def _under_way(it: Object, phase: str) -> Verdict:
@@ -282,10 +293,14 @@ def _under_way(it: Object, phase: str) -> Verdict:
 
 
 def _component_problems(it: Object) -> Iterator[str]:
-    for component in objects.status(it.json).get("componentStatus") or ():
+    for component in _component_states(it):
         deployed = objects.condition({"status": component}, RESOURCES_DEPLOYED)
         if deployed.get("status") == "False" and deployed.get("reason") == "ComponentCreationErrored":
             yield f"{component.get('kind')} {component.get('name')}: {plain(deployed.get('message'))}"
+
+
+def _component_states(it: Object) -> list[JSON]:
+    return [mapping(component) for component in objects.status(it.json).get("componentStatus") or ()]
 
 
 def _failed(it: Object) -> Asking[Verdict]:
@@ -304,11 +319,9 @@ def _failed(it: Object) -> Asking[Verdict]:
         fix=f"{replaced}  # corrected: a failed one does not go on",
         more=describe(it),
     )
-    for pod in (yield from _pods_of(it))[:_LOOKED_AT]:
-        of_pod = yield from judged(PODS, pod.name, pod.namespace)
-        if of_pod is not None and of_pod.state > State.waits:
-            return verdict.after(of_pod, of=pod.subject)
-    return verdict
+    pods = yield from _unwell(it, ended=True)
+    worst, subject = (yield from _worst(pods)) if (yield from _spend(pods)) else (None, "")
+    return verdict.after(worst, of=subject) if worst is not None and worst.state > State.waits else verdict
 
 
 JUDGES = {APP_WRAPPERS: judge_app_wrapper, **queues.JUDGES}

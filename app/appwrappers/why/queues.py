@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from app.appwrappers.kueue import model as kueue
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
+from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
+from app.errors import ApiError
 from app.kube import quantity
 from app.kube.resources import Resource, controller_of
 from app.text import moment, several
-from app.why.model import Asking, Unread, Verdict, absence, fine, get, judged, listed, once, or_else, stuck, waits
+from app.why.model import Asking, Unread, Verdict, absence, fine, get, judged, listed, once, or_else, read, stuck, waits
 from app.why.standing import describe
 from app.wire import JSON
 
@@ -25,6 +28,43 @@ _NEVER = frozenset({kueue.EXCEEDS_MAX_QUOTA, kueue.NO_MATCHING_FLAVOR, kueue.MIS
 """Reasons of a QuotaReserved that is False, where no Workload that ends makes room."""
 _LACKS = re.compile(r"for (?P<resource>\S+) in flavor (?P<flavor>[^\s,:;]+)")
 _HOLDERS = 3
+Versions = tuple[tuple[Resource, Resource], ...]
+_VERSIONS: Versions = ((kueue.LOCAL_QUEUES, kueue.WORKLOADS), (kueue.LOCAL_QUEUES_V1BETA1, kueue.WORKLOADS_V1BETA1))
+"""LocalQueues and Workloads as a Kueue may serve them, the newest first."""
+
+
+def served(it: Object) -> Asking[Versions]:
+    """The version of Kueue's kinds to ask in; all where that is not known, or files may have either."""
+    known = yield from read(partial(_known_version, namespace=it.namespace), key="version of Kueue")
+    return known if it.json["metadata"].get("uid") else tuple(dict.fromkeys((*known, *_VERSIONS)))
+
+
+async def _known_version(cluster: Cluster, *, namespace: str) -> Versions:
+    """By a request in one namespace, where rights may end."""
+    try:
+        await cluster.client.list_page(kueue.LOCAL_QUEUES, namespace=namespace, limit=1)
+    except ApiError as refusal:
+        return _VERSIONS[1:] if refusal.not_found else _VERSIONS
+    return _VERSIONS[:1]
+
+
+def having(versions: Versions, queue: str, namespace: str) -> Asking[Versions]:
+    """The version that has a LocalQueue; none where there is no such queue, all of them where that may not be read."""
+    try:
+        for version in versions:
+            if (yield from get(version[0], queue, namespace)) is not None:
+                return (version,)
+    except Unread:
+        return versions
+    return ()
+
+
+def workloads_of(it: Object, versions: Versions) -> Asking[list[Object]]:
+    """Those that an AppWrapper owns, in the first version that has some."""
+    for _, workloads in versions:
+        if owned := (yield from listed(workloads, it.namespace, owner=str(it.json["metadata"]["uid"]))):
+            return owned
+    return []
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
@@ -38,6 +78,8 @@ def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if spec.get("active") is False:
         return _deactivated(it)
     name = str(spec.get("queueName") or "")
+    if not name:
+        return stuck("waits for ever", because=("it names no queue",), more=describe(it))
     queue = yield from get(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
     if queue is None:
         clause, _ = yield from absence(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)

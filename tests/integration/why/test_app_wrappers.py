@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from app.appwrappers import checks
+from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, LOCAL_QUEUES_V1BETA1, WORKLOADS
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS, FINALIZER, QUEUE_NAME
+from app.appwrappers.why import app_wrappers
 from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
+from app.doctor.model import Severity
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, PODS
 from app.why.model import State
-from tests.integration.doctor.patient import Patient
+from app.why.rendering import Answer
+from tests.integration.doctor.patient import HOME, Patient
 
 JSON = dict[str, Any]
 AT = "2026-01-01T00:00:00Z"
@@ -59,7 +63,7 @@ async def workload(patient: Patient, owner: JSON, *, cpu: str = "3", queue: str 
     }
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    spec = {"podSets": [{"name": "a", "count": 1, "template": template}], "queueName": queue}
+    spec = {"podSets": [{"name": "a", "count": 1, "template": template}]} | ({"queueName": queue} if queue else {})
     await patient.create(WORKLOADS, name, namespace="default", spec=spec, metadata={"ownerReferences": [reference]})
     if status:
         await patient.report(WORKLOADS, name, status, namespace="default")
@@ -209,3 +213,177 @@ async def test_a_name_that_is_not_there_and_the_one_that_was_meant(patient: Pati
     answer = await patient.why("appwrapper/trian")
     assert answer.verdict.because == ("there is no AppWrapper trian in default; there is train",)
     assert answer.verdict.fix == "berth why appwrapper/train -n default"
+
+
+async def deleted(patient: Patient) -> None:
+    """An AppWrapper that is deleted for 10 minutes, and that its finalizer holds."""
+    await wrapped(patient, queue="")
+    body = {"metadata": {"finalizers": [FINALIZER]}}
+    await patient.client.patch(APP_WRAPPERS, "train", body, patch_type="merge", namespace="default")
+    await patient.client.delete(APP_WRAPPERS, "train", namespace="default")
+    patient.later = timedelta(minutes=10)
+
+
+async def controller(
+    patient: Patient, release: str, *arguments: str, namespace: str = "elsewhere", labels: bool = True
+) -> None:
+    """A Deployment of the role `controller` in a release, and namespace, of its own; or of no chart."""
+    marks = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/component": "controller"}
+    marks |= {"app.kubernetes.io/instance": release}
+    if namespace != HOME:
+        await patient.create(NAMESPACES, namespace)
+    container = {"name": "c", "image": "image", "args": ["controller", *arguments]}
+    template = {"metadata": {"labels": {"app": release}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": release}}, "template": template}
+    metadata = {"labels": marks if labels else {}}
+    await patient.create(DEPLOYMENTS, f"{release}-controller", namespace=namespace, spec=spec, metadata=metadata)
+
+
+async def asked_by_a_user(patient: Patient) -> Answer:
+    """The answer for one who may read everything in namespace `default`, and nothing else."""
+    await patient.bind(
+        "dev", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], namespace="default", user=True
+    )
+    return await patient.why("appwrapper/train", kubeconfig=patient.kubeconfig_of("dev"))
+
+
+@pytest.mark.parametrize("labels", [True, False], ids=["chart", "plain"])
+async def test_a_controller_of_another_release_removes_the_finalizer(patient: Patient, *, labels: bool) -> None:
+    await controller(patient, "berth", namespace=HOME)
+    await controller(patient, "berth-appwrappers", "--controllers=appwrappers", labels=labels)
+    await deleted(patient)
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert (verdict.state, verdict.because, verdict.fix) == (State.waits, ("its objects are deleted first",), "")
+
+
+async def test_one_of_a_release_that_is_scaled_to_0_does_not(patient: Patient) -> None:
+    await controller(patient, "berth-appwrappers", "--controllers=appwrappers")
+    body = {"spec": {"replicas": 0}}
+    name = "berth-appwrappers-controller"
+    await patient.client.patch(DEPLOYMENTS, name, body, patch_type="merge", namespace="elsewhere")
+    await deleted(patient)
+    assert (await patient.why("appwrapper/train")).verdict.codes == ("BERTH4011",)
+
+
+async def test_a_controller_that_may_not_be_seen_is_not_said_to_be_missing(patient: Patient) -> None:
+    await deleted(patient)
+    answer = await asked_by_a_user(patient)
+    assert (answer.verdict.state, answer.verdict.fix) == (State.waits, "")
+    assert "not checked: you have no right to list deployments.apps in the whole cluster" in answer.unread
+
+
+async def test_a_new_one_waits_for_a_controller_that_may_not_be_seen(patient: Patient) -> None:
+    spec = {"components": [{"template": POD}]}
+    await patient.create(APP_WRAPPERS, "train", namespace="default", spec=spec)
+    patient.later = timedelta(minutes=10)
+    assert (await patient.why("appwrapper/train")).verdict.codes == ("BERTH4011",)
+    assert (await asked_by_a_user(patient)).verdict.state is State.waits
+
+
+async def test_the_wrapped_kinds_are_those_of_all_releases_and_unread_no_reason(patient: Patient) -> None:
+    template = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    spec = {"components": [{"template": template}]}
+    await patient.create(APP_WRAPPERS, "train", namespace="default", spec=spec)
+    assert (await patient.why("appwrapper/train")).verdict.codes == ("BERTH4007",)
+    assert (await asked_by_a_user(patient)).verdict.state is State.waits
+    await controller(patient, "berth", namespace=HOME)
+    words = ("--controllers=appwrappers", "--wrapped-kinds=widgets.example.com")
+    await controller(patient, "berth-appwrappers", *words)
+    assert (await patient.why("appwrapper/train")).verdict.state is State.waits
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_one_in_a_file_is_not_judged_by_the_workload_of_another(patient: Patient, *, stopped: bool) -> None:
+    await queues(patient, **({"stopPolicy": "Hold"} if stopped else {}))
+    await workload(patient, await wrapped(patient, "other"))
+    body = {"spec": {"active": False}}
+    await patient.client.patch(WORKLOADS, "appwrapper-other", body, patch_type="merge", namespace="default")
+    metadata = {"name": "mine", "labels": {QUEUE_NAME: "user-queue"}}
+    manifest = {"apiVersion": APP_WRAPPERS.api_version, "kind": "AppWrapper", "metadata": metadata}
+    manifest |= {"spec": {"suspend": True, "components": [{"template": POD}]}, "status": {"phase": "Failed"}}
+    verdict = (await patient.why(manifests=[manifest])).verdict
+    assert verdict.state is (State.stuck if stopped else State.fine)
+    assert verdict.text == "would wait in queue user-queue"
+    metadata["labels"] = {QUEUE_NAME: "usr-queue"}
+    verdict = (await patient.why(manifests=[manifest])).verdict
+    assert verdict.because == ("there is no LocalQueue usr-queue in default; there is user-queue",)
+
+
+async def test_a_queue_of_a_kueue_that_serves_only_the_old_version(patient: Patient) -> None:
+    await queues(patient)
+    await wrapped(patient)
+    for kind in ("localqueues", "workloads", "clusterqueues"):
+        body = [{"op": "replace", "path": "/spec/versions/0/served", "value": False}]
+        name = f"{kind}.{LOCAL_QUEUES.group}"
+        await patient.client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, body, patch_type="json")
+    answer = await asked_by_a_user(patient)
+    assert answer.verdict.because == ("it waits in queue user-queue, and its Workload is not made yet",)
+    await patient.client.delete(LOCAL_QUEUES_V1BETA1, "user-queue", namespace="default")
+    verdict = (await patient.why("appwrapper/train", kubeconfig=patient.kubeconfig_of("dev"))).verdict
+    assert verdict.because == ("there is no LocalQueue user-queue in default, nor any other",)
+    assert verdict.fix == ""
+
+
+async def report(patient: Patient, pod: str, *, ready: bool = True, of: str = "train", **status: Any) -> None:
+    """A Pod of an AppWrapper, which crashes where it is not ready."""
+    await patient.pod(pod, labels={APP_WRAPPER: of}, spec={"nodeName": "n"})
+    state: JSON = {"running": {}} if ready else {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+    container = {"name": "app", "image": "", "imageID": "", "ready": ready, "restartCount": 1, "state": state}
+    container["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    status = {"phase": "Running", "containerStatuses": [container], "conditions": []} | status
+    await patient.report(PODS, pod, status, namespace="default")
+
+
+async def test_pods_that_have_failed_and_were_replaced_are_no_reason(patient: Patient) -> None:
+    await wrapped(patient, queue="", phase="Running", conditions=[condition("PodsReady", message="1 pod ready")])
+    await report(patient, "p-0", phase="Failed", reason="Evicted", message="the node was low on memory")
+    await report(patient, "p-1", phase="Succeeded")
+    await report(patient, "p-2")
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert (verdict.state, verdict.text) == (State.fine, "Running: 1 pod ready")
+    await patient.report(APP_WRAPPERS, "train", {"conditions": [condition("PodsReady", "False")]}, namespace="default")
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert (verdict.state, verdict.because[0]) == (State.broken, "Pod default/p-0: Failed")
+
+
+async def test_the_pod_that_crashes_is_judged_however_many_there_are(patient: Patient) -> None:
+    conditions = [condition("PodsReady", "False", message="59 pods ready")]
+    await wrapped(patient, queue="", phase="Running", conditions=conditions)
+    for number in range(60):
+        await report(patient, f"p-{number:02}", ready=number != 55)
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert verdict.state is State.broken
+    assert verdict.because[0] == "Pod default/p-55: runs, and is not ready: CrashLoopBackOff"
+
+
+async def test_a_workload_that_names_no_queue(patient: Patient) -> None:
+    await queues(patient)
+    await workload(patient, await wrapped(patient), queue="")
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert (verdict.state, verdict.because) == (State.stuck, ("it names no queue",))
+
+
+async def test_the_doctor_judges_the_pods_of_some_and_says_of_how_many_it_does_not(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose Pods run cost nothing."""
+    monkeypatch.setattr(app_wrappers, "MOST_JUDGED", 2)
+    ready = [condition("PodsReady", message="1 pod ready")]
+    for number in range(7):
+        await wrapped(patient, f"w{number}", queue="", phase="Running", conditions=ready)
+        await report(patient, f"p{number}", ready=number < 2, of=f"w{number}")
+    findings = [finding for finding in await patient.examine(checks.CHECK) if finding.severity > Severity.ok]
+    judged = [finding.subject for finding in findings if finding.code == "BERTH4013"]
+    assert judged == ["AppWrapper default/w2", "AppWrapper default/w3"]
+    (others,) = (finding for finding in findings if finding.code == "BERTH4014")
+    assert others.severity is Severity.info
+    assert others.message.startswith("not judged over Pods that do not run: 3 AppWrappers;")
+    assert (await patient.why("appwrapper/w6")).verdict.codes == ("BERTH4013",)
+
+
+async def test_components_that_are_no_objects_have_no_kind(patient: Patient) -> None:
+    metadata = {"name": "odd", "namespace": "default"}
+    manifest = {"apiVersion": APP_WRAPPERS.api_version, "kind": "AppWrapper", "metadata": metadata}
+    manifest |= {"spec": {"components": [None, {"template": "x"}, {"template": None}]}}
+    answer = await patient.why(manifests=[manifest])
+    assert (answer.verdict.text, answer.unread) == ("would be created", ())
