@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Container, Iterator
 
 from app.appwrappers.model import APP_WRAPPERS
@@ -13,12 +14,11 @@ from app.definitions import definition_name
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, info, of_each, or_default, warning
-from app.doctor.objects import Object
+from app.doctor.model import Check, Finding, error, info, or_default, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
 from app.text import several
-from app.why.examined import finding_of
-from app.why.inquiry import Inquiry
+from app.why.examined import examine_each
+from app.why.model import Verdict
 from app.wire import JSON, load_yaml, mapping
 from app.wiring import OFF
 
@@ -125,18 +125,14 @@ def _names(value: object) -> list[object]:
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
     """The verdict on each, and how many are not judged over their Pods."""
-    inquiry, unjudged = Inquiry(cluster, many=True), 0
+    codes = Counter[str]()
 
-    async def judge(obj: JSON) -> Finding | None:
-        nonlocal unjudged
-        it = Object(APP_WRAPPERS, obj)
-        verdict = await inquiry.verdict(it)
-        unjudged += UNJUDGED in verdict.codes
-        return finding_of(it, verdict)
+    def count(verdict: Verdict) -> None:
+        codes.update(verdict.codes)
 
-    async for finding in of_each(cluster.paged(APP_WRAPPERS), judge, most=_MOST, noun="AppWrapper"):
+    async for finding in examine_each(cluster, APP_WRAPPERS, most=_MOST, noun="AppWrapper", seen=count):
         yield finding
-    if unjudged:
+    if unjudged := codes[UNJUDGED]:
         yield info("BERTH4014", "", count=several(unjudged, "AppWrapper"), most=MOST_JUDGED)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from app.doctor.catalog import FINDINGS
 from app.doctor.cluster import Cluster
@@ -24,13 +24,17 @@ def finding_of(it: Object, verdict: Verdict) -> Finding | None:
     return noted(severity, code, it, text=verdict.text, causes=causes, consequence=verdict.so, command=verdict.fix)
 
 
-async def examine_each(cluster: Cluster, resource: Resource, *, most: int, noun: str) -> AsyncIterator[Finding]:
-    """The findings of all objects of a kind, as `of_each` gives them."""
+async def examine_each(
+    cluster: Cluster, resource: Resource, *, most: int, noun: str, seen: Callable[[Verdict], None] = lambda _: None
+) -> AsyncIterator[Finding]:
+    """The findings of all objects of a kind, as `of_each` gives them; `seen` is shown each verdict."""
     inquiry = Inquiry(cluster, many=True)
 
     async def judge(obj: JSON) -> Finding | None:
         it = Object(resource, obj)
-        return finding_of(it, await inquiry.verdict(it))
+        verdict = await inquiry.verdict(it)
+        seen(verdict)
+        return finding_of(it, verdict)
 
     async for finding in of_each(cluster.paged(resource), judge, most=most, noun=noun):
         yield finding
