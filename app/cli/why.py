@@ -79,7 +79,7 @@ def why(
             cluster: Cluster = fresh()
             try:
                 await locate(cluster)
-                if manifests:
+                if files:
                     return await asking.why_manifests(cluster, manifests, namespace=namespace)
                 return await asking.why(cluster, words or (), namespace=namespace)
             finally:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from app.doctor.catalog import listed as shown
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
 from app.doctor.objects import Object
 from app.errors import ApiError, UsageError
-from app.kube.resources import Resource
+from app.kube.resources import NAMESPACES, PODS, Resource
 from app.why import installation
 from app.why.inquiry import JUDGES, Inquiry, new
 from app.why.kinds import parse_target, resources_of
-from app.why.model import State, Verdict, absence
+from app.why.model import Asking, State, Unread, Verdict, absence, get, listed, or_else
 from app.why.rendering import Answer
-from app.wire import JSON
+from app.wire import JSON, mapping
 
 
 async def why(cluster: Cluster, words: Sequence[str], *, namespace: str) -> list[Answer]:
@@ -60,24 +61,29 @@ async def _served(cluster: Cluster, versions: list[Resource]) -> Resource:
 async def why_manifests(cluster: Cluster, manifests: Sequence[JSON], *, namespace: str) -> list[Answer]:
     """The answers for objects that are not in the cluster yet, among each other and what is there."""
     served = {(resource.api_version, resource.kind): resource for resource in JUDGES}
-    objects, others = list[Object](), list[str]()
+    objects, left_out = list[Object](), list[str]()
     for manifest in manifests:
         resource = served.get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
         if resource is None:
-            others.append(f"{manifest.get('kind')} of {manifest.get('apiVersion')}")
+            left_out.append(
+                f"{manifest.get('kind')} of {manifest.get('apiVersion')}: berth why does not know this kind"
+            )
             continue
-        metadata = {**(manifest.get("metadata") or {})}
-        metadata.setdefault("name", metadata.get("generateName", ""))
-        if resource.namespaced:
-            metadata.setdefault("namespace", namespace)
+        metadata = {**mapping(manifest.get("metadata"))}
+        name = metadata.setdefault("name", metadata.get("generateName") or "")
+        home = metadata.setdefault("namespace", namespace) if resource.namespaced else ""
+        if not isinstance(name, str) or not isinstance(home, str):
+            wrong = f"metadata.name {name!r}" if not isinstance(name, str) else f"metadata.namespace {home!r}"
+            left_out.append(f"{resource.kind}: {wrong} is no text; put it in quotes")
+            continue
         # What came out of a cluster is judged as what would be created.
         objects.append(new(resource, {**manifest, "metadata": metadata}))
     if not objects:
-        raise UsageError(f"-f: no object of a kind that berth knows: want {', '.join(sorted(r.kind for r in JUDGES))}")
+        kinds = ", ".join(sorted({resource.kind for resource in JUDGES}))
+        raise UsageError(f"-f: {'; '.join(left_out) or 'there is no object'}: want one of {kinds}")
     inquiry = Inquiry(cluster, objects)
     answers = [await _answer(inquiry, it) for it in objects]
-    left_out = tuple(f"{other}: left out, berth why does not know it" for other in dict.fromkeys(others))
-    return [replace(answers[0], unread=(*answers[0].unread, *left_out)), *answers[1:]]
+    return [replace(answers[0], unread=(*answers[0].unread, *dict.fromkeys(left_out))), *answers[1:]]
 
 
 async def _answer(inquiry: Inquiry, it: Object) -> Answer:
@@ -97,12 +103,32 @@ async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: s
         verdict = await inquiry.ask(installation.absent_configuration(resource, name))
         if verdict is not None:
             return Answer(subject, verdict, inquiry.unread)
+    if namespace and (elsewhere := await inquiry.ask(_elsewhere(resource, name, namespace))) is not None:
+        return Answer(subject, elsewhere, inquiry.unread)
     clause, near = await inquiry.ask(absence(resource, name, namespace))
     fix = ""
     if near:
         flag = f" -n {namespace}" if namespace else ""
         fix = f"berth why {resource.kind.lower()}/{near}{flag}"
     return Answer(subject, Verdict(State.broken, "does not exist", because=(clause,), fix=fix), inquiry.unread)
+
+
+def _elsewhere(resource: Resource, name: str, namespace: str) -> Asking[Verdict | None]:
+    """The verdict on an object that is in another namespace, or whose namespace is not there."""
+    named = () if resource == PODS else (yield from or_else(listed(resource), []))  # Pods are too many to be listed
+    homes = sorted(it.namespace for it in named if it.name == name)
+    if homes:
+        fix = f"berth why {resource.kind.lower()}/{name} -n {homes[0]}"
+        return Verdict(State.broken, "does not exist", because=(f"it is in namespace {shown(homes)}",), fix=fix)
+    try:
+        home = yield from get(NAMESPACES, namespace)
+    except Unread:
+        return None
+    if home is None:
+        clause, near = yield from absence(NAMESPACES, namespace)
+        fix = f"berth why {resource.kind.lower()}/{name} -n {near}" if near else ""
+        return Verdict(State.broken, "does not exist", because=(clause,), fix=fix)
+    return None
 
 
 def _home(resource: Resource, namespace: str) -> str:

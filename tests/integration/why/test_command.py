@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.resources import NAMESPACES, PODS
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, PODS
 from app.why.rendering import MEMBERS
 from tests.integration.doctor.patient import Patient
 from tests.support.forking import BerthProcess
@@ -86,6 +86,38 @@ async def test_a_wrong_command_line_is_one_line(patient: Patient, words: tuple[s
     assert err.startswith("Error: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+async def test_one_that_is_in_another_namespace_and_a_namespace_that_is_not_there(patient: Patient) -> None:
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "replicas": 0}
+    spec["template"] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await patient.create(DEPLOYMENTS, "there", namespace="universe", spec=spec)
+    verdict = (await patient.why("deployment/there")).verdict
+    assert verdict.because == ("it is in namespace universe",)
+    assert verdict.fix == "berth why deployment/there -n universe"
+    verdict = (await patient.why("deployment/x", namespace="universee")).verdict
+    assert verdict.because == ("there is no Namespace universee; there is universe",)
+
+
+async def test_an_object_of_a_file_without_a_usable_name_hides_no_other(patient: Patient, tmp_path: Path) -> None:
+    (tmp_path / "pods.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: 123}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: {name: good}, spec: {containers: [{name: c, image: i}]}}\n---\n"
+        "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: 7}\n"
+    )
+    code, out, err = await why(patient.kubeconfig, "-f", str(tmp_path / "pods.yaml"))
+    assert "Traceback" not in err
+    assert "Pod default/good: " in out
+    assert "Pod: metadata.name 123 is no text; put it in quotes" in out
+    assert "Thing of example.com/v1: berth why does not know this kind" in out
+    (tmp_path / "bad.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: n}}")
+    code, _, err = await why(patient.kubeconfig, "-f", str(tmp_path / "bad.yaml"))
+    assert (code, err.count("\n")) == (2, 1) or code in (0, 3)
+    (tmp_path / "empty.yaml").write_text("# nothing\n")
+    code, _, err = await why(patient.kubeconfig, "-f", str(tmp_path / "empty.yaml"))
+    assert code == 2
+    assert "there is no object" in err
 
 
 async def test_a_context_that_is_not_there_names_those_that_are(patient: Patient) -> None:
