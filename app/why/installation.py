@@ -11,7 +11,7 @@ from app.doctor.installed import read_deployment
 from app.doctor.model import CALLS, REGISTERED, Finding, Severity, What, topic
 from app.doctor.objects import Object
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.why.model import Asking, State, Verdict, fine, read
+from app.why.model import Asking, State, Verdict, fine, or_else, read
 
 _CHECKS = (
     "definitions",
@@ -46,6 +46,16 @@ def judge_role(it: Object, _now: datetime) -> Asking[Verdict | None]:
     about = [finding for finding in findings if finding.subject == it.subject or topics & {*finding.explains}]
     fault = f"as role {installed.role} of Berth it has a fault"
     return _verdict(about, fault) or fine(f"role {installed.role} of Berth works")
+
+
+def uncalled() -> Asking[Verdict | None]:
+    """That Pods which ask for something are refused, for the API server cannot call Berth; None where it can.
+
+    As the doctor finds it, who also knows why. Of a webhook that may be passed over nothing is said.
+    """
+    findings = yield from or_else(read(diagnosed), [])
+    failing = [finding for finding in findings if CALLS in finding.explains and finding.severity is Severity.error]
+    return _verdict(failing, "the API server cannot call Berth")
 
 
 def judge_configuration(it: Object, _now: datetime) -> Asking[Verdict | None]:

@@ -10,6 +10,7 @@ from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.text import moment, several
+from app.why.installation import uncalled
 from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, waits
 from app.why.standing import describe
 from app.wire import JSON
@@ -104,6 +105,8 @@ def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking
         return broken(text, because=(f"its Pods are refused: {refused}",), more=describe(it))
     if planned is not None and planned.state > State.waits:
         return _as_owner(it, text, planned)
+    if (refusing := (yield from uncalled())) is not None:
+        return _as_owner(it, text, refusing)
     return waits(text, because=("its Pods are not created yet",), more=describe(it))
 
 

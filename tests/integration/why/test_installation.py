@@ -60,3 +60,16 @@ async def test_the_doctor_is_asked_once_for_many_objects(place: Place) -> None:
     """Two questions at a time share no state."""
     answers = await asyncio.gather(*(place.patient.why(WEBHOOK, namespace=HOME) for _ in range(2)))
     assert answers[0].verdict == answers[1].verdict
+
+
+async def test_pods_that_are_refused_because_nobody_answers(place: Place) -> None:
+    """No Event of the sandbox says so; the doctor knows it."""
+    await place.register("clientConfig", {"url": "https://127.0.0.1:9/mutate", "caBundle": ""})
+    await place.register("failurePolicy", "Fail")
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await place.patient.create(DEPLOYMENTS, "web", namespace="default", spec=spec)
+    verdict = (await place.patient.why("deployment/web")).verdict
+    assert verdict.state is State.broken
+    assert verdict.because
+    assert verdict.fix
