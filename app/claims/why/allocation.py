@@ -46,7 +46,7 @@ from app.why.standing import describe
 from app.wire import JSON, encode_sorted
 
 NOT_ALLOCATED, HELD_FOR_NOBODY = "BERTH5017", "BERTH5018"
-_HELD = 300.0
+HELD = 300.0
 """Seconds after which kube-controller-manager has taken back the devices that no Pod uses."""
 _SHOWN = 2
 
@@ -184,17 +184,22 @@ def _of(devices: list[Device], left: list[Device]) -> str:
     return f"{len(left)} of {several(len(devices), 'device')}"
 
 
-def held_for_nobody(it: Object, now: datetime) -> Verdict:
-    """Its devices are allocated, and it is reserved for no Pod."""
+def held_for_nobody(it: Object, now: datetime, *, gone: str = "", since: datetime | None = None) -> Verdict:
+    """Its devices are allocated, and it is reserved for no Pod, or for Pods that are gone, as `gone` says.
+
+    `since` is when they were there at the latest.
+    """
     allocation = objects.status(it.json).get("allocation") or {}
-    since, count = moment(allocation.get("allocationTimestamp")), len(results_of(it.json))
-    text = f"{several(count, 'device')} allocated, and reserved for nobody"
+    allocated, count = moment(allocation.get("allocationTimestamp")), len(results_of(it.json))
+    seen = max(filter(None, (since, allocated)), default=None)
+    text = f"{several(count, 'device')} {'held for nobody' if gone else 'allocated, and reserved for nobody'}"
     cause = "kube-controller-manager takes back devices that no Pod uses"
-    if since is not None and (now - since).total_seconds() < _HELD:
-        return waits(text, since=since, because=(cause,))
+    begin = None if gone else allocated
+    if seen is not None and (now - seen).total_seconds() < HELD:
+        return waits(text, since=begin, because=(gone, cause) if gone else (cause,))
     fix = commands.kubectl("delete", it.plural, it.name, namespace=it.namespace)
-    because = (f"{cause}, and has not taken these",)
-    return stuck(text, since=since, because=because, fix=fix, codes=(HELD_FOR_NOBODY,), more=describe(it))
+    because = (gone,) if gone else (f"{cause}, and has not taken these",)
+    return stuck(text, since=begin, because=because, fix=fix, codes=(HELD_FOR_NOBODY,), more=describe(it))
 
 
 def judge_binding(it: Object) -> Verdict | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -352,12 +352,41 @@ async def test_devices_that_are_held_for_nobody(patient: Patient, cluster: Claim
 
 
 async def test_a_claim_whose_pod_is_gone(patient: Patient, cluster: ClaimsCluster) -> None:
+    """It is given time: a Pod of a StatefulSet is there again in a moment, with another UID."""
     await running(cluster, "vf1")
+    gone = (await patient.client.get(PODS, "p", namespace="default"))["metadata"]
     await cluster.remove(PODS, "p")
     verdict = await judged(patient)
-    assert verdict.state is State.stuck
+    assert (verdict.state, verdict.fix) == (State.waits, "")
+    assert verdict.because[0] == "Pod p, which it is reserved for, does not exist"
+    patient.later = LATER
+    verdict = await judged(patient)
+    assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH5018",))
     assert verdict.because == ("Pod p, which it is reserved for, does not exist",)
-    await patient.run(verdict.fix)
+    patient.cluster.storage.clock = lambda: datetime.now(UTC) + LATER
+    await cluster.pod("p", "c")
+    patient.cluster.storage.clock = lambda: datetime.now(UTC)
+    assert (await judged(patient)).state is State.waits
+    await cluster.remove(PODS, "p")
+    about = {"apiVersion": "v1", "kind": "Pod"} | {key: gone[key] for key in ("name", "namespace", "uid")}
+    ended = stamp(datetime.now(UTC) + LATER)
+    fields = {"involvedObject": about, "reason": "Killing", "message": "Stopping container c"}
+    await patient.create(EVENTS, "e", namespace="default", lastTimestamp=ended, type="Normal", **fields)
+    assert (await judged(patient)).state is State.waits
+    await patient.client.delete(EVENTS, "e", namespace="default")
+    await patient.run((await judged(patient)).fix)
+
+
+async def test_a_claim_of_several_pods_the_first_of_which_is_gone(patient: Patient, cluster: ClaimsCluster) -> None:
+    made = await running(cluster, "vf1", driver=DRANET)
+    other = {"resource": "pods", "name": "before", "uid": "u"}
+    await cluster.put(made | {"status": made["status"] | {"reservedFor": [other, *made["status"]["reservedFor"]]}})
+    patient.later = LATER
+    verdict = await judged(patient)
+    assert (verdict.text, verdict.codes) == ("0 of 1 device has network data", ("BERTH5004",))
+    await cluster.remove(PODS, "p")
+    verdict = await judged(patient)
+    assert verdict.because == ("Pods before, p, which it is reserved for, do not exist",)
 
 
 async def test_a_pod_without_its_claim_and_without_its_template(patient: Patient) -> None:
