@@ -43,10 +43,15 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
         if all(webhook.mutating for webhook in webhooks):
             fix = await registering(cluster, webhooks)
             yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
-        charted = [webhook for webhook in webhooks if webhook.by_chart and webhook.mutating]
-        if charted and not any(webhook.injects for webhook in await cluster.of_all_releases()):
-            fix = commands.again(cluster, charted[0], "webhook.webhooks.pods.enabled=true")
+        fix = for_pods(cluster, webhooks)
+        if fix and not any(webhook.injects for webhook in await cluster.of_all_releases()):
             yield info("BERTH0501", MUTATING_WEBHOOKS.kind, "none calls Berth for Pods", command=fix)
+
+
+def for_pods(cluster: Cluster, registered: Sequence[Registered]) -> str:
+    """The command by which a release that has a mutating configuration is called for Pods too; "" where none has."""
+    charted = [webhook for webhook in registered if webhook.by_chart and webhook.mutating]
+    return commands.again(cluster, charted[0], "webhook.webhooks.pods.enabled=true") if charted else ""
 
 
 async def registering(cluster: Cluster, registered: Sequence[Registered]) -> str:

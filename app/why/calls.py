@@ -6,7 +6,7 @@ What may not be read leaves nothing out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from app.admission.pods import INJECT
@@ -14,7 +14,7 @@ from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.namespaces import SYSTEM, unhide
 from app.doctor.objects import Object
-from app.doctor.registrations import registering
+from app.doctor.registrations import for_pods, registering
 from app.doctor.webhooks import Registered, selecting, selects
 from app.kube.resources import NAMESPACES
 from app.why.model import Asking, Unread, get, or_else, read
@@ -79,13 +79,23 @@ def opted_out(pod: JSON) -> Unasked | None:
 
 
 async def _injecting(cluster: Cluster) -> list[Registered]:
-    return [webhook for webhook in await cluster.registered() if webhook.injects]
+    """Of all releases, for any of them may inject; those of the located one first."""
+    webhooks = [webhook for webhook in await cluster.of_all_releases() if webhook.injects]
+    return sorted(webhooks, key=lambda webhook: webhook.release not in ("", cluster.release))
+
+
+def _of(webhook: Registered, cluster: Cluster) -> Cluster:
+    """The cluster as commands of the webhook's release need it."""
+    return replace(cluster, namespace=webhook.home or cluster.namespace, release=webhook.release or cluster.release)
 
 
 async def _unregistered(cluster: Cluster) -> Unasked | None:
     if await _injecting(cluster):
         return None
-    fix = await registering(cluster, await cluster.registered())
+    webhooks = await cluster.registered()
+    if fix := for_pods(cluster, webhooks):
+        return Unasked("no MutatingWebhookConfiguration calls Berth for Pods", fix, ("BERTH0501",))
+    fix = await registering(cluster, webhooks)
     return Unasked("no MutatingWebhookConfiguration calls Berth", fix, ("BERTH0501",))
 
 
@@ -94,7 +104,10 @@ async def _unselected_namespace(cluster: Cluster, namespace: JSON) -> Unasked | 
     if not webhooks or selecting(webhooks, namespace):
         return await _unregistered(cluster)
     first, name = webhooks[0], namespace["metadata"]["name"]
-    fix, where = unhide(cluster, namespace, first, [namespace]), f"namespaceSelector of {first.webhook.get('name')}"
+    fix, where = (
+        unhide(_of(first, cluster), namespace, first, [namespace]),
+        f"namespaceSelector of {first.webhook.get('name')}",
+    )
     if objects.labels(namespace).get(INJECT) == "false":
         cause = f"Berth was not asked: Namespace {name} has the label {INJECT}=false ({where})"
         return Unasked(cause, fix, ("BERTH0508",), meant=True)
@@ -116,7 +129,8 @@ async def _unselected(cluster: Cluster, pod: Object, namespace: JSON | None) -> 
     if not selected or len(refusing) < len(selected):
         return None
     where = f"condition {refusing[0]} of {selected[0].webhook.get('name')}"
-    return Unasked(f"Berth was not asked: {where} leaves the Pod out", cluster.doctor("--only", "registrations"))
+    fix = _of(selected[0], cluster).doctor("--only", "registrations")
+    return Unasked(f"Berth was not asked: {where} leaves the Pod out", fix)
 
 
 def _unmet(selector: JSON | None, labels: dict[str, str]) -> Iterator[str]:

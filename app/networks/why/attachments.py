@@ -97,7 +97,7 @@ def _unusable(it: Object, finding: Finding) -> Asking[Verdict]:
 
 async def _unchecked(cluster: Cluster, it: Object) -> str:
     """Why it was not refused when it was written, as far as registrations can be read and show it."""
-    webhooks = await or_default(cluster.registered(), None)
+    webhooks = await or_default(cluster.of_all_releases(), None)
     checking = [
         webhook
         for webhook in webhooks or ()

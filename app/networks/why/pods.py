@@ -201,7 +201,7 @@ def _changed_since(created: datetime, now: datetime, selected: Selected) -> Iter
 
 
 async def _registered_since(cluster: Cluster) -> datetime | None:
-    webhooks = [webhook for webhook in await cluster.registered() if webhook.injects]
+    webhooks = [webhook for webhook in await cluster.of_all_releases() if webhook.injects]
     return min((when for webhook in webhooks if (when := objects.created(webhook.configuration))), default=None)
 
 

@@ -15,6 +15,7 @@ from app.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     DEVICE_CLASSES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,
@@ -147,6 +148,33 @@ async def test_a_namespace_that_the_selector_leaves_out_by_its_name(patient: Pat
     assert cause.endswith("pods.berth.dev: kubernetes.io/metadata.name NotIn [default]")
     await patient.run(verdict.fix.split("\n")[0])
     assert "was not asked:" not in (await patient.why("pod/p")).verdict.because[0]
+
+
+async def test_a_release_that_is_not_called_for_pods_beside_one_that_is(patient: Patient) -> None:
+    """As with the values of examples/helm/appwrappers.yaml: the other release injects."""
+
+    def of_release(release: str, plural: str, home: str) -> JSON:
+        labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/managed-by": "Helm"}
+        labels["app.kubernetes.io/instance"] = release
+        noted = {"meta.helm.sh/release-namespace": home}
+        service = {"service": {"namespace": home, "name": f"{release}-webhook", "path": "/mutate"}}
+        rule = {"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": [plural]}
+        names = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["away"]}
+        entry = {"name": f"{plural}.berth.dev", "admissionReviewVersions": ["v1"], "clientConfig": service}
+        entry |= {"rules": [rule], "sideEffects": "None", "failurePolicy": "Ignore"}
+        entry["namespaceSelector"] = {"matchExpressions": [names]}
+        return {"metadata": {"name": release, "labels": labels, "annotations": noted}, "webhooks": [entry]}
+
+    await patient.client.create(MUTATING_WEBHOOKS, of_release("berth", "appwrappers", HOME))
+    verdict = (await patient.why("ns/default")).verdict
+    assert verdict.because == ("no MutatingWebhookConfiguration calls Berth for Pods",)
+    assert verdict.fix.endswith("--set webhook.webhooks.pods.enabled=true")
+    assert verdict.fix.count("helm upgrade berth ") == 1
+    await patient.client.create(MUTATING_WEBHOOKS, of_release("nri", "pods", "nri-system"))
+    assert (await patient.why("ns/default")).verdict.text == "is there; Berth is asked about its Pods"
+    assert (await patient.why(manifests=[pod_file("foo")])).verdict.text == "would be injected"
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "away"}})
+    assert "helm upgrade nri " in (await patient.why("ns/away")).verdict.fix
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
