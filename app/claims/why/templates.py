@@ -6,7 +6,15 @@ from collections import Counter
 from datetime import datetime
 
 from app.claims.claim_templates import hash_of, stored_template, template_body
-from app.claims.definitions import CLASS_PREFIX, Definitions, all_definitions, of_class, parse_definitions, stored_class
+from app.claims.definitions import (
+    CLASS_PREFIX,
+    Definition,
+    Definitions,
+    all_definitions,
+    of_class,
+    parse_definitions,
+    stored_class,
+)
 from app.claims.settings import TemplateSettings
 from app.claims.why.devices import Device, holders, place_of, requested
 from app.doctor import acting, commands, objects
@@ -23,7 +31,7 @@ from app.kube.resources import (
 )
 from app.kube.store import key_of
 from app.text import moment, several
-from app.why.model import Asking, Verdict, absence, fine, get, listed, or_else, read, stuck, waits
+from app.why.model import Asking, Unread, Verdict, absence, fine, get, listed, or_else, read, stuck, waits
 from app.why.standing import describe
 from app.wire import JSON
 
@@ -39,15 +47,15 @@ _SHOWN = 3
 
 
 async def definitions(cluster: Cluster) -> Definitions:
-    """Those in force: of the ConfigMap, none where it cannot be read, and of DeviceClasses."""
+    """Those in force: of the ConfigMap, none of a malformed one, and of DeviceClasses. Raises ApiError."""
     role = "controller" if CONTROLLER in await cluster.controllers() else "webhook"
     name = (await cluster.settings(TemplateSettings, role=role)).claim_templates
-    config_map = await or_default(cluster.get(CONFIG_MAPS, name, namespace=cluster.namespace), None)
+    config_map = await cluster.get(CONFIG_MAPS, name, namespace=cluster.namespace)
     try:
         configured = parse_definitions(config_map or {})
     except ValueError:
         configured = {}
-    return all_definitions(configured, map(stored_class, await or_default(cluster.listed(DEVICE_CLASSES), [])))
+    return all_definitions(configured, map(stored_class, await cluster.listed(DEVICE_CLASSES)))
 
 
 async def templates_unkept(cluster: Cluster) -> tuple[str, str] | None:
@@ -69,16 +77,15 @@ def judge_template(it: Object, _now: datetime) -> Asking[Verdict | None]:
             so = "Pods with a claim of it stay Pending"
             return stuck("asks for what is not there", because=(clause,), so=so, more=describe(it))
     own = stored_template(it.json)
-    defined = yield from or_else(read(definitions), {})
-    definition = defined.get(it.name)
+    try:
+        definition = yield from _definition(it.name, own=own is not None)
+    except Unread:
+        return fine("is there, and not made by Berth" if own is None else "is made by Berth")
     if own is None:
         if definition is None:
             return fine("is there, and not made by Berth")
         fix = commands.kubectl("delete", it.plural, it.name, namespace=it.namespace)
         return stuck(foreign_text(it), fix=fix, codes=(FOREIGN,))
-    if definition is None and it.name.startswith(CLASS_PREFIX):
-        classes = [stored_class(obj.json) for obj in (yield from or_else(listed(DEVICE_CLASSES), []))]
-        definition = next((of_class(each, it.name) for each in classes if each.template == it.name), None)
     unkept = yield from read(templates_unkept)
     current = definition is not None and hash_of(template_body(key_of(it.json), definition)) == own.made_from
     if current:
@@ -87,6 +94,15 @@ def judge_template(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if unkept is None:
         return waits(text, next="is replaced, or goes, in a moment")
     return stuck(text, because=(unkept[0],), fix=unkept[1], codes=(TEMPLATES_NOT_KEPT,))
+
+
+def _definition(name: str, *, own: bool) -> Asking[Definition | None]:
+    """What a template of this name is made of. Raises Unread where that is not known."""
+    definition = (yield from read(definitions)).get(name)
+    if definition is None and own and name.startswith(CLASS_PREFIX):
+        classes = [stored_class(obj.json) for obj in (yield from listed(DEVICE_CLASSES))]
+        return next((of_class(each, name) for each in classes if each.template == name), None)
+    return definition
 
 
 def _exists(name: str) -> Asking[bool]:

@@ -424,6 +424,18 @@ async def test_a_template_that_berth_makes(patient: Patient) -> None:
     await patient.run(verdict.fix)
 
 
+@pytest.mark.parametrize("name", ["pair", "class-vf"])
+async def test_a_template_whose_definition_may_not_be_read(patient: Patient, name: str) -> None:
+    labels = {"app.kubernetes.io/managed-by": "berth", CLAIM_TEMPLATE_MARK: name}
+    spec = {"spec": {"devices": {"requests": [{"name": "nic", "exactly": {"deviceClassName": "vf"}}]}}}
+    await patient.create(RESOURCE_CLAIM_TEMPLATES, name, namespace="default", metadata={"labels": labels}, spec=spec)
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
+    await patient.bind("dev", rules, namespace="default", user=True)
+    answer = await patient.why(f"resourceclaimtemplate/{name}", kubeconfig=patient.kubeconfig_of("dev"))
+    assert (answer.verdict.state, answer.verdict.text) == (State.fine, "is made by Berth")
+    assert any("configmaps" in text for text in answer.unread)
+
+
 async def test_a_template_with_a_class_that_is_missing(patient: Patient) -> None:
     await device_class(patient, "vf-a")
     devices = {"requests": [{"name": "nic", "exactly": {"deviceClassName": "vf-b"}}]}
