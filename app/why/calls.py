@@ -55,6 +55,11 @@ def left_out(name: str) -> Asking[Unasked | None]:
     return (yield from or_else(read(partial(_unselected_namespace, namespace=body)), None))
 
 
+def are_known() -> Asking[bool]:
+    """Whether the registrations may be read: where not, nothing says that Berth is asked."""
+    return (yield from or_else(read(_injecting), None)) is not None
+
+
 def _namespace(name: str) -> Asking[JSON | None]:
     """The Namespace, of one that is not there its name alone; None where it may not be read."""
     try:

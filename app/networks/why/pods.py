@@ -14,17 +14,19 @@ from app.doctor import commands, objects
 from app.doctor.catalog import FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
-from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS, PODS
+from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.networks.model import NETWORKS, attachment_problems
-from app.networks.why import attachments, namespaces
+from app.networks.why import attachments
 from app.networks.why.attachments import networks_settings
 from app.networks.why.confined import judge_confinement
 from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of, remedy
 from app.networks.why.makers import Owner, owner_of, topmost
 from app.networks.why.selected import Selected, selected_by
 from app.networks.why.waiting import judge_waiting
+from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
 from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
+from app.why.standing import by_conditions
 from app.wire import JSON
 
 _OVER = ("Succeeded", "Failed")
@@ -87,7 +89,7 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
     if lack.want == "refused":
         return (yield from _unselectable(it, replace(selected, refused=lack.text), left_out))
     if not _exists(it) and left_out is None:
-        return fine("would be injected")
+        return fine("would be injected" if (yield from calls.are_known()) else "would be created")
     return (yield from _lacking(it, now, selected, lack, left_out))
 
 
@@ -205,4 +207,15 @@ async def _registered_since(cluster: Cluster) -> datetime | None:
     return min((when for webhook in webhooks if (when := objects.created(webhook.configuration))), default=None)
 
 
-JUDGES = {PODS: judge_pod, **attachments.JUDGES, **namespaces.JUDGES}
+def judge_namespace(it: Object, now: datetime) -> Asking[Verdict | None]:
+    """Whether Berth is asked about its Pods. Where not, that is no fault of it: it may have been decided so."""
+    if it.json["metadata"].get("deletionTimestamp"):
+        return by_conditions(it, now)
+    reason = yield from calls.left_out(it.name)
+    if reason is None:
+        return fine("is there; Berth is asked about its Pods") if (yield from calls.are_known()) else None
+    state, text = State.fine if reason.meant else State.broken, "is there; nothing is injected into its Pods"
+    return Verdict(state, text, because=(reason.cause,), fix=reason.fix, codes=reason.codes)
+
+
+JUDGES = {PODS: judge_pod, NAMESPACES: judge_namespace, **attachments.JUDGES}

@@ -424,7 +424,7 @@ async def test_a_template_that_berth_makes(patient: Patient) -> None:
     await patient.run(verdict.fix)
 
 
-@pytest.mark.parametrize("name", ["pair", "class-vf"])
+@pytest.mark.parametrize("name", ["pair", "berth-class-vf"])
 async def test_a_template_whose_definition_may_not_be_read(patient: Patient, name: str) -> None:
     labels = {"app.kubernetes.io/managed-by": "berth", CLAIM_TEMPLATE_MARK: name}
     spec = {"spec": {"devices": {"requests": [{"name": "nic", "exactly": {"deviceClassName": "vf"}}]}}}

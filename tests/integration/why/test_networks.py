@@ -208,6 +208,18 @@ async def test_namespaces_in_which_nothing_is_injected(patient: Patient, namespa
     assert verdict.because == (f"Berth injects nothing into Pods of namespace {namespace}",)
 
 
+async def test_of_a_namespace_nothing_is_said_where_registrations_may_not_be_read(patient: Patient) -> None:
+    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}]
+    await patient.bind("dev", rules, user=True)
+    answer = await patient.why("ns/default", kubeconfig=patient.kubeconfig_of("dev"))
+    assert (answer.verdict.state, "Berth" in answer.verdict.text) == (State.fine, False)
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
+    await patient.bind("own", rules, namespace="default", user=True)
+    planned = await patient.why(manifests=[pod_file("foo")], kubeconfig=patient.kubeconfig_of("own"))
+    assert (planned.verdict.state, planned.verdict.text) == (State.fine, "would be created")
+    assert any("mutatingwebhookconfigurations" in text for text in answer.unread)
+
+
 async def test_a_pod_that_is_older_than_the_registration_or_its_attachment(patient: Patient) -> None:
     storage = patient.cluster.storage
     storage.clock = lambda: datetime.now(UTC) - timedelta(hours=1)
