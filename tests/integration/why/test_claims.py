@@ -250,6 +250,19 @@ async def test_devices_that_others_have(patient: Patient, cluster: ClaimsCluster
     assert of_class.because == ("ResourceClaim default/held has 2 devices",)
 
 
+async def test_access_for_administration_waits_for_nobody(patient: Patient, cluster: ClaimsCluster) -> None:
+    await device_class(patient)
+    await cluster.slice("vf1")
+    await cluster.claim("held", await cluster.pod("holder", "held"), "vf1")
+    label = "resource.kubernetes.io/admin-access"
+    await patient.run(f"kubectl label namespace default {label}=true")
+    await claim(patient, adminAccess=True)
+    await patient.run(f"kubectl label namespace default {label}-")
+    await waiting(patient, "c")
+    verdict = await judged(patient)
+    assert (verdict.because, verdict.next) == ((), "is allocated when its Pod is scheduled")
+
+
 async def tainted_slice(patient: Patient, **taint: str) -> None:
     devices = [{"name": "vf1", "taints": [taint]}]
     pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
