@@ -71,9 +71,9 @@ def judge_unallocated(it: Object) -> Asking[Verdict]:
     asks, more = asks_of(it.json), describe(it)
     pods = yield from or_else(_users(it), None)
     hopeless, causes, how = yield from _obstacles(it)
-    fix = _again(it, pods[0] if pods else None, how) if hopeless else ""
+    fix, right = _again(it, pods[0] if pods else None, how) if hopeless else ("", "")
     if pods is not None and not pods:
-        next_step = "is allocated when a Pod that names it is scheduled"
+        next_step = right or "is allocated when a Pod that names it is scheduled"
         causes = causes if hopeless else []
         return waits("not allocated", asks=asks, because=("no Pod uses it", *causes), fix=fix, next=next_step)
     pod = pods[0] if pods else None
@@ -84,7 +84,8 @@ def judge_unallocated(it: Object) -> Asking[Verdict]:
         cause = f"Pod {pod.name} was bound to node {objects.spec(pod.json)['nodeName']} by no scheduler that allocates"
         return stuck("not allocated", asks=asks, because=(cause, *causes), codes=(NOT_ALLOCATED,), more=more)
     if hopeless:
-        return stuck("not allocated", asks=asks, because=tuple(causes), fix=fix, codes=(NOT_ALLOCATED,), more=more)
+        codes = (NOT_ALLOCATED,)
+        return stuck("not allocated", asks=asks, because=tuple(causes), fix=fix, next=right, codes=codes, more=more)
     next_step = "is allocated when a claim gives its devices up" if causes else "is allocated when its Pod is scheduled"
     return waits("not allocated", asks=asks, because=tuple(causes), next=next_step, more=more)
 
@@ -131,8 +132,8 @@ def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
     return hopeless, causes, how
 
 
-def _again(it: Object, pod: Object | None, how: str) -> str:
-    """The command that makes it anew, for neither a claim nor its template can be changed."""
+def _again(it: Object, pod: Object | None, how: str) -> tuple[str, str]:
+    """The command that makes it anew from a file, for neither a claim nor its template can be changed; and which."""
     resource, name, maker = it.resource, it.name, controller_of(it.json["metadata"])
     if maker.get("kind") == "Pod" or not how:
         made = {
@@ -142,10 +143,10 @@ def _again(it: Object, pod: Object | None, how: str) -> str:
         entries = objects.spec(pod.json if pod else {}).get("resourceClaims") or ()
         named = [each for each in entries if (made.get(each.get("name")) or {}).get("resourceClaimName") == it.name]
         if not how or not named:
-            return ""
+            return "", ""
         resource, name = RESOURCE_CLAIM_TEMPLATES, str(named[0].get("resourceClaimTemplateName"))
     words = ["replace", "--force", f"--filename={name}.yaml"]
-    return f"{commands.kubectl(*words, namespace=it.namespace)}  # {resource.kind} {name} {how}"
+    return commands.kubectl(*words, namespace=it.namespace), f"{name}.yaml has to have {resource.kind} {name} {how}"
 
 
 def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:
@@ -253,6 +254,6 @@ def judge_planned(it: Object) -> Asking[Verdict]:
     """Of one that does not exist yet, whether there are devices for it at all."""
     hopeless, causes, how = yield from _obstacles(it)
     if hopeless:
-        fix = _again(it, None, how)
-        return stuck("would get no devices", asks=asks_of(it.json), because=tuple(causes), fix=fix)
+        fix, right = _again(it, None, how)
+        return stuck("would get no devices", asks=asks_of(it.json), because=tuple(causes), fix=fix, next=right)
     return fine("would be created", asks=asks_of(it.json), because=tuple(causes))

@@ -16,12 +16,12 @@ from app.claims.publishing.model import Attachment, Inputs, Planned, stored_atta
 from app.claims.publishing.planning import plan_pod
 from app.claims.slices import Slice, stored_slice
 from app.claims.stored import Claim, claim_pod, stored_claim
-from app.claims.why.makers import edit
 from app.claims.why.publishers import Publishers, has_run, publishers_of, remedy, unpublishing
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
 from app.kube.resources import NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.networks.why.makers import maker_of
 from app.text import several
 from app.why.model import Asking, State, Unread, Verdict, events_of, fine, get, or_else, read
 from app.why.standing import describe
@@ -42,6 +42,7 @@ class _Lack:
     cause: str
     fix: str = ""
     code: str = ""
+    next: str = ""
 
 
 def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> Asking[Verdict | None]:
@@ -84,6 +85,7 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
         asks=asks,
         because=causes,
         fix=next((lack.fix for lack in lacks if lack.fix), ""),
+        next=next((lack.next for lack in lacks if lack.fix), ""),
         codes=tuple(dict.fromkeys(lack.code for lack in lacks if lack.code and lack.state is worst)),
         more=describe(it),
     )
@@ -150,7 +152,9 @@ def _lack(
             return _Lack(State.waits, cause)
         attached = inputs.pod.network_status is not None
         work = partial(remedy, publishers=publishers, namespace=it.namespace, names=[pod.name], attached=attached)
-        return _Lack(State.stuck, cause, (yield from read(work, key=("remedy", pod.namespace, pod.name))), SILENT)
+        fix = yield from read(work, key=("remedy", pod.namespace, pod.name))
+        again = "" if attached else (yield from maker_of(pod.json)).again
+        return _Lack(State.stuck, cause, fix, SILENT, again)
     data = planned.data.get(claim.key, {}).get(device.key)
     if data is not None:
         rules = Rules(drivers=frozenset(settings.claims_drivers), conflict=settings.claims_conflict)
@@ -158,7 +162,8 @@ def _lack(
             yield from _unwritten(it, device.key, listed=state_of(device.key, entry, rules, overdue=True) != "unlisted")
         )
     of_claim = [finding for finding in planned.unpublished if finding.claim == claim.key]
-    if all(finding.device for finding in of_claim) and (surplus := _surplus(pod, device, inputs)) is not None:
+    surplus = (yield from _surplus(pod, device, inputs)) if all(finding.device for finding in of_claim) else None
+    if surplus is not None:
         return surplus
     for finding in of_claim:
         if finding.device in (None, device.key):
@@ -185,7 +190,7 @@ def _unwritten(it: Object, device: DeviceKey, *, listed: bool) -> Asking[_Lack]:
     return _Lack(State.waits, f"{device.device}: they are not written yet")
 
 
-def _surplus(pod: Object, device: Device, inputs: Inputs) -> _Lack | None:
+def _surplus(pod: Object, device: Device, inputs: Inputs) -> Asking[_Lack | None]:
     """Of a Pod that has more devices of a resource than it selects networks with it, that it has."""
     if not device.resource or inputs.pod.network_status is None:
         return None
@@ -202,4 +207,5 @@ def _surplus(pod: Object, device: Device, inputs: Inputs) -> _Lack | None:
     asks = f"Pod {pod.name} asks for {len(owned)} {device.resource} and selects {several(len(networks), 'network')}"
     how = f"select a network for each device, or ask for {len(networks)} {device.resource}"
     how = how if networks else f"select a network with {device.resource}"
-    return _Lack(State.stuck, f"{device.key.device}: none: {asks}", edit(pod.json, how), WITHOUT_DATA)
+    maker, cause = (yield from maker_of(pod.json)), f"{device.key.device}: none: {asks}"
+    return _Lack(State.stuck, cause, maker.edit(), WITHOUT_DATA, maker.change(how))

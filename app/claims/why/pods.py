@@ -6,12 +6,12 @@ from datetime import datetime
 
 from app.claims.definitions import CLASS_PREFIX
 from app.claims.stored import claim_pod
-from app.claims.why.makers import edit
 from app.claims.why.templates import TEMPLATES_NOT_KEPT, definitions, templates_unkept
 from app.doctor import objects
 from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from app.networks.why.makers import maker_of
 from app.text import closest
 from app.why.model import (
     Asking,
@@ -55,7 +55,7 @@ def _of_claim(it: Object, name: str) -> Asking[Verdict | None]:
     try:
         if (yield from get(RESOURCE_CLAIMS, name, it.namespace)) is None:
             clause, near = yield from absence(RESOURCE_CLAIMS, name, it.namespace)
-            return stuck("", because=(clause,), fix=edit(it.json, f"name {near}") if near else "")
+            return (yield from _misnamed(it, clause, near))
         verdict = yield from judged(RESOURCE_CLAIMS, name, it.namespace)
     except Unread:
         return None
@@ -97,7 +97,17 @@ def _without_template(it: Object, name: str) -> Asking[Verdict]:
     near = near or closest(name, defined)
     if near and near not in clause:
         clause = f"{clause}; there is a definition {near}"
-    return stuck("", because=(clause,), fix=edit(it.json, f"name {near}") if near else "")
+    return (yield from _misnamed(it, clause, near))
+
+
+def _misnamed(it: Object, clause: str, near: str) -> Asking[Verdict]:
+    """It names what is not there; `near` is what was probably meant."""
+    if not near:
+        return stuck("", because=(clause,))
+    maker, how = (yield from maker_of(it.json)), f"name {near}"
+    if maker.kind == PODS.kind and not it.json["metadata"].get("uid"):
+        return stuck("", because=(clause,), next=f"{how}, then create it")
+    return stuck("", because=(clause,), fix=maker.edit(), next=maker.change(how))
 
 
 JUDGES = {PODS: judge_pod}

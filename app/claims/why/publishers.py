@@ -21,6 +21,9 @@ PATIENCE = 300.0
 """Seconds after the start of a Pod in which its driver publishes."""
 CONTROLLER, NODE = "claims", "claims-node"
 _REPAIR = "claims.repairAfter=60"
+NOT_KEPT, NOT_SERVED = "BERTH5010", "BERTH5011"
+WITHOUT_PODS, WITHOUT_ATTACHMENT, WITHOUT_ADDRESS = "BERTH5019", "BERTH5020", "BERTH5021"
+"""Codes of the check `claims` for what the wing of Services judges: that check is the one of both wings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from app.doctor.catalog import FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
 from app.doctor.objects import Object
 from app.kube.resources import NAMESPACES
 from app.networks.why.lacking import LACKING, Lack, Planner, planner_of, remedy
-from app.networks.why.makers import Owner, owner_of, topmost
+from app.networks.why.makers import maker_of
 from app.placement.model import DPU_OF_HOST
 from app.placement.settings import ConfinementSettings
 from app.why.model import Asking, State, Verdict, broken, or_else, read
@@ -26,8 +28,11 @@ def judge_confinement(it: Object) -> Asking[list[Verdict]]:
         return [broken("would be denied", because=tuple(refused), codes=("BERTH1206",))] if refused else []
     verdicts = []
     for lack in lacks:
-        fix = yield from read(lambda cluster, lack=lack: _remedy(cluster, owner_of(pod), lack, it.name))  # type: ignore[misc]
-        verdicts.append(_unconfined(lack, fix))
+        owner = yield from maker_of(pod)
+        fix = yield from read(
+            partial(remedy, owner=owner, lack=lack, pods=[it.name]), key=("remedy", owner, lack, it.name)
+        )
+        verdicts.append(_unconfined(lack, fix, "" if lack.want == "refused" else owner.again))
     return verdicts
 
 
@@ -43,13 +48,14 @@ def confining(it: Object) -> Asking[Planner | None]:
     return planner
 
 
-def _unconfined(lack: Lack, fix: str) -> Verdict:
+def _unconfined(lack: Lack, fix: str, again: str) -> Verdict:
     severity, code = LACKING[lack.want]
     state, so = State.broken if severity.name == "error" else State.stuck, FINDINGS[code].consequence
     if lack.want == "refused":
         return Verdict(state, "would be denied today", because=(lack.text,), so=so, fix=fix, codes=(code,))
     cause = "it was not confined when it was created"
-    return Verdict(state, f"lacks the node affinity {lack.text}", because=(cause,), so=so, fix=fix, codes=(code,))
+    text = f"lacks the node affinity {lack.text}"
+    return Verdict(state, text, because=(cause,), so=so, fix=fix, next=again, codes=(code,))
 
 
 async def _confines(cluster: Cluster) -> bool:
@@ -59,7 +65,3 @@ async def _confines(cluster: Cluster) -> bool:
 async def _namespace(cluster: Cluster, name: str) -> JSON:
     """The Namespace; its name alone where it may not be read, which says whose it is too."""
     return await or_default(cluster.get(NAMESPACES, name), None) or {"metadata": {"name": name}}
-
-
-async def _remedy(cluster: Cluster, owner: Owner, lack: Lack, name: str) -> str:
-    return await remedy(cluster, await topmost(cluster, owner), lack, [name])

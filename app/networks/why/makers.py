@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from app.doctor import commands
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
-from app.kube.resources import REPLICA_SETS, controller_of
+from app.kube.resources import JOBS, PODS, REPLICA_SETS, controller_of
+from app.why.model import Asking, read
 from app.wire import JSON, encode_json
 
 _RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
+_UNCHANGEABLE = ("Pod", "Job")
+_ABOVE = {"ReplicaSet": (REPLICA_SETS, "Deployment"), "Job": (JOBS, "CronJob")}
+"""Controllers that have one themselves, as a rule: their kind, and that of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +42,18 @@ class Owner:
 
     def edit(self) -> str:
         """Opens what says how the Pods are made; a Pod or a Job cannot be changed, and is shown."""
-        if self.kind in ("Pod", "Job"):
+        if self.kind in _UNCHANGEABLE:
             return commands.kubectl("get", self.kind.lower(), self.name, "--output", "yaml", namespace=self.namespace)
         return commands.kubectl("edit", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
+
+    def change(self, how: str) -> str:
+        """What is to be done with what `edit` opens; `how` begins with a verb."""
+        return f"{how}: create the {self.kind} again with that" if self.kind in _UNCHANGEABLE else how
+
+    @property
+    def again(self) -> str:
+        """What is to be done after `renew`; "" where the owner creates its Pods again."""
+        return "create it again: it has no controller that does" if self.kind == PODS.kind else ""
 
     def select(self, annotation: str, value: str) -> str:
         """Writes an annotation of its Pods, where it says how they are made and can be changed; else `edit`."""
@@ -56,14 +69,26 @@ class Owner:
 
 def owner_of(pod: JSON) -> Owner:
     metadata = pod["metadata"]
-    controller = controller_of(metadata) or {"kind": "Pod", "name": metadata["name"]}
-    return Owner(controller["kind"], metadata["namespace"], controller["name"])
+    controller = controller_of(metadata) or {"kind": PODS.kind, "name": metadata["name"]}
+    kind, name = controller["kind"], controller["name"]
+    # The ReplicaSet of a Deployment has its name; nobody has to read each.
+    before, _, last = name.rpartition("-")
+    if kind == REPLICA_SETS.kind and before and last == (metadata.get("labels") or {}).get("pod-template-hash"):
+        kind, name = "Deployment", before
+    return Owner(kind, metadata["namespace"], name)
 
 
 async def topmost(cluster: Cluster, owner: Owner) -> Owner:
-    """The Deployment of a ReplicaSet; every other owner stands for itself, and a ReplicaSet that may not be read."""
-    if owner.kind != "ReplicaSet":
+    """The Deployment of a ReplicaSet, the CronJob of a Job; every other owner, and one that may not be read, itself."""
+    if owner.kind not in _ABOVE:
         return owner
-    replica_set = await or_default(cluster.get(REPLICA_SETS, owner.name, namespace=owner.namespace), None)
-    above = controller_of((replica_set or {}).get("metadata") or {})
-    return Owner("Deployment", owner.namespace, above["name"]) if above.get("kind") == "Deployment" else owner
+    resource, kind = _ABOVE[owner.kind]
+    controlled = await or_default(cluster.get(resource, owner.name, namespace=owner.namespace), None)
+    above = controller_of((controlled or {}).get("metadata") or {})
+    return Owner(kind, owner.namespace, above["name"]) if above.get("kind") == kind else owner
+
+
+def maker_of(pod: JSON) -> Asking[Owner]:
+    """Whoever has to be changed so that the Pod changes."""
+    owner = owner_of(pod)
+    return (yield from read(lambda cluster: topmost(cluster, owner), key=owner))

@@ -20,7 +20,7 @@ from app.networks.why import attachments
 from app.networks.why.attachments import networks_settings
 from app.networks.why.confined import judge_confinement
 from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of, remedy
-from app.networks.why.makers import Owner, owner_of, topmost
+from app.networks.why.makers import Owner, maker_of, owner_of
 from app.networks.why.selected import Selected, selected_by
 from app.networks.why.waiting import judge_waiting
 from app.why import calls
@@ -66,10 +66,9 @@ def _is_well(it: Object) -> bool:
 
 def _maker(it: Object) -> Asking[Owner | None]:
     """Who makes the Pod; None of one that is not there yet, and that nobody makes."""
-    owner = owner_of(it.json)
-    if owner.kind == PODS.kind and not _exists(it):
+    if owner_of(it.json).kind == PODS.kind and not _exists(it):
         return None
-    return (yield from read(lambda cluster: topmost(cluster, owner), key=owner))
+    return (yield from maker_of(it.json))
 
 
 def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unasked | None) -> Asking[Verdict]:
@@ -164,7 +163,7 @@ def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out
         text = "not injected" if _exists(it) else "would be created, not injected"
         state = State.fine if _is_well(it) or not _exists(it) else State.stuck
         return Verdict(state, text, because=(left_out.cause,), codes=left_out.codes)
-    (severity, code), fixes = LACKING[lack.want], list[str]()
+    (severity, code), fixes, next_step = LACKING[lack.want], list[str](), ""
     because, codes = tuple[str, ...](), [code]
     left_out = left_out or (yield from unasked(it))
     if left_out is None:
@@ -177,10 +176,11 @@ def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out
         text = f"would be created, NOT injected; it would lack {lack.text}"
     elif (owner := (yield from _maker(it))) is not None:
         command = yield from read(lambda cluster: remedy(cluster, owner, lack, [it.name]))
-        again = "  # then create it again: a Pod that exists is not injected into"
-        fixes.append(command + (again if owner.kind == PODS.kind else ""))
+        fixes.append(command)
+        next_step = owner.again
     state, fix = State.broken if severity.name == "error" else State.stuck, "\n".join(filter(None, fixes))
-    return Verdict(state, text, because=because, so=FINDINGS[code].consequence, fix=fix, codes=tuple(codes))
+    so = FINDINGS[code].consequence
+    return Verdict(state, text, because=because, so=so, fix=fix, next=next_step, codes=tuple(codes))
 
 
 def _not_injected(it: Object, now: datetime, selected: Selected) -> Asking[list[str]]:

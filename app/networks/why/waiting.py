@@ -18,7 +18,7 @@ from app.kube import quantity
 from app.kube.resources import NETWORK_ATTACHMENTS, NODES
 from app.networks.model import NODE_SELECTOR, Attachment, parse_node_selector
 from app.networks.why.attachments import correction, is_missing, unoffered
-from app.networks.why.makers import owner_of, topmost
+from app.networks.why.makers import maker_of
 from app.networks.why.selected import Selected
 from app.why.model import Asking, Verdict, or_else, read, stuck
 from app.wire import JSON
@@ -52,17 +52,17 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         fixes.append(command)
     if not because:
         return None
-    fix = next(filter(None, fixes), "")
+    fix, next_step = next(filter(None, fixes), ""), ""
     if fix and exists:
-        owner = yield from read(lambda cluster: topmost(cluster, owner_of(it.json)))
-        fix += f"\n{owner.renew([it.name])}"
+        owner = yield from maker_of(it.json)
+        fix, next_step = f"{fix}\n{owner.renew([it.name])}", owner.again
     return stuck(
         "" if exists else "would stay Pending",
         asks="" if attachments else _asks(pod),
         because=tuple(because),
         so="no node can take it",
         fix=fix,
-        next="" if fix else _next(missing, attachments),
+        next=next_step if fix else _next(missing, attachments),
         codes=("BERTH1207",),
     )
 

@@ -10,8 +10,8 @@ from app.claims.publishing.model import Attachment, stored_attachment
 from app.claims.settings import ControllerSettings
 from app.claims.slices import Pools
 from app.claims.stored import Claim, claim_pod, stored_claim
-from app.claims.why.codes import NOT_KEPT
 from app.claims.why.devices import pools
+from app.claims.why.publishers import NOT_KEPT
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default

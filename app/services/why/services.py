@@ -11,8 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count
 
-from app.claims.why.codes import NOT_SERVED, WITHOUT_ADDRESS, WITHOUT_ATTACHMENT, WITHOUT_PODS
-from app.claims.why.makers import annotate, select_network
+from app.claims.why.publishers import NOT_SERVED, WITHOUT_ADDRESS, WITHOUT_ATTACHMENT, WITHOUT_PODS
 from app.doctor import commands
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
@@ -20,6 +19,7 @@ from app.doctor.objects import Object
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, SERVICES
 from app.kube.selectors import LabelSelector, Requirement
 from app.networks.model import NETWORKS
+from app.networks.why.makers import maker_of
 from app.services.addresses import Reason
 from app.services.caches import stored_service
 from app.services.model import ASKING, NETWORK, NO_PODS, SELECTOR, Service, Wish, not_attached
@@ -117,7 +117,7 @@ def _without_attachment(it: Object, wish: Wish, asks: str) -> Asking[Verdict]:
     fix = _edit(it)
     if near:
         value = near if namespace == it.namespace else f"{namespace}/{near}"
-        fix = annotate("service", it.name, NETWORK, value, namespace=it.namespace)
+        fix = _annotate(it, NETWORK, value)
     return broken(_counted(0, wish), asks=asks, because=(clause,), fix=fix, codes=(WITHOUT_ATTACHMENT,))
 
 
@@ -136,7 +136,7 @@ def _without_pods(it: Object, wish: Wish, asks: str, pods: Sequence[Seen]) -> Ve
         causes.append(
             f"no Pod in {it.namespace} is on {_place(wish)}" if not wish.device else "no Pod has a ResourceClaim"
         )
-    fix = annotate("service", it.name, SELECTOR, meant, namespace=it.namespace) if meant else _edit(it)
+    fix = _annotate(it, SELECTOR, meant) if meant else _edit(it)
     more = commands.kubectl("get", "pods", "--show-labels", namespace=it.namespace)
     codes = (WITHOUT_PODS,)
     return stuck(_counted(0, wish), asks=asks, because=tuple(causes), fix=fix, codes=codes, more=more)
@@ -177,12 +177,12 @@ def _planned(it: Object, service: Service, wish: Wish, plan: ServicePlan, select
     verdict, skipped = Verdict(State.fine, text, more=describe(it)), dict(plan.skipped)
     unattached = [seen for seen in selected if seen.pod is None or skipped.get(seen.name) == "NotAttached"]
     away = [seen for seen in unattached if wish.network not in (seen.selects or ())]
-    causes, fix = list[str](), ""
+    causes, fix, next_step = list[str](), "", ""
     if away and wish.device:
         causes.append(not_attached(wish, several_of([seen.name for seen in away])).message)
     elif away:
         causes.append(f"{_names(away)}: not on {_place(wish)}: {_selecting(away[0])}")
-        fix = select_network({"metadata": away[0].made}, wish.network)
+        fix, next_step = yield from _select(away[0], wish.network)
     lost = [seen for seen in unattached if seen not in away and seen.pod is not None and seen.pod.ready]
     if lost:
         causes.append(f"{_names(lost)}: selected {_place(wish)}, and the network status that Multus wrote lacks it")
@@ -190,7 +190,8 @@ def _planned(it: Object, service: Service, wish: Wish, plan: ServicePlan, select
     causes += [problem.message for problem in problems if problem.reason not in ("PodsNotAttached", NO_PODS)]
     causes += _skipped(plan, _LASTING)
     if causes:
-        return replace(verdict, state=State.stuck, because=tuple(causes), fix=fix, codes=(WITHOUT_ADDRESS,))
+        because, codes = tuple(causes), (WITHOUT_ADDRESS,)
+        return replace(verdict, state=State.stuck, because=because, fix=fix, next=next_step, codes=codes)
     if plan.ready and not unattached:
         return verdict
     return (yield from _waiting(it, verdict, plan, [seen for seen in selected if not (seen.pod and seen.pod.ready)]))
@@ -267,6 +268,19 @@ def _counted(count: int, wish: Wish) -> str:
 
 def _place(wish: Wish) -> str:
     return f"network {wish.network}" if wish.network else str(wish.device)
+
+
+def _select(seen: Seen, network: str) -> Asking[tuple[str, str]]:
+    """The command by which the Pods like this one select a network too, and what is to be done by hand."""
+    maker = yield from maker_of({"metadata": seen.made})
+    selected = seen.made["annotations"][NETWORKS].strip()
+    if not maker.is_restarted or selected.startswith("["):
+        return maker.edit(), maker.change(f"select {network} in annotation {NETWORKS}")
+    return maker.select(NETWORKS, ", ".join(filter(None, (selected, network)))), ""
+
+
+def _annotate(it: Object, key: str, value: str) -> str:
+    return commands.kubectl("annotate", "service", it.name, f"{key}={value}", "--overwrite", namespace=it.namespace)
 
 
 def _edit(it: Object) -> str:

@@ -88,7 +88,8 @@ async def test_a_device_more_than_the_pod_selects_networks(patient: Patient, clu
     assert (verdict.state, verdict.text) == (State.stuck, "1 of 2 devices has network data")
     assert verdict.asks == "devices for Pod p; vf0: net1 10.0.0.5/24 on default/net"
     assert verdict.because == (f"vf1: none: Pod p asks for 2 {RESOURCE} and selects 1 network",)
-    assert verdict.fix.endswith(f"# select a network for each device, or ask for 1 {RESOURCE}")
+    assert verdict.next.startswith(f"select a network for each device, or ask for 1 {RESOURCE}: create the Pod again")
+    await patient.run(verdict.fix)
     assert verdict.codes == ("BERTH5016",)
     of_pod = (await patient.why("pod/p")).verdict
     assert of_pod.state is State.stuck
@@ -180,7 +181,8 @@ async def test_a_class_that_is_missing_and_the_one_that_was_meant(patient: Patie
     assert (verdict.state, verdict.text, verdict.asks) == (State.stuck, "not allocated", "1 of DeviceClass vf-b")
     assert verdict.because == ("there is no DeviceClass vf-b; there is vf-a", "0/1 nodes: cannot allocate all claims")
     assert verdict.codes == ("BERTH5017",)
-    assert verdict.fix.endswith("--filename=c.yaml  # ResourceClaim c with DeviceClass vf-a")
+    assert verdict.fix.endswith("--filename=c.yaml")
+    assert verdict.next == "c.yaml has to have ResourceClaim c with DeviceClass vf-a"
     of_pod = (await patient.why("pod/p")).verdict
     assert of_pod.because == ("ResourceClaim default/c: not allocated", *verdict.because)
 
@@ -219,9 +221,9 @@ async def test_a_template_is_made_anew_and_not_its_claim(patient: Patient, clust
     await patient.create(RESOURCE_CLAIMS, "p-a-x", namespace="default", metadata=metadata, spec={"devices": devices})
     statuses = [{"name": "a", "resourceClaimName": "p-a-x"}]
     await patient.report(PODS, "p", {"resourceClaimStatuses": statuses}, namespace="default")
-    assert (await judged(patient, "p-a-x")).fix.endswith(
-        "--filename=t.yaml  # ResourceClaimTemplate t with DeviceClass vfa"
-    )
+    verdict = await judged(patient, "p-a-x")
+    assert verdict.fix.endswith("--filename=t.yaml")
+    assert verdict.next == "t.yaml has to have ResourceClaimTemplate t with DeviceClass vfa"
 
 
 async def test_devices_of_two_nodes_are_not_for_one_pod(patient: Patient, cluster: ClaimsCluster) -> None:
@@ -408,6 +410,8 @@ async def test_a_pod_without_its_claim_and_without_its_template(patient: Patient
     verdict = (await patient.why("pod/p")).verdict
     assert verdict.state is State.stuck
     assert "there is no ResourceClaim nic in default; there is nics" in verdict.because
+    assert verdict.next == "name nics: create the Pod again with that"
+    await patient.run(verdict.fix)
     await waiting(patient, name="q", a="pair")
     verdict = (await patient.why("pod/q")).verdict
     assert "there is no ResourceClaimTemplate pair in default, nor any other" in verdict.because
@@ -494,4 +498,6 @@ async def test_a_deployment_is_edited_and_not_its_pod(patient: Patient, cluster:
     body = {"metadata": {"ownerReferences": [owner]}}
     await patient.client.patch(PODS, "p", body, patch_type="merge", namespace="default")
     await cluster.attach("p", attached("10.0.0.5", pci="0000:03:00.0"))
-    assert (await judged(patient)).fix.startswith("kubectl --namespace default edit statefulset/db  # select")
+    verdict = await judged(patient)
+    assert verdict.fix == "kubectl --namespace default edit statefulset/db"
+    assert verdict.next.startswith("select")

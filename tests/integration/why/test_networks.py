@@ -15,6 +15,7 @@ from app.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     DEVICE_CLASSES,
+    JOBS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
@@ -24,6 +25,7 @@ from app.kube.resources import (
 )
 from app.networks.model import NODE_SELECTOR
 from app.why.model import State
+from app.why.owners import CRON_JOBS
 from tests.integration.doctor.patient import HOME, NETWORKS, RESOURCE_NAME, Patient
 
 JSON = dict[str, Any]
@@ -109,7 +111,8 @@ async def test_a_pod_in_a_cluster_where_nothing_calls_berth(patient: Patient) ->
     assert verdict.codes == ("BERTH1201", "BERTH0501")
     upgrade, renew = verdict.fix.split("\n")
     assert upgrade.startswith("helm upgrade --install")
-    assert renew.startswith("kubectl --namespace default delete pod webhook-demo  # then create it again")
+    assert renew == "kubectl --namespace default delete pod webhook-demo"
+    assert verdict.next.startswith("create it again")
     assert ("Pod default/webhook-demo", "NetworkAttachmentDefinition default/foo", True) in answer.links
     assert not answer.unread
 
@@ -124,7 +127,7 @@ async def test_a_namespace_that_has_opted_out(patient: Patient) -> None:
         "Berth was not asked: Namespace quiet has the label berth.dev/inject=false (namespaceSelector of pods.berth.dev)",
     )
     label, renew = verdict.fix.split("\n")
-    assert (label, renew.partition("  #")[0]) == (
+    assert (label, renew) == (
         "kubectl label namespace quiet berth.dev/inject-",
         "kubectl --namespace quiet delete pod webhook-demo",
     )
@@ -409,9 +412,24 @@ async def test_a_resource_with_a_typo_and_the_command_that_corrects_it(patient: 
     assert verdict.because[0] == "nothing offers example.com/nci; there is example.com/nic"
     correct, renew = verdict.fix.split("\n")
     assert renew == "kubectl --namespace default delete pod p"
+    assert verdict.next.startswith("create it again")
     assert (await patient.why("net-attach-def/typo")).verdict.fix == correct
     await patient.run(correct)
     assert (await patient.why("net-attach-def/typo")).verdict.state is State.fine
+
+
+async def test_of_a_cron_job_that_is_edited_and_not_its_job(patient: Patient) -> None:
+    await patient.register()
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "app", "image": "app"}]}}
+    spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}}
+    nightly = await patient.create(CRON_JOBS, "nightly", namespace="default", spec=spec)
+    owners = {"ownerReferences": [controlled("CronJob", nightly)]}
+    job = await patient.create(JOBS, "nightly-1", namespace="default", metadata=owners, spec={"template": template})
+    metadata = {"annotations": {NETWORKS: "fooo"}, "ownerReferences": [controlled("Job", job)]}
+    await patient.pod("nightly-1-x", **metadata)
+    verdict = (await patient.why("pod/nightly-1-x")).verdict
+    assert verdict.because[0] == "there is no attachment default/fooo; there is default/foo"
+    assert verdict.fix == "kubectl --namespace default edit cronjob/nightly"
 
 
 async def test_more_devices_than_any_node_has(patient: Patient) -> None:
