@@ -34,6 +34,7 @@ _OVER = ("Succeeded", "Failed")
 
 def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Whether it has its networks, and where it is held, why by them. Of one that has ended or ends, nothing."""
+    it = _with_texts(it)
     metadata = it.json["metadata"]
     if metadata.get("deletionTimestamp") or objects.status(it.json).get("phase") in _OVER:
         return None
@@ -54,6 +55,13 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
         return None
     # What is first there comes last of what is equally bad.
     return combined([fine("", asks=selected.asks if selected else ""), *verdicts])
+
+
+def _with_texts(it: Object) -> Object:
+    """With annotations that are null as an API server stores them."""
+    metadata = it.json["metadata"]
+    annotations = {key: "" if value is None else value for key, value in (metadata.get("annotations") or {}).items()}
+    return Object(it.resource, {**it.json, "metadata": {**metadata, "annotations": annotations}})
 
 
 def _exists(it: Object) -> bool:

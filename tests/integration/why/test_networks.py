@@ -523,7 +523,8 @@ async def test_a_pod_of_a_file_with_a_wrong_type_hides_no_other(patient: Patient
     wrong["metadata"]["annotations"] = {NETWORKS: value}
     await patient.register()
     answer = await patient.why(manifests=[wrong, pod_file("foo")])
-    assert answer.verdict.text in ("would be created", "would be injected", "not judged")
+    unread = () if value is None else ("not judged",)
+    assert answer.verdict.text in ("would be created", "would be injected", *unread)
     assert (await patient.why(manifests=[pod_file("foo"), wrong])).verdict.text == "would be injected"
 
 
