@@ -51,11 +51,18 @@ def judge_role(it: Object, _now: datetime) -> Asking[Verdict | None]:
 def uncalled() -> Asking[Verdict | None]:
     """That Pods which ask for something are refused, for the API server cannot call Berth; None where it can.
 
-    As the doctor finds it, who also knows why. Of a webhook that may be passed over nothing is said.
+    As the doctor finds it, who also knows why. Of webhooks that may be passed over nothing is said.
     """
+    if not (yield from or_else(read(_is_closed), False)):
+        return None
     findings = yield from or_else(read(diagnosed), [])
     failing = [finding for finding in findings if CALLS in finding.explains and finding.severity is Severity.error]
     return _verdict(failing, "the API server cannot call Berth")
+
+
+async def _is_closed(cluster: Cluster) -> bool:
+    """Whether Pods that ask for something are refused while Berth does not answer."""
+    return any(webhook.fails_closed for webhook in await cluster.of_all_releases() if webhook.injects)
 
 
 def judge_configuration(it: Object, _now: datetime) -> Asking[Verdict | None]:

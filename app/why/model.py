@@ -38,8 +38,9 @@ class Verdict:
 
     `text` ends the sentence that begins with the subject, and `since` is when it began. `asks` is what the object
     needs, `because` are causes, the nearest first and each one clause, `so` is what follows from it. `fix` are commands
-    that end it, `next` is what happens by itself; without both there is nothing to do. `codes` are those of the
-    doctor's findings, the first for the object itself. `more` is the command that shows the rest.
+    that end it, `next` is what happens by itself, or is to be done by hand; without both there is nothing to do.
+    `codes` are those of the doctor's findings, the first for the object itself. `more` is the command that shows the
+    rest.
     """
 
     state: State

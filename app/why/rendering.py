@@ -84,7 +84,7 @@ MEMBERS = (
     ("because", "a list of causes, the nearest first"),
     ("so", "what follows"),
     ("fix", "the commands that end it, one a line"),
-    ("next", "what happens by itself"),
+    ("next", "what happens by itself, or is to be done by hand"),
     ("codes", "a list of codes of the doctor; docs/troubleshooting.md has a section for each"),
     ("more", "the command that shows the rest"),
     ("unread", "a list of texts: what could not be read, and the right that is missing"),
