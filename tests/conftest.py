@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import os
 import sysconfig
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+
+from app import logs
 
 # As in an activated environment: `kubectl` is the pinned one, not the machine's.
 os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
@@ -73,6 +77,25 @@ def pytest_collection_finish() -> None:
     # What has been imported stays: `_no_leftovers` need not look at it after each test.
     gc.collect()
     gc.freeze()
+
+
+def _uncached(**options: Any) -> None:
+    """A logger that a test has used must not keep the configuration of that test."""
+    _configure(**options | {"cache_logger_on_first_use": False})
+
+
+_configure, logs.structlog.configure = logs.structlog.configure, _uncached
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """What a command sets up in this process, it sets up for all tests that follow, and these read their logs."""
+    before, root = logs.structlog.get_config(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    _uncached(**before)
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True, scope="session")

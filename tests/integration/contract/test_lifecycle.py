@@ -45,7 +45,7 @@ def test_it_is_alive_but_not_ready_before_its_caches_are_loaded(launch, pki, tmp
     kubeconfig.write_text(yaml.safe_dump(document))
     server = launch(pki, "--insecure", f"--kubeconfig={kubeconfig}", source=None)
     server.until(lambda: server.get("/healthz")[0] == 200, "alive")
-    server.until(lambda: "Cannot connect" in server.get("/readyz")[1], "listening, and refused")
+    server.until(lambda: "was refused" in server.get("/readyz")[1], "listening, and refused")
     status, text = server.get("/readyz")
     assert status == 503
     waiting = " ".join(json.loads(text)["waitingFor"])

@@ -53,7 +53,7 @@ async def _lose(server: ApiServer, reflector: Reflector, *, version: int) -> Non
     server.history.clear()
     server.version = version
     server.put(config_map("kept", value="old"))
-    await eventually(lambda: "Cannot connect" in reflector.reason)
+    await eventually(lambda: "was refused" in reflector.reason)
 
 
 async def test_an_end_before_its_time_leads_to_a_list(server: ApiServer, client: KubeClient) -> None:

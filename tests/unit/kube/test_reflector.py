@@ -228,7 +228,7 @@ async def test_a_server_restored_from_an_older_copy_leads_to_a_new_list(server: 
         server.history.clear()
         server.version = 1
         server.put(config_map("kept", value="old"))
-        await eventually(lambda: "Cannot connect" in reflector.reason)
+        await eventually(lambda: "was refused" in reflector.reason)
         await server.start()
         await eventually(lambda: store.keys() == [("default", "kept")])
 
