@@ -8,10 +8,10 @@ from app.claims.slices import Pools, stored_slice
 from app.claims.stored import Claim, stored_claim
 from app.claims.why.publishers import drivers_without_data, publishers_of
 from app.doctor.catalog import plain
-from app.doctor.model import Severity
 from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
-from app.status.model import Column, Found, Row, Section
+from app.status.model import Column, Found, Section
 from app.status.reading import Reading
+from app.status.verdicts import Reasons
 
 
 async def _read(reading: Reading) -> Found | None:
@@ -25,20 +25,14 @@ async def _read(reading: Reading) -> Found | None:
     slices = await reading.tried(reading.cluster.listed(RESOURCE_SLICES), [])
     selfish = frozenset((await publishers_of(reading.cluster)).settings.claims_self_publishing)
     pools, allocated, published = Pools(map(stored_slice, slices)), 0, 0
-    lacking: dict[str, tuple[int, str]] = {}
+    lacking = Reasons()
     async for obj in reading.each(reading.cluster.paged(RESOURCE_CLAIMS)):
         claim = stored_claim(obj)
         allocated += claim.allocated
         published += any(entry.network_data is not None for entry in claim.entries.values())
         for reason in dict.fromkeys(_reasons(claim, pools, selfish)):
-            name = "/".join(claim.key)
-            count, first = lacking.get(reason, (0, name))
-            lacking[reason] = count + 1, min(first, name)
-    rows = [
-        Row({"reason": reason, "count": count, "example": first}, Severity.info)
-        for reason, (count, first) in sorted(lacking.items(), key=lambda item: (-item[1][0], item[0]))
-    ]
-    return Found({"allocated": allocated, "published": published}, tuple(rows), tuple(reading.unread))
+            lacking.add(reason, "/".join(claim.key))
+    return Found({"allocated": allocated, "published": published}, lacking.rows(), tuple(reading.unread))
 
 
 def _reasons(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.doctor.model import Severity
 from app.kube.resources import ENDPOINT_SLICES, SERVICES
 from app.services.caches import stored_service
 from app.services.model import MANAGED_BY, OURS
 from app.services.slices import stored_endpoint_slice
 from app.services.why.reading import CONTROLLER
-from app.status.model import Column, Found, Row, Section
+from app.status.model import Column, Found, Section
 from app.status.reading import Reading
+from app.status.verdicts import Reasons
 
 
 async def _read(reading: Reading) -> Found | None:
@@ -20,22 +20,16 @@ async def _read(reading: Reading) -> Found | None:
     ours = cluster.paged(ENDPOINT_SLICES, label_selector=f"{MANAGED_BY}={OURS}")
     slices = [stored async for obj in reading.each(ours) if (stored := stored_endpoint_slice(obj)) is not None]
     with_endpoints = {stored.of for stored in slices if stored.endpoints}
-    total, lacking = 0, dict[str, tuple[int, str]]()
+    total, lacking = 0, Reasons()
     async for obj in reading.each(cluster.paged(SERVICES)):
         service = stored_service(obj)
         if service is None:
             continue
         total += 1
         if service.problem is not None or service.key not in with_endpoints:
-            reason, name = service.problem.reason if service.problem else "NoEndpoints", "/".join(service.key)
-            count, first = lacking.get(reason, (0, name))
-            lacking[reason] = count + 1, min(first, name)
-    rows = [
-        Row({"reason": reason, "count": count, "example": first}, Severity.info)
-        for reason, (count, first) in sorted(lacking.items(), key=lambda item: (-item[1][0], item[0]))
-    ]
-    totals = {"services": total, "without": None if reading.unread else sum(count for count, _ in lacking.values())}
-    return Found(totals, () if reading.unread else tuple(rows), tuple(reading.unread))
+            lacking.add(service.problem.reason if service.problem else "NoEndpoints", "/".join(service.key))
+    totals = {"services": total, "without": None if reading.unread else lacking.total}
+    return Found(totals, () if reading.unread else lacking.rows(), tuple(reading.unread))
 
 
 SECTION = Section(

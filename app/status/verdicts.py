@@ -31,6 +31,28 @@ class _Group:
     count: int = 0
 
 
+class Reasons:
+    """Objects counted by what they lack, which they say themselves; the example of a reason is the first by name."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[int, str]] = {}
+
+    def add(self, reason: str, name: str) -> None:
+        count, first = self._counts.get(reason, (0, name))
+        self._counts[reason] = count + 1, min(first, name)
+
+    @property
+    def total(self) -> int:
+        return sum(count for count, _ in self._counts.values())
+
+    def rows(self) -> tuple[Row, ...]:
+        """The most frequent first."""
+        return tuple(
+            Row({"reason": reason, "count": count, "example": first}, Severity.info)
+            for reason, (count, first) in sorted(self._counts.items(), key=lambda item: (-item[1][0], item[0]))
+        )
+
+
 class Tally:
     """Verdicts on the objects of a kind, one after the other."""
 

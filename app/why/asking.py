@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.doctor.catalog import listed as shown
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
-from app.doctor.objects import Object
+from app.doctor.objects import Object, named
 from app.errors import ApiError, UsageError
 from app.kube.resources import NAMESPACES, PODS, Resource
 from app.why import installation
@@ -52,9 +52,10 @@ def _by_kind(resources: Iterable[Resource]) -> list[list[Resource]]:
 
 async def _served(cluster: Cluster, versions: list[Resource]) -> Resource:
     """The first version that the API server has; the first of all where it cannot be asked."""
-    for resource in versions[1:] and versions:
-        if await or_default(cluster.serves(resource), True):
-            return resource
+    if len(versions) > 1:
+        for resource in versions:
+            if await or_default(cluster.serves(resource), True):
+                return resource
     return versions[0]
 
 
@@ -91,14 +92,14 @@ async def _answer(inquiry: Inquiry, it: Object) -> Answer:
     # What others have led to is shown with them alone.
     reached, links = {it.subject}, list[tuple[str, str, bool]]()
     for link in reversed(inquiry.links):
-        if link.source in reached or link.source == it.subject:
+        if link.source in reached:
             reached.add(link.target)
             links.insert(0, (link.source, link.target, link.found))
     return Answer(it.subject, verdict, inquiry.unread, tuple(links))
 
 
 async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: str) -> Answer:
-    subject = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+    subject = named(resource, name, namespace).subject
     if resource in installation.JUDGES and not resource.namespaced:
         verdict = await inquiry.ask(installation.absent_configuration(resource, name))
         if verdict is not None:
@@ -115,8 +116,8 @@ async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: s
 
 def _elsewhere(resource: Resource, name: str, namespace: str) -> Asking[Verdict | None]:
     """The verdict on an object that is in another namespace, or whose namespace is not there."""
-    named = () if resource == PODS else (yield from or_else(listed(resource), []))  # Pods are too many to be listed
-    homes = sorted(it.namespace for it in named if it.name == name)
+    others = () if resource == PODS else (yield from or_else(listed(resource), []))  # Pods are too many to be listed
+    homes = sorted(other.namespace for other in others if other.name == name)
     if homes:
         fix = f"berth why {resource.kind.lower()}/{name} -n {homes[0]}"
         return Verdict(State.broken, "does not exist", because=(f"it is in namespace {shown(homes)}",), fix=fix)

@@ -25,9 +25,15 @@ def finding_of(it: Object, verdict: Verdict) -> Finding | None:
 
 
 async def examine_each(
-    cluster: Cluster, resource: Resource, *, most: int, noun: str, seen: Callable[[Verdict], None] = lambda _: None
+    cluster: Cluster,
+    resource: Resource,
+    *,
+    most: int,
+    noun: str,
+    bodies: AsyncIterator[JSON] | None = None,
+    seen: Callable[[Verdict], None] = lambda _: None,
 ) -> AsyncIterator[Finding]:
-    """The findings of all objects of a kind, as `of_each` gives them; `seen` is shown each verdict."""
+    """The findings of all objects of a kind, or of these, as `of_each` gives them; `seen` is shown each verdict."""
     inquiry = Inquiry(cluster, many=True)
 
     async def judge(obj: JSON) -> Finding | None:
@@ -36,7 +42,7 @@ async def examine_each(
         seen(verdict)
         return finding_of(it, verdict)
 
-    async for finding in of_each(cluster.paged(resource), judge, most=most, noun=noun):
+    async for finding in of_each(bodies or cluster.paged(resource), judge, most=most, noun=noun):
         yield finding
     for refusal in inquiry.refusals.values():
         yield refusal

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, assert_never
 
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, internal, unchecked, warning
-from app.doctor.objects import Object, waits_for
+from app.doctor.objects import Object, named, waits_for
 from app.errors import ApiError
 from app.kube.resources import EVENTS, PODS, Resource
 from app.registry import WINGS
@@ -36,7 +36,6 @@ from app.why.standing import by_conditions, describe
 from app.wire import JSON
 from app.wiring import resolve
 
-JUDGES: Mapping[Resource, tuple[Judge, ...]]
 T = TypeVar("T")
 _Reference = tuple[Resource, str, str]
 _Index = dict[tuple[str, str], list[Object]]
@@ -59,7 +58,7 @@ def _all_judges() -> dict[Resource, tuple[Judge, ...]]:
     return judges
 
 
-JUDGES = _all_judges()
+JUDGES: Mapping[Resource, tuple[Judge, ...]] = _all_judges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +222,8 @@ class Inquiry:
         return sorted([body async for body in bodies], key=_seen_at, reverse=True)
 
     def _link(self, it: Object | None, resource: Resource, name: str, namespace: str, *, found: bool) -> None:
-        target = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
         if it is not None:
-            self.links[Link(it.subject, target, found)] = None
+            self.links[Link(it.subject, named(resource, name, namespace).subject, found)] = None
 
     @property
     def unread(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from app.doctor.installed import read_deployment
 from app.doctor.model import CALLS, REGISTERED, Finding, Severity, What, topic
 from app.doctor.objects import Object
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.why.model import Asking, State, Verdict, fine, or_else, read
+from app.why.model import STATES, Asking, Verdict, fine, or_else, read
 
 _CHECKS = (
     "definitions",
@@ -24,7 +24,6 @@ _CHECKS = (
     "agent",
 )
 """The checks of the doctor about Berth itself."""
-_STATES = {Severity.error: State.broken, Severity.warning: State.stuck, Severity.info: State.fine}
 
 
 async def diagnosed(cluster: Cluster) -> list[Finding]:
@@ -89,7 +88,7 @@ def _verdict(findings: Sequence[Finding], text: str) -> Verdict | None:
     chain = list(dict.fromkeys(link for finding in bad for link in _chain(finding)))
     root = next((finding for finding in chain if finding.cause is None and finding.command), chain[-1])
     return Verdict(
-        _STATES[bad[0].severity],
+        STATES[bad[0].severity],
         text,
         because=tuple(f"{finding.subject}: {finding.message}".removeprefix(": ") for finding in chain),
         so=root.consequence,

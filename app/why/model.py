@@ -81,7 +81,8 @@ def broken(text: str, **parts: Any) -> Verdict:
     return Verdict(State.broken, text, **parts)
 
 
-_OF_SEVERITY = {Severity.error: State.broken, Severity.warning: State.stuck, Severity.info: State.waits}
+STATES = {Severity.error: State.broken, Severity.warning: State.stuck, Severity.info: State.waits}
+"""The state of an object by the worst finding of the doctor on it."""
 
 
 def of_findings(text: str, findings: tuple[Finding, ...] | list[Finding]) -> Verdict | None:
@@ -91,7 +92,7 @@ def of_findings(text: str, findings: tuple[Finding, ...] | list[Finding]) -> Ver
         return None
     first = max(bad, key=lambda finding: finding.severity)
     return Verdict(
-        _OF_SEVERITY[first.severity],
+        STATES[first.severity],
         text,
         because=tuple(finding.message for finding in bad),
         so=first.consequence if first.severity > Severity.info else "",

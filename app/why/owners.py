@@ -12,6 +12,7 @@ from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SET
 from app.text import moment, several
 from app.why.installation import uncalled
 from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, waits
+from app.why.pods import worst_of
 from app.why.standing import describe
 from app.wire import JSON
 
@@ -34,14 +35,14 @@ def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
     pods = yield from _pods_of(it)
     text = f"{ready} of {several(wanted, 'Pod')} run"
     if failed and it.resource == JOBS:
-        name, worst = yield from _worst(pods)
+        worst, name = yield from worst_of(_looked_at(pods))
         failure = broken("Failed", because=(failed,), more=describe(it))
         return failure.after(worst, of=f"Pod {name}") if name else failure
     # Pods that are over were replaced, or are not counted.
     living = [pod for pod in pods if objects.status(pod.json).get("phase") not in ("Succeeded", "Failed")]
     if not living and ready < wanted:
         return (yield from _without_pods(it, text, template, failed))
-    name, worst = yield from _worst(living)
+    worst, name = yield from worst_of(_looked_at(living))
     if name:
         return _as_owner(it, f"{text}; {name}: {worst.text}", worst)
     if failed:
@@ -51,14 +52,9 @@ def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
     return fine(text)
 
 
-def _worst(pods: list[Object]) -> Asking[tuple[str, Verdict]]:
-    """The Pod with the worst verdict, "" where all are fine; those that are not well are looked at first."""
-    name, worst = "", fine("")
-    for pod in sorted(pods, key=lambda pod: (objects.waits_for(pod.json) is None, pod.name))[:_LOOKED_AT]:
-        verdict = yield from judged(PODS, pod.name, pod.namespace)
-        if verdict is not None and verdict.state > worst.state:
-            name, worst = pod.name, verdict
-    return name, worst
+def _looked_at(pods: list[Object]) -> list[Object]:
+    """The Pods that are judged, those that are not well first."""
+    return sorted(pods, key=lambda pod: (objects.waits_for(pod.json) is None, pod.name))[:_LOOKED_AT]
 
 
 def _settled(it: Object) -> Verdict | None:
@@ -133,9 +129,8 @@ def _counts(it: Object) -> tuple[int, int]:
         done = int(status.get("succeeded") or 0)
         parallel, completions = spec.get("parallelism"), spec.get("completions")
         wanted = 1 if parallel is None else int(parallel)
-        return max(wanted if completions is None else min(wanted, int(completions) - done), 0), int(
-            status.get("ready") or 0
-        )
+        left = wanted if completions is None else min(wanted, int(completions) - done)
+        return max(left, 0), int(status.get("ready") or 0)
     replicas = spec.get("replicas")
     return 1 if replicas is None else int(replicas), int(status.get("readyReplicas") or 0)
 

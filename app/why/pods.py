@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from app.doctor import commands, objects
@@ -9,7 +10,7 @@ from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment
-from app.why.model import Asking, Verdict, broken, events_of, fine, or_else, stuck, waits
+from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, or_else, stuck, waits
 from app.wire import JSON
 
 _PATIENCE = 300.0
@@ -104,6 +105,18 @@ def _ended(pod: JSON, now: datetime | None = None) -> str:
 
 def _since(pod: JSON, condition: str) -> datetime | None:
     return moment(objects.condition(pod, condition).get("lastTransitionTime"))
+
+
+def worst_of(pods: Sequence[Object]) -> Asking[tuple[Verdict, str]]:
+    """The first of the worst verdicts on these Pods, with the name of its Pod; fine and "" where all are."""
+    worst, name = fine(""), ""
+    for pod in pods:
+        verdict = yield from judged(PODS, pod.name, pod.namespace)
+        if verdict is not None and verdict.state > worst.state:
+            worst, name = verdict, pod.name
+        if worst.state is State.broken:
+            break  # no other can be worse
+    return worst, name
 
 
 JUDGES = {PODS: judge_pod}

@@ -38,6 +38,7 @@ from app.why.model import (
     stuck,
     waits,
 )
+from app.why.pods import worst_of
 from app.why.standing import describe
 from app.wire import JSON, mapping
 
@@ -219,16 +220,16 @@ def _running(it: Object) -> Asking[Verdict]:
     ill = unhealthy.get("status") == "True"
     pods = yield from _unwell(it, ended=ill or ready.get("status") != "True")
     affordable = yield from _spend(pods)
-    worst, subject = (yield from _worst(pods)) if affordable else (None, "")
+    worst, subject = (yield from _worst(it, pods)) if affordable else (fine(""), "")
     if ill:
         cause = plain(unhealthy.get("message") or unhealthy.get("reason"))
         since = moment(unhealthy.get("lastTransitionTime"))
         verdict = broken("Running, unhealthy", since=since, because=(cause,), codes=("BERTH4013",), more=describe(it))
-        return verdict.after(worst, of=subject) if worst is not None and worst.state else verdict
+        return verdict.after(worst, of=subject) if worst.state else verdict
     if not affordable:
         cause = f"{several(len(pods), 'Pod')} not running, and only the Pods of the first AppWrappers are judged"
         return waits("Running, its Pods are not judged", because=(cause,), codes=(UNJUDGED,), more=describe(it))
-    if worst is not None and worst.state > State.waits:
+    if worst.state > State.waits:
         since = moment(ready.get("lastTransitionTime"))
         codes = ("BERTH4013",)
         return Verdict(worst.state, "Running, not ready", since, codes=codes, more=describe(it)).after(
@@ -238,7 +239,7 @@ def _running(it: Object) -> Asking[Verdict]:
         return fine(f"Running: {plain(ready.get('message'))}", since=moment(ready.get("lastTransitionTime")))
     cause = plain(ready.get("message") or "its Pods are not ready yet")
     verdict = waits("Running, not ready yet", because=(cause,), more=describe(it))
-    return verdict.after(worst, of=subject) if worst is not None and worst.state else verdict
+    return verdict.after(worst, of=subject) if worst.state else verdict
 
 
 def _unwell(it: Object, *, ended: bool) -> Asking[list[Object]]:
@@ -253,16 +254,10 @@ def _unwell(it: Object, *, ended: bool) -> Asking[list[Object]]:
     return sorted(unwell, key=lambda pod: pod.name)
 
 
-def _worst(pods: list[Object]) -> Asking[tuple[Verdict | None, str]]:
+def _worst(it: Object, pods: list[Object]) -> Asking[tuple[Verdict, str]]:
     """The worst verdict on the first of these Pods, with the subject of its Pod."""
-    worst, subject = None, ""
-    for pod in pods[:_LOOKED_AT]:
-        verdict = yield from judged(PODS, pod.name, pod.namespace)
-        if verdict is not None and (worst is None or verdict.state > worst.state):
-            worst, subject = verdict, pod.subject
-        if worst is not None and worst.state is State.broken:
-            break
-    return worst, subject
+    worst, name = yield from worst_of(pods[:_LOOKED_AT])
+    return worst, objects.named(PODS, name, it.namespace).subject
 
 
 def _spend(pods: list[Object]) -> Asking[bool]:
@@ -320,8 +315,8 @@ def _failed(it: Object) -> Asking[Verdict]:
         more=describe(it),
     )
     pods = yield from _unwell(it, ended=True)
-    worst, subject = (yield from _worst(pods)) if (yield from _spend(pods)) else (None, "")
-    return verdict.after(worst, of=subject) if worst is not None and worst.state > State.waits else verdict
+    worst, subject = (yield from _worst(it, pods)) if (yield from _spend(pods)) else (fine(""), "")
+    return verdict.after(worst, of=subject) if worst.state > State.waits else verdict
 
 
 JUDGES = {APP_WRAPPERS: judge_app_wrapper, **queues.JUDGES}

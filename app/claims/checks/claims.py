@@ -31,7 +31,7 @@ from app.claims.why.publishers import (
 from app.doctor import acting, commands, objects
 from app.doctor.access import Account, Asking, Question, accounts_of
 from app.doctor.cluster import LIVING, Cluster
-from app.doctor.model import Check, Finding, Severity, error, more_of, of_each, sound, warning
+from app.doctor.model import Check, Finding, Severity, error, more_of, sound, warning
 from app.doctor.permissions import grant
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -44,7 +44,7 @@ from app.kube.resources import (
 )
 from app.services.caches import stored_service
 from app.services.model import NETWORK
-from app.why.examined import finding_of
+from app.why.examined import examine_each, finding_of
 from app.why.inquiry import Inquiry
 from app.wire import JSON
 
@@ -177,13 +177,8 @@ async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
         return
 
-    inquiry = Inquiry(cluster, many=True)
-
-    async def judge(obj: JSON) -> Finding | None:
-        it = objects.Object(SERVICES, obj)
-        return finding_of(it, await inquiry.verdict(it))
-
-    async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
+    noun = "Service on a secondary network"
+    async for finding in examine_each(cluster, SERVICES, most=_MOST, noun=noun, bodies=asking):
         yield finding
 
 
@@ -206,13 +201,8 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
         yield warning("BERTH5013", "", command=await acting.choose(cluster, _TEMPLATES), **values)
     if names and runs:
         templates = (obj async for obj in cluster.paged(RESOURCE_CLAIM_TEMPLATES) if obj["metadata"]["name"] in names)
-        inquiry = Inquiry(cluster, many=True)
-
-        async def judge(obj: JSON) -> Finding | None:
-            it = objects.Object(RESOURCE_CLAIM_TEMPLATES, obj)
-            return finding_of(it, await inquiry.verdict(it))
-
-        async for finding in of_each(templates, judge, most=_MOST, noun="ResourceClaimTemplate"):
+        kind, noun = RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIM_TEMPLATES.kind
+        async for finding in examine_each(cluster, kind, most=_MOST, noun=noun, bodies=templates):
             yield finding
 
 

@@ -18,6 +18,7 @@ from app.tenancy.model import AGENT_CONNECTED, CONNECTED, SUSPENDED, tenant_prob
 from app.tenancy.why import nodes
 from app.tenancy.why.trust import trusted_by_gateway
 from app.text import moment, several
+from app.why.calls import home_of
 from app.why.model import Asking, State, Verdict, broken, fine, judged, listed, of_findings, or_else, read
 from app.why.standing import by_conditions, describe
 from app.wire import JSON
@@ -51,7 +52,7 @@ def judge_tenant(it: Object, now: datetime) -> Asking[Verdict | None]:
 def _findings(it: Object, now: datetime, dpus: Dpus | None) -> Asking[list[Finding]]:
     tenants = yield from or_else(listed(TENANTS), [it])
     trusted = yield from or_else(read(trusted_by_gateway), None)
-    namespace, links = (yield from read(_home)), links_of([tenant.json for tenant in tenants])
+    namespace, links = (yield from read(home_of)), links_of([tenant.json for tenant in tenants])
     findings = [*reported(it), *of_agent(it, links, namespace, trusted, now)]
     if is_late(it, now):
         findings.append((yield from read(partial(_late, it=it), key=("late", it.subject))))
@@ -66,10 +67,6 @@ def _may_be_of(tenant: str, node: JSON, dpus: Dpus) -> bool:
     """But for DPUs of other tenants without a host, which are theirs to know."""
     own = objects.labels(node)
     return bool(own.get(dpus.host_label)) or own.get(dpus.tenant_label) == tenant
-
-
-async def _home(cluster: Cluster) -> str:
-    return cluster.namespace
 
 
 async def _late(cluster: Cluster, it: Object) -> Finding:
