@@ -203,6 +203,7 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
     """The release that is seen in the cluster; None where none is, or where nothing of it may be read."""
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
+    from app.doctor.installed import flags_in_force  # noqa: PLC0415
     from app.doctor.objects import Object  # noqa: PLC0415
     from app.why.calls import unasked  # noqa: PLC0415
     from app.why.inquiry import Inquiry  # noqa: PLC0415
@@ -224,10 +225,7 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
         cause = await inquiry.ask(unasked(Object(PODS, {**manifest.pod, "metadata": metadata})))
         return "" if cause is None else cause.cause.replace("Berth was not asked", "Berth is not asked")
 
-    fields = settings_of("webhook").model_fields
-    flags = {
-        name: value for item in running[:1] for name, value in item.deployed.items() if name in fields and value != ""
-    }
+    flags = flags_in_force(running, settings_of("webhook"))
     about = f"release {examined.release} in namespace {examined.namespace}"
     return _Release(about, examined.namespace, flags, left_out)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, get_origin
 
+from pydantic import BaseModel
+
 from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, labels, spec
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
@@ -146,17 +148,21 @@ def settings_in_force(running: Sequence[Installed], kind: type[S], *, namespace:
 
     A value that Berth would refuse makes them the defaults: that Deployment does not run, and another check reports it.
     """
-    fields, home = kind.model_fields, {"namespace": namespace} if "namespace" in kind.model_fields else {}
-    given = {
+    home = {"namespace": namespace} if "namespace" in kind.model_fields else {}
+    try:
+        return kind.load(flags_in_force(running, kind) | home, environment=False)
+    except UsageError:
+        return kind.load({**home}, environment=False)
+
+
+def flags_in_force(running: Sequence[Installed], kind: type[BaseModel]) -> dict[str, Any]:
+    """The values that the first of `running` is given for fields of these settings; none where it is empty."""
+    return {
         name: value
         for deployment in running[:1]
         for name, value in deployment.deployed.items()
-        if name in fields and value != ""
+        if name in kind.model_fields and value != ""
     }
-    try:
-        return kind.load(given | home, environment=False)
-    except UsageError:
-        return kind.load({**home}, environment=False)
 
 
 def flag(arguments: Sequence[str], name: str, *, switch: bool = False) -> str | None:
