@@ -86,13 +86,22 @@ class ApiError(Transient):
 
     `status` is the HTTP status, or 0 where no answer came (refused, cut, timed out); `reason` the Status reason
     (`NotFound`, `Conflict`, `Expired` …) or ""; `delay` the server's Retry-After. The message is truncated and never
-    carries a body that is not a Status, so that no secret reaches a log.
+    carries a body that is not a Status, so that no secret reaches a log. `warnings` are those of the answer.
     """
 
-    def __init__(self, message: str, *, status: int, reason: str = "", delay: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        reason: str = "",
+        delay: float | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message, delay=delay)
         self.status = status
         self.reason = reason
+        self.warnings = warnings
 
     @property
     def not_found(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -24,12 +24,19 @@ MESSAGE_LIMIT = 1000
 UNSERVED = "nothing is served at this path: is the definition of the kind installed, in this version?"
 """Of an answer 404 without a Status: an API server has one for each object of a kind that it serves."""
 MAX_RETRY_AFTER = 300.0
+_WARNING = re.compile(r'\b\d{3} [^\s,"]+ "((?:[^"\\]|\\.)*)"')
+"""One warning: code, agent and a quoted text. A header may have several."""
 _TOKEN = re.compile(rf'(\bPost "https://[^"?\s]*/){PROOF_FORM}(?=[?"])')
 """In the URL of a webhook that an API server could not call, which it quotes to the author of the request."""
 
 
 def error_of_status(
-    what: str, status_object: JSON, *, status: int | None = None, delay: float | None = None
+    what: str,
+    status_object: JSON,
+    *,
+    status: int | None = None,
+    delay: float | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> ApiError:
     """The error that a Status object describes; `status` is the HTTP status where it is not the object's code.
 
@@ -47,6 +54,7 @@ def error_of_status(
         status=code,
         reason=reason if isinstance(reason, str) else "",
         delay=delay,
+        warnings=warnings,
     )
 
 
@@ -67,6 +75,11 @@ def delay_of(retry_after: str | None, *, clock: Callable[[], float] = time.time)
         except (ValueError, OverflowError):
             return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else None  # noqa: PLR0124 - NaN
+
+
+def warnings_in(headers: Iterable[str]) -> tuple[str, ...]:
+    """The texts of Warning headers (RFC 7234), in their order; what has another form is left out."""
+    return tuple(re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header))
 
 
 def status_in(body: bytes) -> JSON:

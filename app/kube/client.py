@@ -182,6 +182,17 @@ class KubeClient:
         request = Request("POST", resource.path(namespace=namespace), body=body, acting_as=acting_as)
         return await self._write(request)
 
+    async def dry_run(self, resource: Resource, body: JSON, *, namespace: str | None = None) -> tuple[JSON, list[str]]:
+        """The object as the API server would store it, after all its admission, and the warnings. Nothing is written.
+
+        Unknown fields are warnings. Of a refusal, the error has the warnings.
+        """
+        warnings: list[str] = []
+        query = {"dryRun": "All", "fieldValidation": "Warn"}
+        request = Request("POST", resource.path(namespace=namespace), query, body)
+        async with request_place():
+            return await self._session.json(request, warnings=warnings), warnings
+
     async def replace(
         self, resource: Resource, name: str, body: JSON, *, namespace: str | None = None, subresource: str | None = None
     ) -> JSON:

@@ -21,7 +21,14 @@ import msgspec
 import structlog
 
 from app.errors import ANSWER_TOO_LARGE, ApiError, UsageError
-from app.kube.answers import MESSAGE_LIMIT, delay_of, error_of_status, error_of_transport, status_in
+from app.kube.answers import (
+    MESSAGE_LIMIT,
+    delay_of,
+    error_of_status,
+    error_of_transport,
+    status_in,
+    warnings_in,
+)
 from app.kube.client import KubeClient, Request
 from app.kube.credentials import Credentials, Impersonation, UnredirectedResponse, load_credentials, stamps
 from app.kube.fencing import FencedRequest
@@ -130,15 +137,23 @@ class Session:
             raise error_of_transport(request.what, error) from error
 
     async def json(
-        self, request: Request, *, decode: Callable[[bytes], Any] = decode_json, most: int | None = None
+        self,
+        request: Request,
+        *,
+        decode: Callable[[bytes], Any] = decode_json,
+        most: int | None = None,
+        warnings: list[str] | None = None,
     ) -> JSON:
         """The object in the answer, as `decode` reads it. Raises ApiError where there is none.
 
-        One of more than `most` bytes is not read to its end: that is an ApiError with `answer_too_large`.
+        One of more than `most` bytes is not read to its end: that is an ApiError with `answer_too_large`. The warnings
+        of a success are added to `warnings`.
         """
         try:
             async with asyncio.timeout(self.deadline), self._slots:
                 with _closing(await self._send(request)) as answer:
+                    if warnings is not None:
+                        warnings += warnings_in(answer.headers.getall("Warning", ()))
                     decoded = decode(
                         await answer.read() if most is None else await _bounded(answer, request.what, most)
                     )
@@ -203,7 +218,8 @@ class Session:
                 if response.status == 401 and not last_try and await self._reload(generation):
                     continue
                 found, delay = status_in(await _beginning(response)), delay_of(response.headers.get("Retry-After"))
-                raise error_of_status(request.what, found, status=response.status, delay=delay)
+                warnings = warnings_in(response.headers.getall("Warning", ()))
+                raise error_of_status(request.what, found, status=response.status, delay=delay, warnings=warnings)
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def _once(self, request: Request) -> aiohttp.ClientResponse:

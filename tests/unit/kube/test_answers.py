@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kube.answers import error_of_status
+from app.kube.answers import error_of_status, warnings_in
 
 TOKEN = "0123456789abcdef" * 4
 CUT = 'failed calling webhook "a.berth.dev": failed to call webhook: Post '
@@ -22,3 +22,16 @@ def test_the_token_of_a_webhook_that_was_not_reached_is_not_repeated(token: str)
 def test_other_urls_are_repeated() -> None:
     text = f'{CUT}"https://berth-webhook.berth-system.svc:443/validate?timeout=10s": EOF; {TOKEN}'
     assert str(error_of_status("POST /x", {"message": text}, status=500)) == f"POST /x: HTTP 500: {text}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "texts"),
+    [
+        (['299 - "a"', '299 kube "b, c"'], ("a", "b, c")),
+        (['299 - "a", 299 - "b"'], ("a", "b")),
+        ([r'299 - "unknown field \"spec.x\""'], ('unknown field "spec.x"',)),
+        (["", "none", '299 - "open'], ()),
+    ],
+)
+def test_the_texts_of_warnings_are_read(headers: list[str], texts: tuple[str, ...]) -> None:
+    assert warnings_in(headers) == texts
