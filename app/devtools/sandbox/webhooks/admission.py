@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from app.cel.matchconditions import Attributes
+from app.cel.webhookrules import MatchFailed, Target, is_exempt, match
 from app.devtools.sandbox.api.failures import failure
 from app.devtools.sandbox.webhooks.webhookcalls import CallFailed, WebhookCaller
 from app.devtools.sandbox.webhooks.webhookreview import (
@@ -21,7 +22,6 @@ from app.devtools.sandbox.webhooks.webhookreview import (
     pick_version,
     read_answer,
 )
-from app.devtools.sandbox.webhooks.webhookrules import MatchFailed, Target, is_exempt, match
 from app.errors import BerthError
 from app.wire import JSON
 

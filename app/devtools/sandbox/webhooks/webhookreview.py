@@ -18,7 +18,7 @@ from app.wire import JSON, decode_json
 
 if TYPE_CHECKING:
     from app.cel.matchconditions import Attributes
-    from app.devtools.sandbox.webhooks.webhookrules import Target
+    from app.cel.webhookrules import Target
 
 _VERSIONS = ("v1", "v1beta1")
 

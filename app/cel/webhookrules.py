@@ -142,7 +142,7 @@ def _match_object(hook: JSON, attributes: Attributes, obj: JSON | None) -> bool:
     selector = hook.get("objectSelector") or {}
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return True
-    candidates = [one for one in (obj, attributes.old_object) if one is not None]
+    candidates = [state for state in (obj, attributes.old_object) if state is not None]
     return any(label_selector_from_json(selector).matches(_labels(candidate)) for candidate in candidates)
 
 
