@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from app.admission.decision import Decision
 from app.admission.parts import Cached
-from app.claims.roads import Offer
 from app.claims.settings import TemplateSettings
 from app.explain import wrapped
 from app.explain.answer import Answer
 from app.explain.fields import field_findings, refusal_findings
-from app.explain.judging import configurations, readers_of, service_findings
+from app.explain.judging import attachment_findings, configurations, readers_of, service_findings
 from app.explain.keys import key_findings
 from app.explain.manifests import REVIEWED, Manifests
 from app.explain.model import Finding, Manifest, PodManifest
@@ -76,19 +75,26 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal, left_out: LeftOut 
     answer.wrappers = [wrapped.explained(manifest) for manifest in manifests.wrappers]
     answer.pods = [await _as_asked(manifest, rehearsal, left_out) for manifest in manifests.pods]
     answer.findings += [finding async for finding in service_findings(manifests, answer.pods, rehearsal)]
-    offer = await offer_of(manifests, rehearsal.caches.client, answer.notes) if manifests.pods else None
-    if offer is not None:
-        config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
-        answer.pods = [_with_roads(pod, offer, manifests, config_map) for pod in answer.pods]
+    answer.findings += [finding async for finding in attachment_findings(manifests, answer.pods, rehearsal)]
+    if manifests.pods:
+        await _add_roads(answer, manifests, rehearsal)
     return answer
 
 
-def _with_roads(result: Explained, offer: Offer, manifests: Manifests, config_map: Key) -> Explained:
-    if result.denied:
-        return result
-    return with_roads(
-        result, roads=tuple(roads_of(result.pod, result.manifest.owner.namespace, offer, manifests, config_map))
-    )
+async def _add_roads(answer: Answer, manifests: Manifests, rehearsal: Rehearsal) -> None:
+    """How devices would be served, where an offer is known, and what nothing offers."""
+    offer, whole = await offer_of(manifests, rehearsal.caches.client, answer.notes)
+    if offer is None:
+        return
+    config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
+    for index, result in enumerate(answer.pods):
+        owner = result.manifest.owner
+        roads = [] if result.denied else [*roads_of(result.pod, owner.namespace, offer, manifests, config_map)]
+        answer.pods[index] = with_roads(result, roads=tuple(f"{name}: {road.text}" for name, road in roads))
+        for name, road in roads if whole else ():
+            if road.ways == ("nothing",):
+                text = f"{name}: {road.text}: the Pod would stay Pending"
+                answer.findings.append(Finding("warning", "Unoffered", text, owner, result.manifest.path))
 
 
 async def _as_asked(manifest: PodManifest, rehearsal: Rehearsal, left_out: LeftOut | None) -> Explained:

@@ -14,13 +14,14 @@ from app.claims.settings import TemplateSettings
 from app.errors import Denied
 from app.explain.manifests import Manifests, as_defined
 from app.explain.model import Finding, Manifest, Severity
-from app.explain.rehearsal import Rehearsal, live
+from app.explain.rehearsal import Rehearsal, live, review
 from app.explain.rendering import Explained
 from app.kube.resources import (
     CONFIG_MAPS,
     NETWORK_ATTACHMENTS,
     SERVICES,
 )
+from app.kube.store import Key
 from app.networks.interfaces import chosen_by
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, parse_switches, text_of
 from app.rmd.classes import parse_classes
@@ -134,6 +135,45 @@ async def service_findings(
         elif wish.device is None:
             async for finding in _of_network(given, wish, manifests, pods, rehearsal):
                 yield finding
+
+
+async def attachment_findings(
+    manifests: Manifests, pods: Sequence[Explained], rehearsal: Rehearsal
+) -> AsyncIterator[Finding]:
+    """What `/validate` says against the attachments of the cluster that Pods select, once each, at the first such Pod.
+
+    Of attachments that are among the manifests there are findings already. Raises Transient where the cluster cannot be
+    asked.
+    """
+    ours = (given for given in manifests.others if given.kind == NETWORK_ATTACHMENTS.kind)
+    looked_at = {(given.namespace, given.name) for given in ours}
+    for pod in (pod for pod in pods if not pod.denied):
+        for key in _selected(pod.pod):
+            if key in looked_at:
+                continue
+            looked_at.add(key)
+            attachment = await live(rehearsal, NETWORK_ATTACHMENTS, key, manifests.notes)
+            if attachment is None:
+                continue
+            decision, _ = await review(rehearsal.chains["validate"], attachment, namespace=key[0])
+            about = f"{NETWORK_ATTACHMENTS.kind} {key[0]}/{key[1]} of the cluster"
+            if not decision.allowed:
+                message = f"{about} is broken: {decision.message}"
+                yield Finding("warning", decision.reason, message, pod.manifest.owner)
+            for text in decision.warnings:
+                yield Finding("warning", "Warned", f"{about}: {text}", pod.manifest.owner)
+
+
+def _selected(pod: JSON) -> Iterator[Key]:
+    """The attachments that a Pod selects, by namespace and name."""
+    metadata = pod["metadata"]
+    try:
+        chosen = chosen_by(metadata.get("annotations") or {}, metadata["namespace"])
+    except Denied:
+        return
+    for selection in filter(None, (chosen.default, *chosen.selections)):
+        if selection.namespace:
+            yield selection.namespace, selection.name
 
 
 def _field(key: str) -> str:

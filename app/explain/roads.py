@@ -9,7 +9,7 @@ from functools import partial
 from app.admission.pods import pod_from
 from app.claims.definitions import class_template, parse_definitions, requests_of
 from app.claims.injection.claims import extended_resources
-from app.claims.roads import Offer, allocatable_of, claim_road, road_of
+from app.claims.roads import Offer, Road, allocatable_of, claim_road, road_of
 from app.errors import ApiError
 from app.explain.manifests import Manifests, as_defined
 from app.kube.client import KubeClient, Page
@@ -35,11 +35,12 @@ _NEEDED = {
 """Without these an object says nothing of what a cluster offers."""
 
 
-async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[str]) -> Offer | None:
-    """What the manifests, and the cluster if there is one, offer; None where neither says anything.
+async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[str]) -> tuple[Offer | None, bool]:
+    """What manifests and cluster offer, None where neither says anything; and whether the cluster showed all of it.
 
     What the cluster does not show is noted.
     """
+    whole = True
     objects: dict[str, list[JSON]] = {resource.kind: list(_of_kind(manifests, resource, notes)) for resource in _KINDS}
     for resource in _KINDS:
         if client is None:
@@ -49,11 +50,12 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
             objects[resource.kind] += [obj async for obj in pages]
         except ApiError as error:
             if not error.not_found:  # an API server without the kind has no such objects
+                whole = False
                 notes.append(f"{resource.plural} could not be listed: roads of resources may be incomplete: {error}")
     if client is None and not any(objects.values()):
-        return None
+        return None, whole
     nodes, classes, slices = objects.values()
-    return Offer(allocatable_of(nodes), classes, slices)
+    return Offer(allocatable_of(nodes), classes, slices), whole
 
 
 def _of_kind(manifests: Manifests, resource: Resource, notes: list[str]) -> Iterator[JSON]:
@@ -72,16 +74,18 @@ async def _page(client: KubeClient, resource: Resource, token: str) -> Page:
     return await client.list_page(resource, continue_token=token)
 
 
-def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> Iterator[str]:
-    """A line for each extended resource and each claim of a Pod. Of claims, those of the manifests are known.
+def roads_of(
+    pod: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key
+) -> Iterator[tuple[str, Road]]:
+    """Each extended resource and each claim of a Pod, with its road. Of claims, those of the manifests are known.
 
     `config_map` is the ConfigMap with definitions.
     """
     for asking in extended_resources(pod_from(pod)):
-        yield f"{asking.resource}: {road_of(asking.resource, offer).text}"
+        yield asking.resource, road_of(asking.resource, offer)
     for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
         for name in _classes(claim, namespace, offer, manifests, config_map):
-            yield f"claim {claim['name']}: {claim_road(name, offer).text}"
+            yield f"claim {claim['name']}", claim_road(name, offer)
 
 
 def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> tuple[str, ...]:

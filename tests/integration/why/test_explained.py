@@ -9,7 +9,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES
+from app.kube.resources import (
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    NODES,
+    VALIDATING_WEBHOOKS,
+)
 from tests.integration.doctor.installation import Place
 from tests.support.forking import BerthProcess
 
@@ -18,6 +25,11 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 async def explained(place: Place, folder: Path, *words: str, namespace: str = "default", **pod: Any) -> dict[str, Any]:
     """The one Pod, as JSON has it."""
+    return (await document(place, folder, *words, namespace=namespace, **pod))["objects"][0]  # type: ignore[no-any-return]
+
+
+async def document(place: Place, folder: Path, *words: str, namespace: str = "default", **pod: Any) -> dict[str, Any]:
+    """The whole answer about one Pod."""
     metadata = {"name": "web", "namespace": namespace, "annotations": {NETWORKS: "default/net"}, **pod}
     body = {
         "apiVersion": "v1",
@@ -32,7 +44,7 @@ async def explained(place: Place, folder: Path, *words: str, namespace: str = "d
     with BerthProcess(*command, env=environment, **pipes) as process:
         out, err = await asyncio.to_thread(process.communicate)
     assert out, err
-    return json.loads(out)["objects"][0]
+    return json.loads(out)  # type: ignore[no-any-return]
 
 
 async def test_a_pod_of_a_namespace_that_has_opted_out_is_not_injected(place: Place, tmp_path: Path) -> None:
@@ -71,3 +83,31 @@ async def test_pods_beside_berth_are_left_alone(place: Place, tmp_path: Path) ->
     await place.patient.attachment("net")
     pod = await explained(place, tmp_path, namespace="berth-system")
     assert (pod["operations"], "berth-system" in pod["message"]) == ([], True)
+
+
+async def test_a_broken_attachment_of_the_cluster_is_a_warning(place: Place, tmp_path: Path) -> None:
+    """It was there before Berth checked any."""
+    await place.client.delete(VALIDATING_WEBHOOKS, "berth")
+    await place.patient.create(NETWORK_ATTACHMENTS, "net", namespace="default", spec={"config": "{"})
+    answer = await document(place, tmp_path)
+    (finding,) = answer["findings"]
+    assert (finding["severity"], finding["reason"], finding["name"]) == ("warning", "BrokenAttachment", "web")
+    assert finding["message"].startswith(
+        "NetworkAttachmentDefinition default/net of the cluster is broken: spec.config"
+    )
+    assert answer["summary"]["warnings"] == 1
+
+
+async def test_a_resource_that_nothing_offers_is_a_warning(place: Place, tmp_path: Path) -> None:
+    await place.patient.attachment("net")
+    answer = await document(place, tmp_path)
+    (finding,) = answer["findings"]
+    assert (finding["severity"], finding["reason"], finding["message"]) == (
+        "warning",
+        "Unoffered",
+        "example.com/nic: nothing offers it: the Pod would stay Pending",
+    )
+    assert answer["summary"]["warnings"] == 1
+    node = await place.patient.create(NODES, "n1")
+    await place.patient.report(NODES, node["metadata"]["name"], {"allocatable": {"example.com/nic": "1"}})
+    assert (await document(place, tmp_path))["findings"] == []

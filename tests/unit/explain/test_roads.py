@@ -48,7 +48,10 @@ def test_a_device_plugin_and_a_class_and_nothing(tmp_path: Path, capsys: pytest.
     by_class = answer(tmp_path, capsys, POD, NADS, OFFER)
     assert f"{served}DRA by extended resource, DeviceClass vf.example.com with 1 device" in by_class
     without = NODE.replace("example.com/foo", "example.com/bar")
-    assert f"{served}nothing offers it" in answer(tmp_path, capsys, POD, NADS, without)
+    unoffered = answer(tmp_path, capsys, POD, NADS, without)
+    assert f"{served}nothing offers it" in unoffered
+    assert "example.com/foo: nothing offers it: the Pod would stay Pending\n" in unoffered
+    assert unoffered.endswith("0 errors, 1 warning\n")
 
 
 def test_a_claim_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
