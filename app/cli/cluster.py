@@ -60,17 +60,21 @@ def in_cluster(
     context: str | None,
     *,
     stop: asyncio.Event | None = None,
+    deadline: float | None = None,
 ) -> T:
-    """Do the work with a client. SIGTERM and SIGINT set `stop`, if there is one."""
+    """Do the work with a client. SIGTERM and SIGINT set `stop`, if there is one.
+
+    `deadline` is that of a request in seconds, by default that of all roles.
+    """
 
     async def run() -> T:
         if stop is not None:  # the first process of a container gets no default action for these signals
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
         # Imported late: the official client takes longer to import than the flags to parse. Signals may come meanwhile.
-        from app.kube.transport import connect  # noqa: PLC0415
+        from app.kube.transport import DEADLINE, connect  # noqa: PLC0415
 
-        async with await connect(kubeconfig=kubeconfig, context=context) as client:
+        async with await connect(kubeconfig=kubeconfig, context=context, deadline=deadline or DEADLINE) as client:
             return await work(client)
 
     return asyncio.run(run())

@@ -13,7 +13,8 @@ import typer
 
 from app.cli import cluster, options, roles
 from app.errors import ApiError, Transient, UsageError
-from app.explain import answer, explaining, manifests, reading, rehearsal, rendering
+from app.explain import answer, explaining, manifests, reading, rehearsal, rendering, trials
+from app.explain.callees import Marks
 from app.explain.model import PodManifest
 from app.kube.resources import NAMESPACES, PODS
 from app.registry import settings_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 FAILED, CLUSTER = 1, 3
 _WITHOUT = "--offline explains with the files alone"
 
+_OF_TRIALS = ("text", "diff", "json")
 _INJECTION = "Injection (as berth webhook)"
 
 
@@ -74,6 +76,14 @@ def explain(
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no cluster, that of $KUBECONFIG neither", show_default=False)
     ] = False,
+    server_dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--server-dry-run",
+            help="Show too what all webhooks and policies of the cluster make of Pods and of what makes Pods",
+            show_default=False,
+        ),
+    ] = False,
     own_namespace: Annotated[
         str | None,
         typer.Option(
@@ -119,7 +129,7 @@ def explain(
 
       2  a flag is wrong, or nothing of what it names can be read
 
-      3  the cluster could not be asked
+      3  the cluster could not be asked, or gives no answer about an object
 
     Attachments, the ConfigMaps (nri-control-switches, those of --rmd-classes and --claim-templates), Namespaces
     (whose label berth.dev/tenant confines Pods), Nodes, DeviceClasses, ResourceSlices, and claims and their
@@ -130,10 +140,16 @@ def explain(
     Where the cluster has a release of Berth, its flags count, with those of the command line in their place, and a Pod
     is explained as the release is registered: Berth is not asked about one that a selector leaves out.
 
+    With --server-dry-run each Pod, and each object that makes Pods, is sent to the API server in a dry run: shown are
+    its warnings, or who refuses, and each field that it changes with who changed it: the API server, Berth, or another
+    webhook or policy.
+
     By which road a device would be served (device plugin, extended resource, claim) is said where Nodes,
     DeviceClasses or ResourceSlices are among the files, or there is a cluster.
     Nothing is ever written.
     """  # noqa: D412  Typer's help joins lines that no empty line parts
+    if server_dry_run and output not in _OF_TRIALS:
+        raise UsageError(f"--server-dry-run: has no form {output}: want -o {', '.join(_OF_TRIALS)}")
     named = [*(files or ()), *(kustomizations or ())]
     if not named:
         raise UsageError("missing option -f: want a file or directory of manifests, - for standard input, or -k")
@@ -163,9 +179,16 @@ def explain(
                 objects, rehearsal.Rehearsal(settings, own_namespace or release.namespace, client), release.left_out
             )
             planned.notes.append(f"flags and registrations are those of {release.about}")
-            return planned
+            return await tried(client, planned, release.webhooks)
         own = settings_as(chosen, WebhookSettings).namespace
-        return await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client))
+        return await tried(client, await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client)))
+
+    async def tried(client: KubeClient | None, result: answer.Answer, ours: Marks = frozenset()) -> answer.Answer:
+        if server_dry_run and client is not None:
+            run = trials.Trials(client, ours, result.notes)
+            result.trials = await run.of(objects, result.pods)
+            result.findings += trials.trial_findings(result.trials)
+        return result
 
     try:
         result = _in_cluster(
@@ -173,6 +196,7 @@ def explain(
             kubeconfig,
             context,
             offline=offline,
+            needed="--server-dry-run" if server_dry_run else "",
         )
     except Transient as error:
         print(f"Error: the cluster could not be asked: {error}; {_WITHOUT}", file=sys.stderr)
@@ -181,7 +205,7 @@ def explain(
         raise UsageError(f"no Pod, nothing that makes Pods and nothing to check in {', '.join(named)}")
     options.show(answer.lines_aside(result, output), aside=True)
     options.show(answer.lines(result, output))
-    return FAILED if result.failed else 0
+    return FAILED if result.failed else CLUSTER if result.untried else 0
 
 
 def _settings(given: dict[str, Any], *, environment: bool = True) -> RoleSettings:
@@ -191,12 +215,13 @@ def _settings(given: dict[str, Any], *, environment: bool = True) -> RoleSetting
 
 @dataclass(frozen=True, slots=True)
 class _Release:
-    """The Berth of a cluster: its namespace, the flags of its webhook, and whether it is asked about a Pod."""
+    """The Berth of a cluster: its namespace, its flags, whether it is asked about a Pod, and its webhooks."""
 
     about: str
     namespace: str
     flags: dict[str, Any]
     left_out: explaining.LeftOut
+    webhooks: Marks
 
 
 async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Release | None:
@@ -204,6 +229,7 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
     from app.doctor.installed import flags_in_force  # noqa: PLC0415
+    from app.doctor.model import or_default  # noqa: PLC0415
     from app.doctor.objects import Object  # noqa: PLC0415
     from app.why.calls import unasked  # noqa: PLC0415
     from app.why.inquiry import Inquiry  # noqa: PLC0415
@@ -214,6 +240,8 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
         running = await examined.running("webhook")
         if not running and not await examined.registered():
             return None
+        calling = await or_default(examined.of_all_releases(), [])
+        webhooks = frozenset((webhook.name, str(webhook.webhook.get("name"))) for webhook in calling)
     except ApiError:
         return None
     named = (Object(NAMESPACES, obj) for obj in objects.of(NAMESPACES.kind) if obj["metadata"].get("name"))
@@ -227,7 +255,7 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
 
     flags = flags_in_force(running, settings_of("webhook"))
     about = f"release {examined.release} in namespace {examined.namespace}"
-    return _Release(about, examined.namespace, flags, left_out)
+    return _Release(about, examined.namespace, flags, left_out, webhooks)
 
 
 def _in_cluster(
@@ -236,15 +264,20 @@ def _in_cluster(
     context: str | None,
     *,
     offline: bool,
+    needed: str = "",
 ) -> answer.Answer:
-    """Do the work, with a client where a cluster is named."""
+    """Do the work, with a client where a cluster is named. `needed` is the flag that needs one."""
     given = kubeconfig is not None or context is not None
     if offline and given:
         raise UsageError("--offline: asks no cluster, and --kubeconfig or --context names one: use one of them")
+    if needed and offline:
+        raise UsageError(f"{needed}: asks the cluster, and --offline asks none: use one of them")
+    if needed and not (given or os.environ.get("KUBECONFIG")):
+        raise UsageError(f"{needed}: no cluster is named: want --kubeconfig, --context or the variable KUBECONFIG")
     if offline or not (given or os.environ.get("KUBECONFIG")):
         return asyncio.run(work(None))
     try:
-        return cluster.in_cluster(work, kubeconfig, context)
+        return cluster.in_cluster(work, kubeconfig, context, deadline=cluster.EXAMINING_DEADLINE if needed else None)
     except UsageError as error:
         if given:
             raise

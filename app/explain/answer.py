@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
-from app.explain import rules, wrapped
+from app.explain import rules, trial_rendering, wrapped
 from app.explain.model import Finding
 from app.explain.rendering import Explained, Form, Line, asides, object_of, render
 from app.explain.rules import RuleExplained
+from app.explain.trials import Trial
 from app.explain.wrapped import Requested
 from app.text import printable, several
 from app.wire import JSON
@@ -23,7 +25,7 @@ class Answer:
     """`objects` counts all that was read, `unused` what says nothing here, by kind.
 
     `refused` counts what would be refused beside Pods and AppWrappers. `notes` say what was not used, and why.
-    `judged` counts what controllers judge.
+    `judged` counts what controllers judge. `trials` are the dry runs, None where there were none.
     """
 
     objects: int = 0
@@ -36,6 +38,7 @@ class Answer:
     notes: list[str] = field(default_factory=list)
     refused: int = 0
     judged: int = 0
+    trials: list[Trial] | None = None
 
     @property
     def summary(self) -> dict[str, int]:
@@ -45,12 +48,26 @@ class Answer:
             "injected": sum(not pod.denied and bool(pod.decision.operations) for pod in self.pods),
             "refused": self.refused
             + sum(pod.denied for pod in self.pods)
-            + sum(bool(wrapper.problems) for wrapper in self.wrappers),
+            + sum(bool(wrapper.problems) for wrapper in self.wrappers)
+            + len(self._refused_by_cluster),
             "errors": sum(finding.severity == "error" for finding in self.findings),
             "warnings": sum(finding.severity == "warning" for finding in self.findings)
             + sum(len(pod.decision.warnings) for pod in self.pods)
-            + sum(len(wrapper.warnings) for wrapper in self.wrappers),
+            + sum(len(wrapper.warnings) for wrapper in self.wrappers)
+            + sum(len(trial.warnings) for trial in self.trials or ()),
         }
+
+    @property
+    def _refused_by_cluster(self) -> set[str]:
+        """What only the cluster refuses."""
+        told = {pod.manifest.subject for pod in self.pods if pod.denied}
+        told |= {wrapper.manifest.subject for wrapper in self.wrappers if wrapper.problems}
+        return {trial.manifest.subject for trial in self.trials or () if trial.refused} - told
+
+    @property
+    def untried(self) -> bool:
+        """Whether the cluster gave no answer about an object that it was asked about."""
+        return any(trial.untried for trial in self.trials or ())
 
     @property
     def failed(self) -> bool:
@@ -67,7 +84,8 @@ def lines_aside(answer: Answer, form: Form) -> Iterator[Line]:
     """For standard error: notes, and what the form has no place for."""
     aside = [Line(f"note: {note}") for note in (*answer.notes, *_unused(answer))]
     if form not in ("text", "json"):
-        aside += [*asides(answer.pods, form), *_findings(answer), _summary(answer)]
+        asides_of = map(trial_rendering.aside_of, answer.trials) if answer.trials else [asides(answer.pods, form)]
+        aside += [*chain.from_iterable(asides_of), *_findings(answer), _summary(answer)]
     yield from (Line(printable(text), style) for text, style in aside)
 
 
@@ -75,8 +93,12 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
     if form == "json":
         yield from map(Line, json.dumps(_document(answer), indent=2, ensure_ascii=False).split("\n"))
         return
+    if form == "diff" and answer.trials is not None:
+        yield from chain.from_iterable(map(trial_rendering.difference_of, answer.trials))
+        return
     yield from render(answer.pods, form)
     if form == "text":
+        yield from chain.from_iterable(map(trial_rendering.text_of, answer.trials or ()))
         for wrapper in answer.wrappers:
             yield from wrapped.text_of(wrapper)
         # Of what would be refused, a finding says it.
@@ -97,6 +119,7 @@ def _document(answer: Answer) -> JSON:
             *map(wrapped.request_object, answer.requests),
         ],
         "findings": [finding.members for finding in answer.findings],
+        **({} if answer.trials is None else {"trials": [*map(trial_rendering.object_of, answer.trials)]}),
         "unused": dict(answer.unused),
         "notes": list(answer.notes),
         "summary": answer.summary,

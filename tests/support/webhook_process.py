@@ -266,7 +266,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def _flags(pki: Pki, source: Path | None) -> list[str]:
+def flags_for(pki: Pki, source: Path | None) -> list[str]:
     flags = ["--bind-address=127.0.0.1", "--port=0", "--health-check-port=0", "--drain-seconds=0.2"]
     flags += ["--certificate-poll-seconds=0.1", f"--tls-cert-file={pki.certificate}"]
     flags += [f"--tls-private-key-file={pki.key}"]
@@ -286,7 +286,7 @@ def launch(running: list[Webhook], manifests: Path) -> Callable[..., Webhook]:
     """Starts a webhook on free ports; `source` None leaves `--manifests` out. Later flags beat earlier ones."""
 
     def start(pki: Pki, *flags: str, source: Path | None = manifests, **options: Any) -> Webhook:
-        running.append(Webhook(pki, *_flags(pki, source), *flags, **options))
+        running.append(Webhook(pki, *flags_for(pki, source), *flags, **options))
         return running[-1]
 
     return start
