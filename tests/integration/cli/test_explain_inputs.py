@@ -146,6 +146,19 @@ async def test_a_user_who_may_not_read_the_configmaps_of_the_webhook_gets_an_ans
     )
 
 
+async def test_where_nodes_may_not_be_listed_nothing_is_said_to_be_unoffered(manifests: Path) -> None:
+    asks = PLAIN.replace("image: i", "image: i, resources: {limits: {example.com/foo: '1'}}")
+    assert asks != PLAIN
+    write("asks.yaml", asks)
+    async with Cluster() as cluster:
+        write("kubeconfig", cluster.kubeconfig("ann", ()))
+        of_ann = json.loads((await program("-f", "asks.yaml", "-o", "json")).stdout)
+        write("kubeconfig", cluster.kubeconfig())
+        of_admin = json.loads((await program("-f", "asks.yaml", "-o", "json")).stdout)
+    assert any("nodes could not be listed" in note for note in of_ann["notes"])
+    assert (of_ann["findings"], [finding["reason"] for finding in of_admin["findings"]]) == ([], ["Unoffered"])
+
+
 async def test_rules_are_compared_with_the_pods_of_the_cluster(manifests: Path) -> None:
     """One of $KUBECONFIG. A Pod that is among the manifests too is that of the manifests."""
     admin = RULE.replace("workload.universe", "workload.infra.universe").replace("WorkloadRule", "AdminWorkloadRule")
