@@ -33,15 +33,17 @@ def by_field(sent: JSON, stored: JSON, *callees: Callee, planned: JSON | None = 
 
 
 def test_what_has_an_owner_and_was_not_sent_is_a_default() -> None:
-    """Also where Berth does not know the default."""
+    """Also if Berth does not know the default, or knows one that this API server does not have."""
     managed = owners({"f:spec": {"f:newField": {}, "f:containers": {'k:{"name":"c"}': {".": {}, "f:newer": {}}}}})
     containers = [{"name": "c", "image": "i:1", "newer": 1, "added": 2}]
-    stored = pod({"containers": containers, "newField": "x", "other": "y"}, managedFields=managed)
+    spec = {"containers": containers, "newField": "x", "other": "y", "dnsPolicy": "ClusterFirst"}
+    stored = pod(spec, managedFields=managed)
     assert by_field(pod(), stored, ONE) == {
         "spec.containers[c].newer": (DEFAULTS,),
         "spec.newField": (DEFAULTS,),
         "spec.containers[c].added": (ONE.text,),
         "spec.other": (ONE.text,),
+        "spec.dnsPolicy": (ONE.text,),
     }
 
 
