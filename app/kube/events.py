@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
@@ -259,20 +259,21 @@ class EventRecorder:
 class ReadyEvents:
     """Call `changed` for each status that was written. Without `events` it does nothing.
 
-    Reads `result` ("error" where a user has to act) and the condition Ready, as Berth's own kinds have them. A state
-    that is not known yet gives no Event.
+    Reads `result` ("error" where a user has to act) and the condition Ready, as Berth's own kinds have them. The reason
+    that is `warned` of, by the type of a condition, is a problem too, also if the result is none. A state that is not
+    known yet gives no Event.
     """
 
-    def __init__(self, events: EventRecorder | None) -> None:
-        self._events = events
+    def __init__(self, events: EventRecorder | None, *, warned: Mapping[str, str] | None = None) -> None:
+        self._events, self._warned = events, warned or {}
         self._problems: dict[Regarding, _Problem] = {}
 
     def changed(self, regarding: Regarding, *, before: JSON, after: JSON) -> None:
         """The status was `before` and is `after` now; a view of `before` that lags causes no second Event."""
         if self._events is None:
             return
-        known = self._problems.pop(regarding, None) or _problem(before)
-        problem, ready = _problem(after), condition(after, "Ready")
+        known = self._problems.pop(regarding, None) or self._problem(before)
+        problem, ready = self._problem(after), condition(after, "Ready")
         message = str(ready.get("message") or "")
         if problem is None and ready.get("status") != "True":
             problem = known  # it is not known yet whether the problem is over
@@ -280,16 +281,21 @@ class ReadyEvents:
             reason = str(ready.get("reason") or "Ready")
             self._events.record(regarding, "Normal", reason=reason, message=message or _WELL)
         elif problem is not None and problem != known:
-            message = message or str(after.get("message") or "")
+            said = str(after.get("message") or "")
+            # Of a result that is no error, Ready says how many objects there are.
+            message = message or said if after.get("result") == "error" else said or message
             self._events.record(regarding, "Warning", reason=problem[0], message=message)
         if problem is not None:
             self._problems[regarding] = problem
             if len(self._problems) > _PROBLEMS:
                 del self._problems[next(iter(self._problems))]
 
-
-def _problem(status: JSON) -> _Problem | None:
-    if status.get("result") != "error":
-        return None
-    generation, reason = status.get("observedGeneration"), condition(status, "Ready").get("reason")
-    return str(reason or "Error"), generation if isinstance(generation, int) else 0
+    def _problem(self, status: JSON) -> _Problem | None:
+        warned = self._warned.items()
+        reason = next((word for kind, word in warned if condition(status, kind).get("reason") == word), None)
+        if status.get("result") == "error":
+            reason = condition(status, "Ready").get("reason") or "Error"
+        if reason is None:
+            return None
+        generation = status.get("observedGeneration")
+        return str(reason), generation if isinstance(generation, int) else 0

@@ -68,6 +68,10 @@ RULE_GENERATION = "berth.dev/rule-generation"
 """Annotation on a TenantWorkloadRule, by the gateway: the generation of the WorkloadRule that it was made from."""
 MIRROR = "berth.dev/mirror"
 """Label on a mirror, by the agent: our mark; "true"."""
+IMPOSSIBLE = "ImpossibleKey"
+"""Reason of the condition Matched of a rule that no workload can ever match."""
+WARNED = {"Matched": IMPOSSIBLE}
+"""What rules give a Warning of beside errors: the reason, by the condition."""
 KEY_FAILED = "KeyFailed"
 """Reason of a problem: a key of the rule cannot be evaluated for a workload."""
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]

@@ -32,7 +32,7 @@ from app.workloads.model import (
     Expression,
     RuleKind,
 )
-from app.workloads.rules.key_reach import fixed, unreachable
+from app.workloads.rules.key_reach import contradiction_in, fixed, unreachable
 from app.workloads.rules.problems import name_problems, rule_problems
 from app.workloads.templates.bounds import at, each, member, network_warnings, shown
 from app.workloads.templates.problems import manifest_problems, template_problems, unknown_fields
@@ -166,15 +166,20 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
 
 
 def _key_warnings(spec: Any) -> Iterator[str]:
-    """The expressions of a valid rule that no workload decides, and what is never injected."""
-    for term_path, term in each(spec, "workloadTerms", "spec"):
-        for path, expression in each(term, "matchExpressions", term_path):
-            verdict = fixed(
-                Expression(expression["key"], expression["operator"], frozenset(expression.get("values") or ()))
-            )
-            if verdict is not None and (not verdict.holds or unreachable(expression["key"])):
+    """Expressions of a valid rule that no workload decides, terms that hold for none, and what is never injected."""
+    for term_path, written in each(spec, "workloadTerms", "spec"):
+        term, alone = list[Expression](), True
+        for path, fields in each(written, "matchExpressions", term_path):
+            term.append(Expression(fields["key"], fields["operator"], frozenset(fields.get("values") or ())))
+            verdict = fixed(term[-1])
+            if verdict is not None and (not verdict.holds or unreachable(fields["key"])):
                 which = "every" if verdict.holds else "no"
-                yield f"{path}.key: {expression['operator']} holds for {which} workload: {verdict.why}"
+                yield f"{path}.key: {fields['operator']} holds for {which} workload: {verdict.why}"
+            alone = alone and (verdict is None or verdict.holds)
+        # Of a term that holds for none already, one reason is enough.
+        if alone and (contradiction := contradiction_in(tuple(term))) is not None:
+            place, why = contradiction
+            yield f"{term_path}.matchExpressions[{place}]: holds for no workload: {why}"
     for path, injection in each(spec, "workloadInfoInject", "spec"):
         if why := unreachable(injection["workloadKey"]):
             yield f"{path}.workloadKey: no workload has a value there: {why}"

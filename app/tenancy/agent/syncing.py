@@ -31,7 +31,7 @@ from app.tenancy.agent.remote import Pod, Pods, Watch, is_companion, pod_summary
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import Objects, ObjectView, Outcome, project_object
 from app.wire import decode_json
-from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
+from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS, WARNED
 
 log = structlog.get_logger(__name__)
 _MANAGER = "berth-agent"
@@ -199,7 +199,7 @@ class Local:
     ) -> None:
         self.client, self.resource, self.store, self.options = client, resource, store, options
         self.namespace = options.settings.namespace
-        self._events = ReadyEvents(events)
+        self._events = ReadyEvents(events, warned=WARNED)
 
     def get(self, name: str) -> ObjectView | None:
         """The object as the cache has it."""

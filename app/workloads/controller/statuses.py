@@ -1,7 +1,7 @@
 """What the statuses of Workloads and rules say. Pure: from what is known to the JSON, and nothing is sent.
 
 The words are those of the Workload API: result "success" or "error" with an empty message where nothing is wrong. The
-conditions `Matched` and `Running` of a rule do not decide its result.
+conditions `Matched` and `Running` of a rule do not decide its result. That no workload can ever match is a message.
 
 Findings are what reconciles leave behind: why workloads lack companions, and when lost companions were replaced. In a
 healthy cluster there are none.
@@ -23,7 +23,7 @@ from app.text import MESSAGE, abridged, cut
 from app.wire import JSON
 from app.workloads.companions.marks import RUNS, Companion
 from app.workloads.companions.plan import Planned
-from app.workloads.model import ObjectKey, Policy, Problem, RuleKind, Term, Waiting
+from app.workloads.model import IMPOSSIBLE, ObjectKey, Policy, Problem, RuleKind, Term, Waiting
 from app.workloads.rules.key_reach import without_match
 
 Finding = Problem | Waiting
@@ -133,11 +133,11 @@ def rule_status(
             ready, reason = "False", "Waiting"
     counts = Counter(standings) + Counter(lacking or {})
     counts[_NOT_CREATED] += max(0, matched - counts.total())
-    conditions = (
-        ("Ready", ready, reason, explanation),
-        matched_condition(matched, terms),
-        running_condition(counts),
-    )
+    matching = matched_condition(matched, terms)
+    if matching[2] == IMPOSSIBLE:
+        # The result stays: nothing has failed, and by the Workload API it says no more than that.
+        message = message or matching[3]
+    conditions = (("Ready", ready, reason, explanation), matching, running_condition(counts))
     return {
         "result": result,
         "message": message,
@@ -175,7 +175,7 @@ def matched_condition(count: int, terms: Iterable[Term]) -> _Condition:
         return "Matched", "False", "NoWorkloadMatches", "no workload matches"
     path, why = dead[0]
     if len(dead) == len(terms):
-        return "Matched", "False", "ImpossibleKey", abridged(f"no workload can match: spec.{path}: {why}")
+        return "Matched", "False", IMPOSSIBLE, abridged(f"no workload can match: spec.{path}: {why}")
     message = f"no workload matches, and this term holds for none: spec.{path}: {why}"
     return "Matched", "False", "NoWorkloadMatches", abridged(message)
 

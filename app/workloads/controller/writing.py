@@ -26,7 +26,7 @@ from app.wire import JSON
 from app.workloads.controller.caches import LAG, WorkloadCaches
 from app.workloads.controller.statuses import REPLACING, Finding, rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WARNED, WORKLOADS, ObjectKey, RuleKind
 
 _GATHER = 0.1
 """Seconds between the first change of a rule's state and its status: more will follow."""
@@ -193,7 +193,7 @@ class RuleStatuses(_Statuses[JSON]):
     ) -> None:
         super().__init__("rule-status", kit, caches, quiet, workers=workers)
         self._pace = Pace(interval)
-        self._events = ReadyEvents(kit.events)
+        self._events = ReadyEvents(kit.events, warned=WARNED)
         self._caches.on_renewed(self._renewed)
 
     def _seen(self, key: ObjectKey) -> JSON | None:

@@ -1,4 +1,4 @@
-"""Which keys can have a value in a workload, and which expressions hold for none or for all of them. Pure.
+"""Which keys can have a value in a workload, and which expressions and terms hold for none or for all of them. Pure.
 
 The reason that is given contains the key that was probably meant. A key that computes is not judged.
 """
@@ -95,6 +95,65 @@ def without_match(terms: Iterable[Term]) -> Iterator[tuple[str, str]]:
             if verdict is not None and not verdict.holds:
                 yield f"workloadTerms[{number}].matchExpressions[{place}].key", verdict.why
                 break
+        else:
+            if (contradiction := contradiction_in(term)) is not None:
+                place, why = contradiction
+                yield f"workloadTerms[{number}].matchExpressions[{place}]", why
+
+
+def contradiction_in(term: Term) -> tuple[int, str] | None:
+    """The first expression that cannot hold together with those before it, and why. ValueError for a key that is none.
+
+    Expressions are compared where they have the same key. One that cannot hold alone is for `fixed`.
+    """
+    left: dict[str, _Left] = {}
+    places: dict[str, list[str]] = {}
+    for place, expression in enumerate(term):
+        path = compile_key(expression.key).path
+        key = expression.key if path is None else _shown(path)
+        before = left[key] if key in left else _possible(path)
+        left[key] = after = before.narrowed(expression)
+        others = places.setdefault(key, [])
+        if before.any and not after.any:
+            if not others:
+                return place, f"no workload has another value of {key}"
+            which = "both" if len(others) == 1 else "all of them"
+            return place, f"contradicts {' and '.join(others)}: no {key} fulfills {which}"
+        others.append(f"matchExpressions[{place}]")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What the value of a key may still be: missing, one of `values`, or, where these are None, none of `excluded`."""
+
+    missing: bool
+    values: frozenset[str] | None
+    excluded: frozenset[str] = frozenset()
+
+    @property
+    def any(self) -> bool:
+        return self.missing or self.values is None or bool(self.values - self.excluded)
+
+    def narrowed(self, expression: Expression) -> _Left:
+        wanted = expression.values
+        match expression.operator:
+            case "In":
+                return _Left(False, wanted if self.values is None else self.values & wanted, self.excluded)
+            case "NotIn":
+                return _Left(self.missing, self.values, self.excluded | wanted)
+            case "Exists":
+                return _Left(False, self.values, self.excluded)
+            case _:
+                return _Left(self.missing, frozenset())
+
+
+def _possible(path: _Path | None) -> _Left:
+    """A key that computes, and one that no workload has, may have any value or none: `fixed` judges the latter."""
+    if path is None or path == _OPTIONAL or path[:-1] in (_LABELS, _ANNOTATIONS) or _unreachable(path):
+        return _Left(True, None)
+    allowed = _VALUES.get(path)
+    return _Left(False, None if allowed is None else frozenset(allowed))
 
 
 def _unreachable(path: _Path) -> str:

@@ -86,11 +86,12 @@ def reported(it: Object) -> Iterator[Finding]:
     """What the status of a rule or of a UVS object says that is wrong."""
     said, ready = objects.status(it.json), objects.condition(it.json, "Ready")
     reason, message = str(ready.get("reason") or ""), said.get("message") or ready.get("message") or ""
+    known = ready.get("message"), objects.condition(it.json, "Matched").get("message")
     if said.get("result") == "error" or (ready.get("status") == "False" and reason != "Waiting"):
         text = f"{reason}: {message}" if reason and reason not in message else message or "it says no reason"
         group = "uvs" if it.resource in workloads.UVS_RESOURCES else it.resource.kind
         yield error("BERTH3001", it, plain(text), case=f"{'kept' * is_kept(it)} {reason} {group}")
-    elif it.resource == workloads.ADMIN_RULES and said.get("message") and said["message"] != ready.get("message"):
+    elif it.resource == workloads.ADMIN_RULES and said.get("message") and said["message"] not in known:
         # Beside how many companions there are.
         yield warning("BERTH3003", it, said=said["message"], kind=objects.plural(workloads.WORKLOADS), shown=_REFUSED)
     elif reason == "Waiting":
@@ -102,7 +103,7 @@ def conditions(it: Object, now: datetime, near: Near | None = None) -> Iterator[
     """What the conditions of a rule say that is no error of its own: it matches nothing, or companions do not run."""
     matched, running = objects.condition(it.json, "Matched"), objects.condition(it.json, "Running")
     said = matched.get("message")
-    if matched.get("status") == "False" and matched.get("reason") == "ImpossibleKey":
+    if matched.get("status") == "False" and matched.get("reason") == workloads.IMPOSSIBLE:
         yield warning("BERTH3005", it, case="kept" if is_kept(it) else "own", said=said)
     elif matched.get("status") == "False" and near is not None and near.count:
         yield info("BERTH3005", it, said=f"{said}; {'; '.join(near.causes)}", command=near.fix)

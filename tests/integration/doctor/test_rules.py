@@ -199,7 +199,8 @@ async def test_a_rule_that_matches_nothing(patient: Patient, resource: Resource)
     (found,) = await patient.examine(RULES_CHECK)
     assert (found.code, found.severity, found.message) == ("BERTH3005", Severity.info, "no workload matches")
     text = 'no workload can match: spec.workloadTerms[0]: quote labels with dots: metadata.labels["a.b/c"]'
-    await patient.report(resource, "one", shown(Matched=("ImpossibleKey", text)), namespace=namespace)
+    status = {**shown(Matched=("ImpossibleKey", text)), "message": text}
+    await patient.report(resource, "one", status, namespace=namespace)
     found = await one(patient, RULES_CHECK)
     assert (found.severity, found.message) == (Severity.warning, text)
     plural = f"{resource.plural}.{resource.group}"

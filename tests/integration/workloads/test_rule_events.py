@@ -75,6 +75,23 @@ async def test_a_broken_rule_of_the_admin_is_told_in_its_namespace(infra: Infra)
     assert told(infra, ADMIN_RULES.kind) == [("Warning", "InvalidRule")], "a restart is no news"
 
 
+async def test_a_rule_that_can_never_match_says_so_until_it_is_corrected(infra: Infra) -> None:
+    await infra.workload("u1", labels={"app": "web"})
+    await infra.rule("r", match=("metadata.labels.app", ["web"]))
+    await infra.rule("quiet", match=("metadata.resourceName", ["to-come"]))
+    text = "no workload can match: spec.workloadTerms[0].matchExpressions[0].key: "
+    async with controller(infra):
+        await eventually(lambda: told(infra, TENANT_RULES.kind))
+        status = infra.status(TENANT_RULES, "r")
+        assert (status["result"], status["message"][: len(text)]) == ("success", text)
+        (event,) = infra.stored(EVENTS, T1)
+        assert (event["message"], event["involvedObject"]["name"]) == (status["message"], "r")
+        await infra.rule("r", match=("state.extra.labels.app", ["web"]))
+        await eventually(lambda: len(told(infra, TENANT_RULES.kind)) == 2)
+    assert told(infra, TENANT_RULES.kind) == [("Warning", "ImpossibleKey"), ("Normal", "AsDesired")]
+    assert infra.status(TENANT_RULES, "r")["message"] == ""
+
+
 class Heard:
     def __init__(self) -> None:
         self.said: list[tuple[str, str, str]] = []

@@ -291,6 +291,22 @@ QUOTED = 'quote labels with dots: state.extra.labels."app.kubernetes.io"'
             f"spec.workloadTerms[0].matchExpressions[0].key: NotIn holds for every workload: {QUOTED}",
         ),
         (
+            {
+                "workloadTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "state.nodeName", "operator": "In", "values": ["a"]},
+                            {"key": "state.nodeName", "operator": "DoesNotExist"},
+                        ]
+                    }
+                ]
+            },
+            (
+                "spec.workloadTerms[0].matchExpressions[1]: holds for no workload: "
+                "contradicts matchExpressions[0]: no state.nodeName fulfills both"
+            ),
+        ),
+        (
             {"workloadInfoInject": [{"workloadKey": DOTTED, "asAnnotation": {"name": "a"}}]},
             f"spec.workloadInfoInject[0].workloadKey: no workload has a value there: {QUOTED}",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from app.wire import decode_json
 from app.workloads.controller.stored import project_workload
 from app.workloads.model import Expression, Operator
-from app.workloads.rules.key_reach import Fixed, fixed, unreachable, without_match
+from app.workloads.rules.key_reach import Fixed, contradiction_in, fixed, unreachable, without_match
 from app.workloads.rules.keys import Facts, compile_key, holds
 
 LABEL = 'state.extra.labels."app.kubernetes.io/name"'
@@ -113,6 +114,77 @@ def test_terms_without_a_match_are_named_with_their_first_reason() -> None:
         ("workloadTerms[0].matchExpressions[1].key", unreachable("nodeName")),
         ("workloadTerms[2].matchExpressions[0].key", "state is a map, which equals no text"),
     ]
+
+
+NODE, APP, READY = "state.nodeName", "state.extra.labels.app", "state.ready"
+
+
+def term(*expressions: str) -> tuple[Expression, ...]:
+    """Each "KEY OPERATOR VALUES"; values are joined by commas."""
+    parts = (text.split() for text in expressions)
+    return tuple(
+        Expression(key, operator, frozenset(",".join(values).split(",")) - {""}) for key, operator, *values in parts
+    )
+
+
+@pytest.mark.parametrize(
+    ("expressions", "found"),
+    [
+        ([f"{NODE} In a", f"{NODE} In b"], (1, f"contradicts matchExpressions[0]: no {NODE} fulfills both")),
+        ([f"{NODE} In a,b", f"{NODE} In b,c"], None),
+        ([f"{NODE} In a", f"{APP} In b"], None),
+        (
+            [f"{NODE} In a", f"{APP} Exists", f"{NODE} NotIn a,b"],
+            (2, f"contradicts matchExpressions[0]: no {NODE} fulfills both"),
+        ),
+        ([f"{NODE} Exists", f"{NODE} DoesNotExist"], (1, f"contradicts matchExpressions[0]: no {NODE} fulfills both")),
+        ([f"{NODE} DoesNotExist", f"{NODE} In a"], (1, f"contradicts matchExpressions[0]: no {NODE} fulfills both")),
+        ([f"{NODE} DoesNotExist", f"{NODE} NotIn a"], None),
+        ([f"{APP} NotIn a", f"{APP} NotIn b", f"{APP} Exists"], None),
+        (
+            [f"{APP} In a,b", f"{APP} NotIn a", f"{APP} NotIn b"],
+            (2, f"contradicts matchExpressions[0] and matchExpressions[1]: no {APP} fulfills all of them"),
+        ),
+        (
+            [f"{READY} NotIn true", f"{READY} NotIn false"],
+            (1, f"contradicts matchExpressions[0]: no {READY} fulfills both"),
+        ),
+        ([f"{READY} NotIn true,false"], (0, f"no workload has another value of {READY}")),
+        ([f"{READY} NotIn true"], None),
+        (
+            ['state.extra.labels."app" In a', f"{APP} In b"],
+            (1, f"contradicts matchExpressions[0]: no {APP} fulfills both"),
+        ),
+        (["a||b In x", "a||b In y"], (1, "contradicts matchExpressions[0]: no a||b fulfills both")),
+        (["a||b In x", "b||a In y"], None),
+        (["nodeName DoesNotExist", "nodeName NotIn a"], None),
+    ],
+)
+def test_expressions_of_a_term_that_no_value_fulfills_together(
+    expressions: list[str], found: tuple[int, str] | None
+) -> None:
+    assert contradiction_in(term(*expressions)) == found
+    if found is not None:
+        place, why = found
+        assert list(without_match([term(*expressions)])) == [(f"workloadTerms[0].matchExpressions[{place}]", why)]
+
+
+def test_no_workload_fulfills_a_contradiction() -> None:
+    """Of all terms of three expressions, those are said to contradict themselves that no small workload fulfills."""
+    one = [Expression(APP, "Exists"), Expression(APP, "DoesNotExist")]
+    one += [Expression(APP, operator, frozenset(values)) for operator in ("In", "NotIn") for values in ("a", "b", "ab")]
+    workloads = [facts_of(value) for value in ("a", "b", "c", None)]
+    for expressions in itertools.product(one, repeat=3):
+        held = any(holds([expressions], facts) for facts in workloads)
+        assert (contradiction_in(expressions) is None) == held, expressions
+
+
+def facts_of(app: str | None) -> Facts:
+    labels = {} if app is None else {"app": app}
+    spec = {**SPEC, "state": {"extra": {"labels": labels}}}
+    return Facts(
+        project_workload({"metadata": {"namespace": "tenant-a", "name": "workload-id1"}, "spec": spec}).document
+    )
 
 
 @pytest.mark.parametrize(

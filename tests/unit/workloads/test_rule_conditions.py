@@ -10,7 +10,7 @@ import pytest
 from app.workloads.companions.marks import companion_of, standing_of
 from app.workloads.controller.caches import Listeners, WorkloadCaches
 from app.workloads.controller.statuses import matched_condition, rule_status, running_condition, timed
-from app.workloads.model import Expression, ObjectKey, Term, Waiting
+from app.workloads.model import Expression, ObjectKey, RuleKind, Term, Waiting
 from tests.support.kits import offline_kit
 from tests.support.workloads import T1, pod, rule, workload
 
@@ -115,6 +115,21 @@ def test_the_message_names_few_reasons_however_many_there_are() -> None:
     assert message.count(",") == 8
     assert len(message) < 1024
     assert message.endswith(f", {sum(range(1, 192))} for other reasons")
+
+
+SPLIT: Term = (*SOUND, Expression("state.nodeName", "DoesNotExist"))
+
+
+@pytest.mark.parametrize("kind", ["tenant", "admin"])
+def test_a_rule_that_can_never_match_says_so_and_its_result_stays(kind: RuleKind) -> None:
+    """In the column MESSAGE; `result` is a word of the Workload API, and nothing has failed."""
+    status = rule_status(kind, generation=1, terms=[SPLIT], matched=0, standings={}, broken=(), findings=())
+    where = "spec.workloadTerms[0].matchExpressions[1]"
+    text = f"no workload can match: {where}: contradicts matchExpressions[0]: no state.nodeName fulfills both"
+    assert (status["result"], status["message"]) == ("success", text)
+    assert status["conditions"][1]["message"] == text
+    quiet = rule_status(kind, generation=1, terms=[SPLIT, SOUND], matched=0, standings={}, broken=(), findings=())
+    assert (quiet["result"], quiet["message"]) == ("success", ""), "a workload may come"
 
 
 def test_a_status_says_what_is_missing_and_keeps_each_time() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from app.kube.events import EventRecorder
 from app.kube.resources import EVENTS
+from app.tenancy.proto.universe.workload.v1.workload_rule_pb2 import RuleCondition
 from app.tracing.context import opened_spans
 from app.workloads.model import TENANT_RULES, UVS_PODS, WORKLOAD_RULES
 from tests.integration.tenancy.agent.conftest import Runner, Tenant, changed, options_for
@@ -69,6 +70,28 @@ async def test_what_the_gateway_refuses_is_told_on_the_object(
         ("Warning", "InvalidArgument", "r1"),
     ]
     assert await told(tenant, UVS_PODS.kind) == [("Warning", "InvalidArgument", "p1")]
+
+
+async def test_a_rule_that_can_never_match_is_told_where_its_author_is(
+    tenant: Tenant, fake: FakeGateway, agents: Runner
+) -> None:
+    await tenant.rule("r1")
+    recorder = EventRecorder(lambda: tenant.client, role="agent", instance="i")
+    agent = agent_kit(tenant.client, options=changed(agents.options, patience=PATIENCE), events=recorder)
+    matched = RuleCondition(
+        type="Matched", status="False", reason="ImpossibleKey", last_transition_time="2026-01-01T00:00:00Z"
+    )
+
+    async def is_told() -> bool:
+        return await told(tenant, WORKLOAD_RULES.kind) == [("Warning", "ImpossibleKey", "r1")]
+
+    async with beside(recorder.run(), agent.run()):
+        await eventually(lambda: "r1" in fake.rules)
+        fake.set_status("r1", result="success", message="no workload can match: why", conditions=[*READY, matched])
+        await eventually(is_told)
+    (event,) = (await tenant.client.list_page(EVENTS, namespace="universe")).items
+    assert event["message"] == "no workload can match: why"
+    assert (await tenant.status(WORKLOAD_RULES, "r1"))["result"] == "success"
 
 
 async def test_a_call_of_the_agent_is_one_trace_on_both_sides(
