@@ -49,6 +49,8 @@ WINGS: tuple[Wing, ...] = tuple(
 )
 
 CONTROLLER_LEASE = "berth-controller"
+_INJECTED = "app.admission.annotating:PARTS"
+"""What says on objects what was injected: behind all wings, for it tells what they have planned."""
 
 WEBHOOK = Role(
     name="webhook",
@@ -90,6 +92,7 @@ WEBHOOK = Role(
             Argument("inject_hugepage_down_api"),
             Argument("confine_tenants"),
             Argument("events"),
+            Argument("injected_annotation"),
             Argument("client_ca", "berth.clientCAFile"),
             Argument("client_allowed_names", source="webhook.args.clientCA.allowedNames"),
             Argument("insecure", "berth.withoutClientCA"),
@@ -246,9 +249,14 @@ def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
 
 
 def parts_of(context: Context, wings: Sequence[Wing] = WINGS) -> list[Parts]:
-    """What the wings put into the chains of a webhook. Of one that is off nothing is imported, reviewed or read."""
+    """What is put into the chains of a webhook, by the wings and behind them.
+
+    Of a wing that is off nothing is imported, reviewed or read.
+    """
     settings = dict(context.settings)
-    return [resolve(wing.parts)(context) for wing in wings if wing.parts and (not wing.on or is_on(wing.on, settings))]
+    running = [wing for wing in wings if wing.parts and (not wing.on or is_on(wing.on, settings))]
+    parts: list[Parts] = [resolve(wing.parts)(context) for wing in running]
+    return [*parts, resolve(_INJECTED)] if settings.get("injected_annotation") else parts
 
 
 def reviews_of(*kinds: ReviewKind) -> tuple[ReviewRule, ...]:

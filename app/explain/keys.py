@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from app.admission.injected import INJECTED_BY
 from app.admission.pods import INJECT
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.options import KNOWN as OPTIONS
@@ -48,7 +49,7 @@ _KNOWN = (
         SELECTOR,
     ),
     *("k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networks-status"),
-    *(RESOURCE_OWNER, RULE_OWNER, TEMPLATE_HASH),
+    *(RESOURCE_OWNER, RULE_OWNER, TEMPLATE_HASH, INJECTED_BY),
 )
 """Keys that authors write, and those near them that others write."""
 _NAMES: dict[str, list[str]] = {}

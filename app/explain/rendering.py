@@ -14,9 +14,10 @@ from typing import Literal, NamedTuple, cast
 import yaml
 
 from app.admission.decision import Decision
+from app.admission.injected import summary
 from app.admission.patch import Operation
 from app.explain.model import PodManifest
-from app.wire import JSON, encode_json
+from app.wire import JSON, encode_json, mapping
 
 Form = Literal["text", "diff", "json", "patch", "pod"]
 
@@ -93,6 +94,8 @@ def dump(obj: JSON) -> str:
 def _text(result: Explained) -> Iterator[Line]:
     style = "red" if result.denied else "green" if result.decision.operations else ""
     yield Line(f"{result.manifest.subject}: {result.verdict}", style)
+    if injected := summary(mapping(result.manifest.pod["metadata"].get("annotations"))):
+        yield Line(f"  injected before by {injected}")
     if not result.denied:
         last = ""
         for operation, reason in zip(result.decision.operations, result.reasons, strict=True):

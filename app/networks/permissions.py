@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.admission.injected import INJECTED_BY
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.settings import CONFIG_MAP_NAME
@@ -20,6 +21,11 @@ ASKS = (
     Term(
         "has(object.metadata.labels) && {values}.exists(key, key in object.metadata.labels)",
         values="berth.injectionLabels",
+    ),
+    # One that a client has made up is corrected.
+    Term(
+        f"has(object.metadata.annotations) && '{INJECTED_BY}' in object.metadata.annotations",
+        when="webhook.args.injectedAnnotation",
     ),
 )
 WEBHOOKS = (

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from app.admission.injected import INJECTED_BY
 from app.errors import Denied
 from app.kube.names import check_annotation_key, check_label_key
 from app.networks import selection
@@ -151,7 +152,7 @@ def _parse_annotations(value: object) -> dict[str, str]:
         raise ValueError("value is not an object of annotations")
     for key, text in value.items():
         check_annotation_key(key)
-        if key == INJECTED_RESOURCES:
+        if key in (INJECTED_RESOURCES, INJECTED_BY):
             raise ValueError(f"annotation {key} is a record of what was injected, and is not set by hand")
         if not isinstance(text, str):
             raise ValueError(f"annotation {key} is not a string")  # noqa: TRY004  one kind of error for one kind of fault

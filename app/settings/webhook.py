@@ -59,6 +59,9 @@ class WebhookSettings(RoleSettings):
         5.0, ge=0, le=600
     )
     events: Annotated[bool, Flag("Record an Event on the owner of a denied Pod", SERVING)] = True
+    injected_annotation: Annotated[
+        bool, Flag("Write into annotation berth.dev/injected what was injected, and the version", SERVING)
+    ] = False
 
     tls_cert_file: Annotated[NotEmpty, Flag("Serving certificate, PEM", TLS)] = "cert.pem"
     tls_private_key_file: Annotated[NotEmpty, Flag("Its private key, PEM", TLS)] = "key.pem"

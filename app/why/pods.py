@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from app.admission.injected import summary
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment
 from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, or_else, stuck, waits
-from app.wire import JSON
+from app.wire import JSON, mapping
 
 _PATIENCE = 300.0
 """Seconds in which a Pod is scheduled and its images are pulled."""
@@ -23,10 +25,16 @@ _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
-    """How the Pod is. Nothing of one that does not exist yet."""
-    pod, status = it.json, objects.status(it.json)
-    if not pod["metadata"].get("uid"):
+    """How the Pod is, and what its annotation says was injected. Nothing of one that does not exist yet."""
+    if not it.json["metadata"].get("uid"):
         return None
+    verdict = yield from _standing(it, now)
+    injected = plain(summary(mapping(it.json["metadata"].get("annotations"))))
+    return replace(verdict, text=f"{verdict.text}; injected by {injected}") if injected else verdict
+
+
+def _standing(it: Object, now: datetime) -> Asking[Verdict]:
+    pod, status = it.json, objects.status(it.json)
     phase, node = status.get("phase") or "Pending", objects.spec(pod).get("nodeName") or ""
     describe = commands.kubectl("describe", "pod", it.name, namespace=it.namespace)
     if (late := objects.overdue(pod, now)) is not None:

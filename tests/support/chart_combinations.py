@@ -60,6 +60,7 @@ ARGS: dict[str, Any] = {
             "existingResources": "skip",
             "nodeSelectorConflict": "deny",
             "injectHugepageDownApi": True,
+            "injectedAnnotation": True,
             "defaultNetworkNamespace": "multus",
             "confineTenants": True,
             "workers": 3,

@@ -38,6 +38,15 @@ def test_the_console_script_answers_the_same_through_a_pipe(manifests) -> None:
     assert max(map(len, answer.stdout.splitlines())) > 120
 
 
+def test_what_a_pod_says_was_injected_is_read(manifests, capsys) -> None:
+    """As `kubectl get pod --output yaml` has it, where the webhook runs with --injected-annotation."""
+    pod = yaml.safe_load(POD)
+    pod["metadata"]["annotations"]["berth.dev/injected"] = '{"version":"0.0.9","volumes":["podnetinfo"]}'
+    Path("said.yaml").write_text(yaml.safe_dump(pod))
+    assert explain("-f", "said.yaml", "-f", "nads.yaml") == 0
+    assert "\n  injected before by Berth 0.0.9: volumes podnetinfo\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

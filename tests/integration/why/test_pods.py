@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from app.admission.injected import INJECTED_BY
 from app.appwrappers.kueue.model import LOCAL_QUEUES_V1BETA1
 from app.devtools.kueue.definitions import kueue_definitions
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, JOBS, NAMESPACES, PODS, REPLICA_SETS
@@ -36,6 +38,19 @@ async def pod(patient: Patient, name: str, owner: JSON, **status: Any) -> None:
     await patient.pod(name, spec={"nodeName": "n"}, ownerReferences=[owned_by(owner)])
     ready = [{"type": "Ready", "status": "True"}]
     await patient.report(PODS, name, {"phase": "Running", "conditions": ready} | status, namespace="default")
+
+
+async def test_what_was_injected_is_said(patient: Patient) -> None:
+    said = {"version": "0.1.0", "networks": ["default/foo"], "resources": {"example.com/foo": "1"}}
+    for name, value in (("says", json.dumps(said)), ("odd", "[7"), ("odder", "[7]")):
+        await patient.pod(name, spec={"nodeName": "n"}, annotations={INJECTED_BY: value})
+        ready = [{"type": "Ready", "status": "True"}]
+        await patient.report(PODS, name, {"phase": "Running", "conditions": ready}, namespace="default")
+    verdict = (await patient.why("pod/says")).verdict
+    text = "runs on n; injected by Berth 0.1.0: networks default/foo; resources example.com/foo=1"
+    assert (verdict.state, verdict.text) == (State.fine, text)
+    for name in ("odd", "odder"):
+        assert (await patient.why(f"pod/{name}")).verdict.text == "runs on n"
 
 
 def crashing(finished: str | None = None, **state: Any) -> JSON:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.admission.annotating import InjectedAnnotation
 from app.admission.chain import Chain, MutationPlan
 from app.admission.decision import Decision
 from app.admission.review import Request
@@ -76,6 +77,8 @@ class Injection:
     switches: Switches = field(default_factory=Switches)
     client: Any = None
     keys: tuple[str, ...] = (RESOURCE_NAME,)
+    says: bool = False
+    """As with --injected-annotation."""
 
     def injector(self) -> NetworksInjector:
         lookup = lookup_for(self.attachments, client=self.client, keys=self.keys)
@@ -83,7 +86,8 @@ class Injection:
 
     async def run(self, pod: Any, **fields: Any) -> Run:
         before = copy.deepcopy(pod)
-        decision, plan = await Chain(injectors=[self.injector()]).review(request_for(pod, **fields))
+        injectors = [self.injector(), *([InjectedAnnotation()] if self.says else [])]
+        decision, plan = await Chain(injectors=injectors).review(request_for(pod, **fields))
         result = patched(pod, plan.patch) if decision.allowed else pod
         assert pod == before
         return Run(decision, plan, result)

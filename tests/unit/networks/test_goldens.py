@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.admission.injected import INJECTED_BY
 from app.kube.documents import parse_documents
 from app.kube.names import check_qualified_name
 from app.networks.settings import NetworksOptions, Switches, parse_switches
@@ -54,6 +56,31 @@ async def test_golden(injection: Any, case: str) -> None:
     assert_outcome(first, outcome)
     second = await injection.run(first.pod)
     assert second.decision.allowed
+    assert second.plan.patch.operations == []
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_what_was_injected_is_written_down_once(injection: Any, case: str) -> None:
+    """With --injected-annotation, beside what is injected without it; the second run plans nothing then, too."""
+    outcome = configure(injection, case)
+    injection.says = True
+    first = await injection.run(load(case, "input"))
+    if "denied" in outcome:
+        assert not first.decision.allowed
+        return
+    pod = json.loads(json.dumps(first.pod))
+    said = pod["metadata"].get("annotations", {}).pop(INJECTED_BY, None)
+    expected = load(case, "expected")
+    if not pod["metadata"].get("annotations"):
+        for either in (pod, expected):
+            either["metadata"].pop("annotations", None)
+    assert pod == expected
+    assert (said is None) == (first.decision.reason in INERT)
+    assert len(first.plan.patch.reasons) == len(first.plan.patch.operations)
+    if said is not None:
+        assert json.loads(said)["version"] == version("berth")
+        assert len(json.loads(said)) > 1
+    second = await injection.run(first.pod)
     assert second.plan.patch.operations == []
 
 
