@@ -11,7 +11,7 @@ from app.admission.memo import RESULTS, WEBHOOK, memos
 from app.metrics import BatchHistogram, published
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-DECISIONS = ("allowed", "denied", "error")
+DECISIONS = ("allowed", "denied", "error", "probe")
 INJECTED_KINDS = ("resource", "node-selector", "volume", "env", "annotation", "affinity")
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -106,7 +106,9 @@ def _publish() -> None:
 
 
 def decision_word(outcome: Outcome) -> str:
-    """allowed, denied, or error where no decision was made."""
+    """allowed, denied, probe for what the doctor sends to be denied, or error where no decision was made."""
     if outcome.status != 200:
         return "error"
-    return "allowed" if outcome.decision.allowed else "denied"
+    if outcome.decision.allowed:
+        return "allowed"
+    return "probe" if outcome.request is not None and outcome.request.is_probe else "denied"

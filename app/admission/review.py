@@ -23,6 +23,8 @@ T = TypeVar("T")
 GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
+PROBE = "berth-doctor-probe"
+"""How the objects are named that `berth doctor` sends in dry runs, to be refused."""
 _NODES = "system:nodes"
 """The group of kubelets."""
 _NULL = msgspec.Raw(b"null")
@@ -147,6 +149,11 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     def names(self) -> tuple[str, str]:
         """(name, generateName) of the object; the second only where there is no name yet."""
         return (self.name, "") if self.name else ("", self.metadata.generate_name)
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it has the form of a probe of the doctor. Anybody can send one: a dry run changes nothing."""
+        return bool(self.dry_run) and any(name.startswith(PROBE) for name in self.names)
 
 
 class WholeRequest(Request, frozen=True, rename="camel", dict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 
+from app.admission.review import PROBE
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
@@ -23,11 +24,10 @@ from app.wiring import Permission
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 _WEBHOOK = "webhook.enabled=true"
-_NAME = "berth-doctor-probe"
-_POD = {"generateName": f"{_NAME}-", "annotations": {NETWORKS: "berth-doctor-names-no-network"}}
+_POD = {"generateName": f"{PROBE}-", "annotations": {NETWORKS: "berth-doctor-names-no-network"}}
 _PROBES = (
-    (PODS, PODS.body(_POD, spec={"containers": [{"name": "probe", "image": _NAME}]})),
-    (NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body({"generateName": f"{_NAME}-"}, spec={"config": "{"})),
+    (PODS, PODS.body(_POD, spec={"containers": [{"name": "probe", "image": PROBE}]})),
+    (NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body({"generateName": f"{PROBE}-"}, spec={"config": "{"})),
 )
 """What Berth refuses: a Pod that asks for a network that does not exist, and a broken attachment."""
 READS = (

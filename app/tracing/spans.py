@@ -53,7 +53,7 @@ class Spans:
         self._tracer = self._provider.get_tracer("berth", version("berth"))
 
     def reviewed(self, outcome: Outcome, word: str, ended: float) -> TraceContext:
-        """The span of a review that ended at this Unix time with `word` (allowed, denied, error); its context."""
+        """The span of a review that ended at this Unix time with the `word` of its decision; its context."""
         decision, request = outcome.decision, outcome.request
         attributes: dict[str, AttributeValue] = {
             "berth.webhook": outcome.webhook,
