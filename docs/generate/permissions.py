@@ -17,7 +17,7 @@ _WHERE = {
 }
 _INTRO = """\
 What the chart grants to each role's ServiceAccount, and what `berth doctor` asks the API server for. No role has `*`,
-and none reads Secrets everywhere."""
+and none reads Secrets everywhere. What users get is in [security](../security.md#rights-of-users)."""
 
 
 def permissions_page() -> Page:
