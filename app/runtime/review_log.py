@@ -1,4 +1,4 @@
-"""What is reported of each review: one log line, the metrics, and an Event where a Pod is denied."""
+"""What is reported of each review: one log line, the metrics, and an Event where a Pod is denied or surprises."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from app.admission.metrics import Tally, decision_word
 from app.kube.events import EventRecorder, Regarding
 from app.kube.names import check_dns_subdomain
 from app.metrics import published
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.tracing.context import TraceContext, of_headers
 from app.wire import encode_json
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
+SURPRISING = frozenset({"HostNetwork"})
+"""Reasons to leave a Pod alone that asks for networks of which its author may not know: he asked for nothing else."""
 _SHOWN = 253
 """Characters; no name of Kubernetes is longer."""
 
@@ -34,8 +37,8 @@ class ReviewLog:
     Nothing of a review is kept but its line and what is counted: bodies that waited here would take the place of the
     next ones in the caches of the processor. The lines of many reviews are written at once, and their counters raised
     at once, which costs each of them less than one by one. A review that is not allowed is reported at once. A process
-    that is killed without warning loses at most the last `SECONDS`; one that stops calls `flush`. `denied` is called
-    once for each denial.
+    that is killed without warning loses at most the last `SECONDS`; one that stops calls `flush`. `told` is called once
+    for each denial, and for each Pod that is left alone for a reason of `SURPRISING`.
     """
 
     SECONDS = 0.01
@@ -46,13 +49,13 @@ class ReviewLog:
         self,
         *,
         level: str = "info",
-        denied: Callable[[Outcome], None] | None = None,
+        told: Callable[[Outcome], None] | None = None,
         spans: Spans | None = None,
     ) -> None:
         self._clock = logs.Clock()
         # Allowed reviews are "info", errors of ours "error", the rest in between.
         self._levels = logs.LEVELS[logs.LEVELS.index(level) :]
-        self._denied, self._spans = denied, spans
+        self._told, self._spans = told, spans
         self._tally, self._lines = Tally(), list[bytes]()
         self._timer: asyncio.TimerHandle | None = None
         _open.add(self)
@@ -61,10 +64,12 @@ class ReviewLog:
         self._note(outcome, time.time())
         if not outcome.decision.allowed or self._tally.reviews >= self.LIMIT:
             self.flush()
-            if outcome.status == 200 and not outcome.decision.allowed and self._denied is not None:
-                self._denied(outcome)
+            if outcome.status == 200 and not outcome.decision.allowed and self._told is not None:
+                self._told(outcome)
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self.SECONDS, self.flush)
+        if outcome.decision.reason in SURPRISING and outcome.decision.allowed and self._told is not None:
+            self._told(outcome)
 
     def flush(self) -> None:
         """Report what is waiting."""
@@ -165,6 +170,9 @@ def _frames(error: BaseException) -> list[str]:
     return [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)[-12:]]
 
 
+_SELECTS = frozenset({NETWORKS, DEFAULT_NETWORK})
+
+
 class _Owner(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
@@ -176,10 +184,10 @@ class _Owner(msgspec.Struct, rename="camel"):
 _decode_owners = msgspec.json.Decoder(list[_Owner] | None).decode
 
 
-class Denials:
+class OwnerEvents:
     """Records an Event on the owner of a Pod that was denied: the author of a Deployment sees no answer.
 
-    A dry run leaves no trace.
+    So of a Pod that asks for networks and gets none. A dry run leaves no trace.
     """
 
     def __init__(self, events: EventRecorder) -> None:
@@ -198,8 +206,11 @@ class Denials:
         owner = next((owner for owner in owners if owner.controller), owners[0] if owners else None)
         if owner is None or not _is_sound(owner):
             return
-        regarding = Regarding(owner.api_version, owner.kind, owner.name, request.namespace, owner.uid)
         decision = outcome.decision
+        # The decision is allowed, so the Pod can be read.
+        if decision.allowed and _SELECTS.isdisjoint(request.pod.metadata.annotations):
+            return
+        regarding = Regarding(owner.api_version, owner.kind, owner.name, request.namespace, owner.uid)
         self._events.record(regarding, "Warning", reason=decision.reason, message=decision.message)
 
 

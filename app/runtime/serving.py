@@ -32,7 +32,7 @@ from app.kube.transport import connect
 from app.kube.walls import standing
 from app.registry import WINGS, parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
-from app.runtime.review_log import Denials, ReviewLog
+from app.runtime.review_log import OwnerEvents, ReviewLog
 from app.serving.memory import Budget
 from app.serving.metrics import refresh
 from app.serving.tls import ServingCertificate
@@ -74,7 +74,7 @@ class Serving:
         self._events = recorder("webhook", lambda: self._caches.client) if records_events else None
         self._log = ReviewLog(
             level=settings.level,
-            denied=Denials(self._events) if self._events is not None else None,
+            told=OwnerEvents(self._events) if self._events is not None else None,
             spans=spans,
         )
         self._callers = None if settings.caller_token_file is None else CallerTokens(settings.caller_token_file)

@@ -58,7 +58,9 @@ class WebhookSettings(RoleSettings):
     drain_seconds: Annotated[float, Flag("How long to keep serving after SIGTERM, while unready", SERVING)] = Field(
         5.0, ge=0, le=600
     )
-    events: Annotated[bool, Flag("Record an Event on the owner of a denied Pod", SERVING)] = True
+    events: Annotated[
+        bool, Flag("Record an Event on the owner of a Pod that is denied, or gets no networks", SERVING)
+    ] = True
     injected_annotation: Annotated[
         bool, Flag("Write into annotation berth.dev/injected what was injected, and the version", SERVING)
     ] = False

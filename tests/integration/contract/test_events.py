@@ -97,6 +97,41 @@ async def test_the_owner_of_a_denied_pod_is_told_why(start, api: ApiServer, revi
     assert told(api)[1]["involvedObject"]["name"] == "other"
 
 
+def on_the_host(review: Any, *, owners: Any = OWNERS, networks: str | None = "foo-network", **request: Any) -> JSON:
+    """A Pod that asks for a network, and uses that of its host: Multus attaches nothing to it."""
+    asked: JSON = review("plain")
+    asked["request"] |= request
+    metadata = asked["request"]["object"]["metadata"]
+    metadata["annotations"] = {"k8s.v1.cni.cncf.io/networks": networks} if networks else {"a": "b"}
+    metadata["ownerReferences"] = owners
+    asked["request"]["object"]["spec"]["hostNetwork"] = True
+    return asked
+
+
+async def test_the_owner_of_a_pod_that_gets_no_networks_is_told_why(start, api: ApiServer, review) -> None:
+    webhook = await start("--workers=1")
+
+    async def allowed(asked: JSON) -> None:
+        code, answer = await asyncio.to_thread(webhook.post, asked)
+        assert (code, answer["response"]["allowed"], "patch" in answer["response"]) == (200, True, False)
+
+    for unheard in (
+        on_the_host(review, dryRun=True),
+        on_the_host(review, owners=None),
+        on_the_host(review, networks=None),
+        review("plain"),
+    ):
+        await allowed(unheard)
+    for _ in range(4):  # kept answers are told of too
+        await allowed(on_the_host(review))
+    await allowed(on_the_host(review, owners=OWNERS[:1]))
+    await _true_of(webhook, lambda: len({event["involvedObject"]["name"] for event in told(api)}) == 2)
+    assert [event["involvedObject"]["name"] for event in told(api)] == ["web-1", "other"], "alike ones are counted"
+    for event in told(api):
+        assert (event["type"], event["reason"]) == ("Warning", "HostNetwork")
+        assert event["message"] == "the Pod uses the host's network: Multus attaches nothing to it"
+
+
 @pytest.mark.parametrize("flags", [["--no-events"], []])
 async def test_no_events_where_they_are_turned_off_or_forbidden(start, api: ApiServer, review, flags) -> None:
     """Without the permission there is one line of log and one request; reviews go on."""

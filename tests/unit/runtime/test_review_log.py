@@ -142,7 +142,7 @@ async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) ->
 
 async def test_only_denials_are_told_to_whoever_wants_to_know() -> None:
     told: list[Outcome] = []
-    review_log = ReviewLog(denied=told.append)
+    review_log = ReviewLog(told=told.append)
     denied = outcome(status=200, decision=Decision(allowed=False, reason="Refused"))
     for one in (denied, outcome(), outcome(status=400), outcome(status=200, decision=Decision(True, "Allowed"))):
         review_log.finished(one)
