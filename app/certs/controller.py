@@ -29,8 +29,9 @@ from app.certs.settings import CertificatesSettings
 from app.errors import BerthError, Terminal, Transient, UsageError
 from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.events import Regarding
 from app.kube.kit import Kit, Wakes
-from app.kube.resources import SECRETS
+from app.kube.resources import SECRETS, Resource
 from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 from app.kube.store import Key, Store
@@ -93,7 +94,9 @@ class Keeper:
                 wakes[kit.cache(SECRETS, _version, namespace=namespace, fields=f"metadata.name={name}")] = woken
             for name in subject.configurations:
                 for resource in patching.CONFIGURATIONS:
-                    wakes[kit.cache(resource, _version, fields=f"metadata.name={name}")] = woken
+                    configurations = kit.cache(resource, _version, fields=f"metadata.name={name}")
+                    configurations.subscribe(partial(_tell_deleted, kit, resource))
+                    wakes[configurations] = woken
         kit.reconcile(
             CONTROLLER,
             self._reconcile,
@@ -132,6 +135,14 @@ class Keeper:
 
 def _wake(subject: str, _key: Key, _old: object, _new: object) -> Iterable[str]:
     return (subject,)
+
+
+def _tell_deleted(kit: Kit, resource: Resource, _event: object, key: Key, old: object, new: object) -> None:
+    """A configuration that is gone says nothing, and Pods are created without Berth from then on."""
+    if kit.events is not None and old is not None and new is None:
+        message = f"{resource.kind} {key[1]} was deleted: Berth is not called any more for what it registered"
+        regarding = Regarding.of(resource, key, "")
+        kit.events.record(regarding, "Warning", reason="RegistrationDeleted", message=message)
 
 
 def _version(obj: JSON) -> str:

@@ -17,6 +17,8 @@ PERMISSIONS: Permissions = {
         Permission(
             "cluster", MUTATING_WEBHOOKS.group, _REGISTERED, (*READ, "patch"), ("{configuration}",), "webhook_service"
         ),
+        # That a configuration was deleted: it cannot say so itself.
+        Permission("cluster", "", ("events",), ("create", "patch"), when="webhook_service"),
     ),
 }
 

@@ -7,7 +7,8 @@ from functools import partial
 
 from app.certs.controller import Keeper, Kept, Subject, WebhookCertificates
 from app.kube.client import KubeClient
-from app.kube.kit import Kit, declare
+from app.kube.events import EventRecorder
+from app.kube.kit import Kit
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
 from app.tenancy.authority import AuthorityOptions, AuthoritySettings, ensure_authority
@@ -18,7 +19,7 @@ def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, AuthoritySettings)
     gateway = settings.authority_options
 
-    def keeper(client: KubeClient) -> Runnable:
+    def keeper(client: KubeClient, events: EventRecorder) -> Runnable:
         subjects = []
         if settings.webhook_service:
             keep = WebhookCertificates(client, settings).keep
@@ -26,12 +27,11 @@ def build(context: RoleContext) -> Runnable:
         if gateway is not None:
             keep = partial(_keep_authority, client, gateway)
             subjects.append(Subject("gateway", keep, secrets=(CA_SECRET, SERVING_SECRET, ADMIN_SECRET)))
-        kit = Kit(client, resync=settings.resync_seconds)
+        kit = Kit(client, events=events, resync=settings.resync_seconds)
         Keeper(kit, subjects, namespace=settings.namespace)
         return kit
 
-    declare(keeper)
-    return context.connected(keeper)
+    return context.elected(keeper)
 
 
 async def _keep_authority(client: KubeClient, options: AuthorityOptions, now: datetime) -> Kept:

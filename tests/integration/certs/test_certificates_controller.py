@@ -16,7 +16,7 @@ from app.certs.certificate_set import load, parse_bundle
 from app.certs.controller import RENEW, Keeper, Kept, Subject, WebhookCertificates
 from app.errors import ApiError, UsageError
 from app.kube.kit import Kit
-from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
+from app.kube.resources import EVENTS, MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from app.kube.retry import get_or_none
 from app.permissions import permissions_of
 from app.registry import BY_NAME, settings_of
@@ -121,6 +121,27 @@ async def test_a_configuration_that_comes_later_is_filled_and_the_metrics_tell(c
         assert "leader{" not in text
 
 
+async def test_a_configuration_that_is_deleted_is_told_by_an_event(client, limited) -> None:
+    """It cannot be asked any more; a change of it is no news."""
+    await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
+    await register(client)
+
+    async def told() -> list[tuple[str, str, str]]:
+        events = (await client.list_page(EVENTS)).items
+        return [(event["involvedObject"]["kind"], event["reason"], event["message"]) for event in events]
+
+    async with berth(*FLAGS, "--kubeconfig", limited) as process:
+        await process.until_ready()
+        removed = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
+        await client.patch(VALIDATING_WEBHOOKS, NAME, removed, patch_type="json")
+        await eventually(lambda: keeps(client))
+        await client.delete(MUTATING_WEBHOOKS, NAME)
+        await eventually(told)
+    kind = MUTATING_WEBHOOKS.kind
+    text = f"{kind} {NAME} was deleted: Berth is not called any more for what it registered"
+    assert await told() == [(kind, "RegistrationDeleted", text)]
+
+
 async def test_it_is_not_ready_while_it_is_not_allowed_and_recovers(client, limited) -> None:
     await register(client)
     async with berth(*FLAGS, "--kubeconfig", limited) as process:
@@ -151,7 +172,7 @@ async def test_the_gateways_certificates_are_kept_too(client, limited) -> None:
 
 
 async def test_without_any_one_permission_it_does_not_get_ready(client, cluster, tmp_path) -> None:
-    """The table has nothing that the role could do without: each verb is taken away in turn, and missed."""
+    """Beside Events the table has nothing that it could do without: each verb is taken away in turn, and missed."""
     await register(client)
     needed = {
         ("secrets", "create"): lambda: client.delete(SECRETS, SECRET, namespace=NAMESPACE),
@@ -171,7 +192,7 @@ async def test_without_any_one_permission_it_does_not_get_ready(client, cluster,
         for permission in permissions_of("certificates")
         for plural in permission.resources
         for verb in permission.verbs
-        if plural != VALIDATING_WEBHOOKS.plural
+        if plural not in (VALIDATING_WEBHOOKS.plural, EVENTS.plural)
     }
     assert set(needed) == told
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
