@@ -161,10 +161,17 @@ async def load_credentials(*, kubeconfig: str | None, context: str | None = None
     if kubeconfig is None and context is None and mounted:
         credentials = ServiceAccount()
     else:
-        path = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
-        credentials = KubeConfig(path, context=context)
+        given = kubeconfig or os.environ.get("KUBECONFIG")
+        instead = "" if given else _sandbox_hint()
+        credentials = KubeConfig(given or config.KUBE_CONFIG_DEFAULT_LOCATION, context=context, instead=instead)
     await credentials.reload()
     return credentials
+
+
+def _sandbox_hint() -> str:
+    """What to type if a sandbox runs in this folder; "" if none does."""
+    here = Path(".sandbox/kubeconfig")
+    return f"; a sandbox runs here: export KUBECONFIG={here}" if here.is_file() else ""
 
 
 class ServiceAccount(Credentials):
@@ -178,10 +185,15 @@ class ServiceAccount(Credentials):
 
 
 class KubeConfig(Credentials):
-    """A kubeconfig file (or several, joined as `$KUBECONFIG` joins them) with its exec plugin or OIDC provider."""
+    """A kubeconfig file (or several, joined as `$KUBECONFIG` joins them) with its exec plugin or OIDC provider.
 
-    def __init__(self, path: str, *, context: str | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._context, self._clock = path, context, clock
+    `instead` is said behind the error that there is no such file.
+    """
+
+    def __init__(
+        self, path: str, *, context: str | None = None, instead: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path, self._context, self._clock, self._instead = path, context, clock, instead
         self._loader: Any = None
         self._files: tuple[tuple[int, int], ...] = ()
         self._due = float("inf")
@@ -200,7 +212,7 @@ class KubeConfig(Credentials):
     async def reload(self) -> None:
         files = stamps(self._path.split(os.pathsep))
         if not files:
-            raise UsageError(f"kubeconfig {self._path}: no such file")
+            raise UsageError(f"kubeconfig {self._path}: no such file{self._instead}")
         configuration = Configuration()
         with _reported(f"kubeconfig {self._path}"):
             if self._context is not None:

@@ -223,7 +223,7 @@ class Health:
         self, metrics: Callable[[], tuple[bytes, str]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._metrics, self._clock = metrics, clock
-        self._waiting = ["not started"]
+        self._waiting = ["its work: not started"]
         self._seen_at = clock()
 
     def published(self, waiting: list[str]) -> None:

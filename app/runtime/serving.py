@@ -165,7 +165,7 @@ class Sources:
         if settings.manifests is not None and not Path(settings.manifests).is_dir():
             raise UsageError(f"--manifests {settings.manifests}: no such directory")
         self._settings, self._caches = settings, caches
-        self._problems: Callable[[], list[str]] = lambda: ["not started"]
+        self._problems: Callable[[], list[str]] = lambda: ["caches: not started"]
 
     def waiting(self) -> list[str]:
         return self._problems()
