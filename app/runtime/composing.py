@@ -24,13 +24,15 @@ FLUSH_SECONDS = 2.0
 """How long the end of a role waits for its last Events."""
 
 
-def compose(role: Role, settings: RoleSettings) -> Runnable:
-    """The work of a role, to be run in a loop beside other work."""
-    work: Runnable = resolve(role.build)(context_of(role, settings))
+def compose(role: Role, settings: RoleSettings, *, instance: str = "") -> Runnable:
+    """The work of a role, to be run in a loop beside other work; `instance` names it in place of this process."""
+    work: Runnable = resolve(role.build)(context_of(role, settings, instance=instance))
     return work
 
 
-def context_of(role: Role, settings: RoleSettings) -> RoleContext:
+def context_of(role: Role, settings: RoleSettings, *, instance: str = "") -> RoleContext:
+    name = instance or _instance()
+
     def connected(build: Callable[[KubeClient], Runnable]) -> Runnable:
         connect = _connecting(settings)
 
@@ -45,18 +47,21 @@ def context_of(role: Role, settings: RoleSettings) -> RoleContext:
         lease, namespace = _lease(role, settings)
         if lease:
             LEADER.labels(lease).set(0)
-        declare(lambda client: build(client, recorder(role.name, lambda: None)))
+        declare(lambda client: build(client, recorder(role.name, lambda: None, instance=name)))
         connect = _connecting(settings)
 
         @contextlib.asynccontextmanager
         async def opened() -> AsyncIterator[Runnable]:
             # The recorder outlives the terms of a leader.
-            async with await connect() as client, recording(recorder(role.name, lambda: client)) as events:
+            async with (
+                await connect() as client,
+                recording(recorder(role.name, lambda: client, instance=name)) as events,
+            ):
                 if not lease:
                     yield build(client, events)
                     return
                 # The Pod's name (which is the host's), and something that no other process has.
-                identity = f"{_instance()}_{uuid.uuid4().hex[:8]}"
+                identity = f"{name}_{uuid.uuid4().hex[:8]}"
                 yield LeaderElected(
                     lambda fenced: build(fenced, events),
                     client=client,
@@ -102,8 +107,8 @@ async def recording(events: EventRecorder) -> AsyncIterator[EventRecorder]:
                 await writing
 
 
-def recorder(role: str, client: Callable[[], KubeClient | None]) -> EventRecorder:
-    return EventRecorder(client, role=role, instance=_instance())
+def recorder(role: str, client: Callable[[], KubeClient | None], *, instance: str = "") -> EventRecorder:
+    return EventRecorder(client, role=role, instance=instance or _instance())
 
 
 def _instance() -> str:

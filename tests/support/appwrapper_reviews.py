@@ -19,7 +19,6 @@ from app.definitions import read_definitions
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.devtools.clusters.parts import Parts, running_parts
 from app.devtools.clusters.registering import register
-from app.devtools.clusters.webhooks import start_webhook
 from app.devtools.kueue.definitions import kueue_definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -29,6 +28,7 @@ from app.permissions import permissions_of
 from tests.support.appwrappers import NAMESPACE, SYSTEM, app_wrapper, open_cluster, pod
 from tests.support.chart import ASSETS, SERVERS
 from tests.support.chart_combinations import CALLER_TOKEN
+from tests.support.ports import lasting_port
 from tests.support.rbac import acting_as, allow
 from tests.support.real_apiserver import real_api_servers
 from tests.support.waiting import PATIENCE, eventually
@@ -166,7 +166,10 @@ async def start_registered(parts: Parts, admin: KubeClient, folder: Path, *, kub
     bundle = write_webhook_certificate(folder)
     tokens = folder / "caller-token"
     tokens.write_text(f"{CALLER_TOKEN}\n")
+    port = lasting_port()
     common = {
+        "bind_address": "127.0.0.1",
+        "port": port,
         "kubeconfig": str(kubeconfig),
         "namespace": SYSTEM,
         "insecure": True,
@@ -176,8 +179,8 @@ async def start_registered(parts: Parts, admin: KubeClient, folder: Path, *, kub
         "drain_seconds": 0.0,
         "appwrappers": True,
     }
-    port, _ = await start_webhook(parts, common | settings, host="127.0.0.1", where="the cluster")
-    await register(admin, port=port, bundle=bundle, infra=False, every=True, token=CALLER_TOKEN)
+    await parts.start("webhook", common | settings, where="the cluster")
+    await register(admin, address=f"127.0.0.1:{port}", bundle=bundle, infra=False, every=True, token=CALLER_TOKEN)
     return port
 
 

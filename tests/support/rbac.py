@@ -8,31 +8,26 @@ from typing import Any
 
 import yaml
 
+from app.devtools.clusters.accounts import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES, bind, permit, rules_of
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS, Resource
+from app.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from app.kube.retry import get_or_none
-from app.registry import SCOPES
-from app.rmd.model import DAEMON_NAMESPACE
+from app.permissions import places
 from app.tenancy.model import tenants_role
 from app.wiring import Permission
 from app.workloads.model import SYSTEM_NAMESPACE
 
-GROUP, VERSION = ROLE_BINDINGS.group, ROLE_BINDINGS.version
-ROLES = Resource(GROUP, VERSION, "roles", "Role")
-CLUSTER_ROLES = Resource(GROUP, VERSION, "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(GROUP, VERSION, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-
-
-def rules(permissions: Sequence[Permission]) -> list[dict[str, Any]]:
-    return [
-        {
-            "apiGroups": [permission.group],
-            "resources": list(permission.resources),
-            "verbs": list(permission.verbs),
-            **({"resourceNames": list(permission.names)} if permission.names else {}),
-        }
-        for permission in permissions
-    ]
+__all__ = [
+    "CLUSTER_ROLES",
+    "CLUSTER_ROLE_BINDINGS",
+    "GROUP",
+    "ROLES",
+    "acting_as",
+    "allow",
+    "holding",
+    "token_kubeconfig",
+]
+GROUP = ROLES.group
 
 
 async def allow(client: KubeClient, user: str, permissions: Sequence[Permission], *, role: str, release: str) -> None:
@@ -41,16 +36,15 @@ async def allow(client: KubeClient, user: str, permissions: Sequence[Permission]
     subject: dict[str, Any] = {"apiGroup": GROUP, "kind": "User", "name": user}
     if user.startswith("system:serviceaccount:"):
         subject = {"kind": "ServiceAccount", "namespace": account[2], "name": account[3]}
-    scopes = {scope: rules([p for p in permissions if p.scope == scope]) for scope in SCOPES}
-    tenants = scopes["tenants"]
-    await _bound(client, None, CLUSTER_ROLES, role, scopes["cluster"], subject)
-    await _bound(client, release, ROLES, role, scopes["release"], subject)
-    if scopes["system"]:
-        await _bound(client, SYSTEM_NAMESPACE, ROLES, f"{role}-system", scopes["system"], subject)
-    if scopes["rmd"]:
-        await _bound(client, DAEMON_NAMESPACE, ROLES, f"{role}-rmd", scopes["rmd"], subject)
+    scopes = places(release=release, settings={})
+    tenants = rules_of(permissions, "tenants")
+    used = {scope for scope in scopes if rules_of(permissions, scope)}
+    for namespace in {scopes[scope] for scope in used if scopes[scope]} | ({SYSTEM_NAMESPACE} if tenants else set()):
+        if await get_or_none(client, NAMESPACES, namespace) is None:
+            await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    await permit(client, subject, permissions, name=role, places=scopes)
     if tenants:
-        await _bound(client, SYSTEM_NAMESPACE, CLUSTER_ROLES, tenants_role(role), tenants, subject)
+        await bind(client, subject, CLUSTER_ROLES, tenants_role(role), namespace=SYSTEM_NAMESPACE)
 
 
 async def token_kubeconfig(
@@ -85,23 +79,3 @@ def _beside(kubeconfig: Path, name: str, credentials: dict[str, Any]) -> Path:
     path = kubeconfig.with_name(f"{name}.kubeconfig")
     path.write_text(yaml.safe_dump(config))
     return path
-
-
-async def _bound(
-    client: KubeClient,
-    namespace: str | None,
-    kind: Resource,
-    name: str,
-    allowed: list[dict[str, Any]],
-    subject: dict[str, Any],
-) -> None:
-    if not allowed:
-        return
-    if namespace is not None and await get_or_none(client, NAMESPACES, namespace) is None:
-        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
-    body = kind.body({"name": name}, rules=allowed)
-    await client.create(kind, body, namespace=namespace if kind.namespaced else None)
-    binding = CLUSTER_ROLE_BINDINGS if namespace is None else ROLE_BINDINGS
-    reference = {"apiGroup": GROUP, "kind": kind.kind, "name": name}
-    bound = binding.body({"name": name}, roleRef=reference, subjects=[subject])
-    await client.create(binding, bound, namespace=namespace)

@@ -16,6 +16,7 @@ from app.devtools.clusters.claims import DEVICES, RESOURCE
 from app.devtools.clusters.plans import EVERY_WING, INFRA
 from app.devtools.clusters.quota import CPUS, NAMESPACE, QUEUE
 from app.devtools.clusters.sandbox import Running, Sandbox, Whole
+from app.devtools.signals import ended_by
 from app.errors import UsageError
 
 EXAMPLE = (
@@ -23,6 +24,7 @@ EXAMPLE = (
     "kubectl apply -f examples/webhook-demo.yaml",
     "kubectl get pod webhook-demo -o yaml | grep resources -A4",
 )
+_LOCK = ".lock"
 _CONTEXTS = f"Each cluster is a context of this file: kubectl --context {INFRA} get nodes"
 _ADDRESSES = "Ports of nodes are at 127.0.0.1 here: write it in place of the addresses in examples/helm."
 INSTALL = "helm install berth charts/berth --namespace berth-system --create-namespace"
@@ -37,32 +39,43 @@ async def run_sandbox(
     log_level: str,
     console: Console,
 ) -> int:
-    """Run until SIGINT or SIGTERM; returns the exit status."""
+    """Run until SIGINT, SIGTERM or SIGHUP; returns the exit status. Kubeconfigs and keys are removed at the end."""
     logs.configure(log_level)
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    ended_by(stop.set, signal.SIGINT)
     console.print("Starting the sandbox …")
     sandbox = Sandbox(directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, bare=bare, log_level=log_level)
     with _claimed(directory):
-        async with sandbox.running() as whole:
-            await _until(stop, whole, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
-    console.print("Stopped.")
+        try:
+            async with sandbox.running() as whole:
+                await _until(stop, whole, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
+        finally:
+            sandbox.clear()
+    _say(console, "Stopped.")
     return 0
+
+
+def _say(console: Console, text: str) -> None:
+    """The terminal may be gone by now."""
+    with contextlib.suppress(OSError):
+        console.print(text)
 
 
 async def _until(stop: asyncio.Event, whole: Whole, *, console: Console, stand_ins: bool, given: bool) -> None:
     _describe(console, whole, stand_ins=stand_ins, given=given)
     await stop.wait()
-    console.print("\nStopping …")
+    _say(console, "\nStopping …")
 
 
 @contextlib.contextmanager
 def _claimed(directory: Path) -> Iterator[None]:
-    """The directory, made if need be, for this sandbox alone: another would pull the certificates from under it."""
+    """The directory, made if need be, for this sandbox alone: another would pull the certificates from under it.
+
+    An empty one is removed at the end.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (directory / ".lock").open("w")
+        lock = (directory / _LOCK).open("w")
     except OSError as error:
         raise UsageError(f"--dir {directory}: {error.strerror}") from error
     with lock:
@@ -70,7 +83,12 @@ def _claimed(directory: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"--dir {directory}: a sandbox is running here; stop it or take another --dir") from error
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                (directory / _LOCK).unlink()
+                directory.rmdir()
 
 
 def _describe_bare(console: Console, home: Running) -> None:
@@ -83,13 +101,9 @@ def _describe_bare(console: Console, home: Running) -> None:
 
 def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:
     for cluster in whole.clusters:
-        ports = (
-            f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}"
-            if cluster.webhook_port
-            else ""
-        )
+        webhook = f"  webhook: https://{cluster.webhook}" if cluster.webhook else ""
         nodes = ", ".join(cluster.nodes) if stand_ins else "its own"
-        console.print(f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {nodes}{ports}", soft_wrap=True)
+        console.print(f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {nodes}{webhook}", soft_wrap=True)
     home = whole.cluster("tenant1")
     if not whole.gateway:
         _describe_bare(console, home)

@@ -13,9 +13,9 @@ from typing import Protocol
 from app.errors import BerthError
 from app.registry import BY_NAME, settings_of
 from app.runtime.composing import compose
-from app.runtime.manager import Manager, first_of
+from app.runtime.manager import first_of
 
-_START_SECONDS = 60
+START_SECONDS = 60
 
 
 class Runs(Protocol):
@@ -30,7 +30,6 @@ class Parts:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         self._running: list[asyncio.Task[None]] = []
-        self._stop = asyncio.Event()
 
     def run(self, part: Runs) -> None:
         self._running.append(self._tasks.create_task(part.run()))
@@ -44,17 +43,11 @@ class Parts:
         self.run(work)
         await until_ready(work.waiting, f"{where}: the {role}")
 
-    async def serve(self, manager: Manager, *, what: str) -> None:
-        """Run what all other parts may depend on, and wait until it is ready."""
-        self._tasks.create_task(manager.run(self._stop))
-        await until_ready(manager.waiting, what)
-
     async def end(self) -> None:
         """End the parts in reverse order of their start, so that no part loses one that it depends on."""
         for task in reversed(self._running):
             task.cancel()
             await asyncio.wait({task})
-        self._stop.set()
 
 
 @contextlib.asynccontextmanager
@@ -74,7 +67,7 @@ async def running_parts() -> AsyncIterator[Parts]:
 async def until_ready(waiting: Callable[[], list[str]], what: str) -> None:
     """Wait until nothing is waited for; raises BerthError that says what still is after a minute."""
     try:
-        async with asyncio.timeout(_START_SECONDS):
+        async with asyncio.timeout(START_SECONDS):
             while waiting():  # noqa: ASYNC110  readiness is a question, not an event
                 await asyncio.sleep(0.02)
     except TimeoutError:

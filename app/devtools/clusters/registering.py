@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from app.claims.model import DEFINITIONS_NAME
+from app.devtools.clusters.release import labels_of
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration import Terms, further_webhooks, objects_to, pods_to
 from app.registry import ALWAYS_REVIEWED, REVIEWED, webhooks_of
 from app.wire import JSON
+from app.wiring import RELEASE_NAMESPACE
 
-_TERMS = Terms(timeout_seconds=30)
+_TERMS = Terms(exempt=("kube-system", RELEASE_NAMESPACE), timeout_seconds=30)
 """The longest that an API server takes: all of a cluster shares the CPUs of this machine."""
 
 
 async def register(
-    client: KubeClient, *, port: int, bundle: str, infra: bool, every: bool = False, token: str = ""
+    client: KubeClient, *, address: str, bundle: str, infra: bool, every: bool = False, token: str = ""
 ) -> None:
     """For what is written from now on; in the infra cluster for what tenants run there, too.
 
-    With `every` for AppWrappers, RMD and claims as well. `bundle` is the base64 value of caBundle. The `token` proves
-    the API server to the webhook.
+    The webhook is at `address` (`host:port`). With `every` for AppWrappers, RMD and claims as well. `bundle` is the
+    base64 value of caBundle. The `token` proves the API server to the webhook.
     """
 
     def calling(path: str) -> JSON:
-        return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
+        return {"url": f"https://{address}{path}", "caBundle": bundle}
 
     mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=_TERMS)
     validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=_TERMS)
@@ -43,5 +45,6 @@ async def register(
     for webhook in (*mutating["webhooks"], *validating["webhooks"]):
         if token and webhook["name"] in proven:
             webhook["clientConfig"] = {**webhook["clientConfig"], "url": f"{webhook['clientConfig']['url']}/{token}"}
-    await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
-    await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
+    for resource, configuration in ((MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)):
+        configuration["metadata"]["labels"] = labels_of("webhook")
+        await client.apply(resource, "berth", configuration)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from app.devtools.clusters.node.addresses import claim
+from app.devtools.clusters.node.status import Seen, report
 from app.devtools.kubelet.cpus import Machine as Cpus
 from app.devtools.kubelet.server import Kubelet
 from app.devtools.rmd.machine import Cache, Machine
@@ -21,9 +22,8 @@ from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, controller
 from app.kube.store import Key
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES
 from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, PLAIN_PORT, TEMPLATES_NAME
-from app.text import stamp
 from app.wire import JSON
-from app.wiring import SYSTEM_NAMESPACE
+from app.wiring import RELEASE_NAMESPACE
 
 _CPUS = Cpus({0: range(4), 1: range(4, 8)}, reserved=frozenset({0}))
 _MACHINE = Machine(caches=(Cache(0, "0-3"), Cache(1, "4-7", 1, 1)))
@@ -80,7 +80,7 @@ class RmdHosts:
             TEMPLATES[AGENT]: _TEMPLATE.format(name=AGENT, pods="rmd-node-agent-pod", port=8444),
         }
         body = {**CONFIG_MAPS.body({"name": TEMPLATES_NAME}), "data": texts}
-        await self._client.apply(CONFIG_MAPS, TEMPLATES_NAME, body, namespace=SYSTEM_NAMESPACE)
+        await self._client.apply(CONFIG_MAPS, TEMPLATES_NAME, body, namespace=RELEASE_NAMESPACE)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -120,17 +120,7 @@ class RmdHosts:
             uid = pod["metadata"]["uid"]
             await self._client.delete(PODS, name, namespace=DAEMON_NAMESPACE, uid=uid, grace_period_seconds=0)
         elif pod is not None and (pod.get("status") or {}).get("podIP") != self.addresses[node]:
-            body = {"status": _running(self.addresses[node])}
-            await self._client.patch(
-                PODS, name, body, patch_type="merge", namespace=DAEMON_NAMESPACE, subresource="status"
-            )
-
-
-def _running(address: str) -> JSON:
-    now = stamp()
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
-    addresses = {"podIP": address, "podIPs": [{"ip": address}]}
-    return {"phase": "Running", "startTime": now, "conditions": [ready], **addresses}
+            await report(self._client, pod, Seen(self.addresses[node], ready=True, restarts=0))
 
 
 @contextlib.asynccontextmanager

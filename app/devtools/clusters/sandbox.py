@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,26 +15,28 @@ from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
 from app.devtools.clusters.claims import DEVICES, RESOURCE, give_devices
 from app.devtools.clusters.kubeconfigs import joined, write_private
+from app.devtools.clusters.node.inside import Inside
 from app.devtools.clusters.node.node import BerthNode
+from app.devtools.clusters.node.pod_process import Makes, is_berth
 from app.devtools.clusters.parts import Parts, running_parts
 from app.devtools.clusters.plans import CLUSTERS, EVERY_WING, INFRA, ClusterPlan
 from app.devtools.clusters.quota import give_quota
-from app.devtools.clusters.rmd import rmd_hosts
+from app.devtools.clusters.release import Release, is_of_release
+from app.devtools.clusters.rmd import RmdHosts, rmd_hosts
 from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
-from app.kube.client import KubeClient
+from app.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One cluster that is up: how to reach it, and its webhook's port (0 where it has none)."""
+    """One cluster that is up: how to reach it, and its webhook's `host:port` ("" where it has none)."""
 
     name: str
     url: str
     kubeconfig: Path
     nodes: tuple[str, ...]
-    webhook_port: int = 0
-    health_port: int = 0
+    webhook: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,16 @@ class Sandbox:
             write_private(self._directory / "kubeconfig", every)
             yield whole
 
+    def clear(self) -> None:
+        """Remove what it has written, keys above all, once it does not run any more; logs of a `bare` one stay."""
+        for plan in CLUSTERS:
+            (self._directory / f"{plan.name}.kubeconfig").unlink(missing_ok=True)
+            shutil.rmtree(self._directory / plan.name / ("pods" if self._bare else ""), ignore_errors=True)
+        for name in ("webhook", "gateway", "admin", "tenants"):
+            shutil.rmtree(self._directory / name, ignore_errors=True)
+        for name in ("kubeconfig", "gateway.addr"):
+            (self._directory / name).unlink(missing_ok=True)
+
     async def _start(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
         berth = Berth(self._directory, parts, log_level=self._log_level)
         clusters, clients = [], {}
@@ -91,32 +104,68 @@ class Sandbox:
             await definitions.prepare(opened.client, definitions.INFRA if infra else definitions.TENANT)
             every = self._stand_ins and plan.name == EVERY_WING
             if every:
-                ports = await self._start_every_wing(opened.client, plan, stack, parts, berth)
+                webhook = await self._start_every_wing(opened, plan, stack, parts, berth)
             else:
                 if self._stand_ins:
-                    parts.run(StandIns(opened.client, plan.nodes))
-                ports = await berth.start_webhook(opened.client, plan.name)
-            clusters.append(_running(plan, opened, *ports))
+                    await self._give_nodes(opened, plan, parts, berth)
+                webhook = await berth.start_webhook(opened.client, plan.name)
+            clusters.append(_running(plan, opened, webhook))
             clients[plan.name] = opened.client
         return Whole(tuple(clusters), await berth.start_workload_api(clients))
 
-    @staticmethod
     async def _start_every_wing(
-        client: KubeClient, plan: ClusterPlan, stack: contextlib.AsyncExitStack, parts: Parts, berth: Berth
-    ) -> tuple[int, int]:
+        self, opened: Opened, plan: ClusterPlan, stack: contextlib.AsyncExitStack, parts: Parts, berth: Berth
+    ) -> str:
         """With AppWrappers and quota for them, and with hosts that have cache ways and devices to give."""
+        client = opened.client
         hosts = await stack.enter_async_context(rmd_hosts(client, plan.hosts))
-        multus = MultusStandIn(client)
-        parts.run(StandIns(client, plan.nodes, elsewhere=hosts.runs, resources=hosts.kubelets, networks=multus))
+        await self._give_nodes(opened, plan, parts, berth, hosts)
         parts.run(hosts)
-        ports = await berth.start_webhook(client, plan.name, every=True)
+        webhook = await berth.start_webhook(client, plan.name, every=True)
         await definitions.install(client, (*definitions.APP_WRAPPERS, *definitions.RMD))
         await give_quota(client, parts)
         claims = await give_devices(client, parts, plan.hosts)
         await hosts.install()
         await berth.start_further_controllers(plan.name, without=() if claims else (CLAIMS.name,))
         await berth.start_node_agents(plan.name, hosts.folders)
-        return ports
+        return webhook
+
+    async def _give_nodes(
+        self, opened: Opened, plan: ClusterPlan, parts: Parts, berth: Berth, hosts: RmdHosts | None = None
+    ) -> None:
+        """Stand-ins, and a node that runs the roles of Berth within this process; with `hosts` their kubelets."""
+        node = self._node(opened, plan, make=Inside, chosen=is_of_release)
+        if hosts is None:
+            stand_ins = StandIns(opened.client, plan.nodes, elsewhere=node.runs)
+        else:
+            stand_ins = StandIns(
+                opened.client,
+                plan.nodes,
+                elsewhere=lambda pod: node.runs(pod) or hosts.runs(pod),
+                resources=hosts.kubelets,
+                networks=MultusStandIn(opened.client),
+            )
+        parts.run(stand_ins)
+        parts.run(node)
+        await berth.install(plan.name, Release(opened.client, opened.services))
+
+    def _node(
+        self,
+        opened: Opened,
+        plan: ClusterPlan,
+        *,
+        make: Makes | None = None,
+        chosen: Callable[[JSON], bool] = is_berth,
+    ) -> BerthNode:
+        return BerthNode(
+            opened.client,
+            kubeconfig=opened.kubeconfig,
+            directory=self._directory / plan.name,
+            found=opened.services.__setitem__,
+            processes=opened.processes,
+            make=make,
+            chosen=chosen,
+        )
 
     async def _start_bare(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
         """API servers that serve attachments, and nodes with Multus that run what is installed.
@@ -126,17 +175,10 @@ class Sandbox:
         clusters = []
         for plan in CLUSTERS:
             opened = await self._servers.open(plan, stack)
-            client, folder = opened.client, self._directory / plan.name
+            client = opened.client
             await definitions.install(client, definitions.BARE)
             if self._stand_ins:
-                found = opened.services.__setitem__
-                node = BerthNode(
-                    client,
-                    kubeconfig=opened.kubeconfig,
-                    directory=folder,
-                    found=found,
-                    processes=opened.processes,
-                )
+                node = self._node(opened, plan)
                 nodes = [_with_devices(one) if one.name in plan.hosts else one for one in plan.nodes]
                 parts.run(StandIns(client, nodes, elsewhere=node.runs, networks=MultusStandIn(client)))
                 parts.run(node)
@@ -148,6 +190,6 @@ def _with_devices(node: NodeSpec) -> NodeSpec:
     return replace(node, capacity={**node.capacity, RESOURCE: str(DEVICES)})
 
 
-def _running(plan: ClusterPlan, opened: Opened, webhook_port: int = 0, health_port: int = 0) -> Running:
+def _running(plan: ClusterPlan, opened: Opened, webhook: str = "") -> Running:
     nodes = tuple(node.name for node in plan.nodes)
-    return Running(plan.name, opened.client.server, opened.kubeconfig, nodes, webhook_port, health_port)
+    return Running(plan.name, opened.client.server, opened.kubeconfig, nodes, webhook)

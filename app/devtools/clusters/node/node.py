@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
 
-from app.devtools.clusters.node.pod_process import PodProcess, is_berth
+from app.devtools.clusters.node.containers import Container
+from app.devtools.clusters.node.pod_process import Makes, PodProcess, is_berth
 from app.devtools.clusters.node.services import Route, Services
 from app.devtools.forking import ForkServer
 from app.devtools.sandbox.processes import Processes
@@ -19,7 +21,8 @@ from app.kube.store import Key
 from app.wire import JSON
 
 _log = structlog.get_logger(__name__)
-_LOOK_SECONDS = 0.3
+_LOOK_SECONDS, _SOON = 0.3, 0.05
+"""How often a Pod is looked at that is ready, and one that is not."""
 _RESTART_SECONDS = 1.0
 _GRACE = 30.0
 
@@ -28,6 +31,8 @@ class BerthNode:
     """`kubeconfig` is the administrator's; `found` is called with what listens where. `run` it once, until cancelled.
 
     What the processes print is in `directory/logs`, and `processes` says in which file, for as long as the Pod exists.
+    Without `make`, which makes what runs a Pod, that is a process of this machine. Pods of which `chosen` is not true
+    are run by others.
     """
 
     def __init__(
@@ -38,21 +43,21 @@ class BerthNode:
         directory: Path,
         found: Callable[[Route, tuple[str, int]], None],
         processes: Processes,
+        make: Makes | None = None,
+        chosen: Callable[[JSON], bool] = is_berth,
     ) -> None:
         self._client = client
+        self.runs = chosen
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._processes = processes
         self._server = ForkServer()
+        self._make = make or partial(Container, server=self._server)
         self._running: dict[Key, PodProcess] = {}
         self._watched = Watched(client)
         self._pods = self._watched.store(PODS)
         self._services = Services(client, self._watched, found)
         self._controller = reconciling("pods-as-processes", self._reconcile, self._pods, workers=32)
-
-    def runs(self, pod: JSON) -> bool:
-        """Whether the Pod is one of those that run here."""
-        return is_berth(pod)
 
     async def run(self) -> None:
         (self._directory / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,7 +92,7 @@ class BerthNode:
         process = self._running.get(key)
         if process is None:
             process = PodProcess(
-                self._client, pod, server=self._server, kubeconfig=self._kubeconfig, directory=self._directory
+                self._client, pod, make=self._make, kubeconfig=self._kubeconfig, directory=self._directory
             )
             self._running[key] = process
             self._processes[process.uid] = process.log
@@ -111,7 +116,7 @@ class BerthNode:
         else:
             self._services.unready(process.uid)
         await process.report(pod, ready=ready)
-        return _LOOK_SECONDS
+        return _LOOK_SECONDS if ready else _SOON
 
     async def _end(self, key: Key, pod: JSON) -> None:
         metadata = pod["metadata"]

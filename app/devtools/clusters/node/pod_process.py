@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from app.devtools.clusters.kubeconfigs import acting_as, write_private
 from app.devtools.clusters.node.addresses import claim, shown
-from app.devtools.clusters.node.containers import Container
 from app.devtools.clusters.node.status import Seen, report
 from app.devtools.clusters.node.volumes import Volumes
-from app.devtools.forking import ForkServer
 from app.devtools.sandbox.processes import PodLog
 from app.kube.client import KubeClient
 from app.kube.names import service_account_user
@@ -27,6 +27,27 @@ def is_berth(pod: JSON) -> bool:
     return image.partition(":")[0] == "berth"
 
 
+class Runs(Protocol):
+    """What runs the one container of a Pod: a process, or a role within this one."""
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    async def start(self) -> None: ...
+
+    async def ready(self) -> bool: ...
+
+    async def stop(self, *, grace: float) -> None: ...
+
+
+class Makes(Protocol):
+    """Makes what runs a Pod: on `address`, with this kubeconfig, with `places` for the paths of its volumes."""
+
+    def __call__(
+        self, pod: JSON, *, address: str, kubeconfig: Path, places: Mapping[str, Path], log: PodLog
+    ) -> Runs: ...
+
+
 class PodProcess:
     """A Pod that this node has taken on, below `directory`; `kubeconfig` is the administrator's.
 
@@ -34,7 +55,7 @@ class PodProcess:
     speaks to the API server is what its ServiceAccount may: the node's own identity does not lend it any right.
     """
 
-    def __init__(self, client: KubeClient, pod: JSON, *, server: ForkServer, kubeconfig: Path, directory: Path) -> None:
+    def __init__(self, client: KubeClient, pod: JSON, *, make: Makes, kubeconfig: Path, directory: Path) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self.uid: str = metadata["uid"]
         self.started = False
@@ -49,9 +70,8 @@ class PodProcess:
         own = self._folder / "kubeconfig"
         user = service_account_user(metadata["namespace"], spec.get("serviceAccountName") or "default")
         write_private(own, acting_as(kubeconfig, user))
-        self._container = Container(
+        self._container = make(
             pod,
-            server=server,
             address=self.address,
             kubeconfig=own,
             places=self._volumes.places(spec["containers"][0]),
