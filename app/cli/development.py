@@ -9,7 +9,10 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
+from app import logs
 from app.cli.options import alone, devtool, epilog
+from app.devtools.demo.catalog import PARTS
+from app.devtools.demo.keys import key_waiter
 from app.errors import UsageError
 
 _SANDBOX_EPILOG = epilog(
@@ -20,10 +23,11 @@ _SANDBOX_EPILOG = epilog(
 )
 _DEMO_EPILOG = epilog(
     "berth demo",
+    "berth demo companions",
     "berth demo --step",
-    "berth demo --log-level info",
     text="Exits 0 when every step held, 1 at the first that did not.",
 )
+_NAMES = tuple(part.name for part in PARTS)
 
 
 sandbox_app, demo_app = alone(), alone()
@@ -66,12 +70,36 @@ def sandbox(
 
 @demo_app.command(epilog=_DEMO_EPILOG)
 def demo(
-    by_step: Annotated[bool, typer.Option("--step", help="Wait for a key between steps.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help=f"The part to play: {', '.join(_NAMES)} (default: all).",
+            autocompletion=lambda incomplete: [part for part in _NAMES if part.startswith(incomplete)],
+            show_default=False,
+        ),
+    ] = None,
+    by_step: Annotated[
+        bool, typer.Option("--step", help="Wait for a key between steps; s goes to the next part, q ends.")
+    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the parts and exit.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error",
 ) -> int:
     """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
+    if listed:
+        for part in PARTS:
+            typer.echo(f"{part.name.ljust(max(map(len, _NAMES)))}  {part.title}")
+        return 0
+    parts = [part for part in PARTS if name in (None, part.name)]
+    if not parts:
+        raise UsageError(f"there is no part {name!r} of the demo: want {', '.join(_NAMES)}")
+    console = Console()
+    ask = key_waiter(console) if by_step else None
+    logs.configure(log_level)
+    # What comes next is imported first, which takes a second or two.
+    console.print("Starting a sandbox: an infra and two tenant clusters, with Berth in each …")
     run_demo = devtool("app.devtools.demo.play:run_demo")
-    return cast("int", asyncio.run(run_demo(Console(), log_level=log_level, by_step=by_step)))
+    return cast("int", asyncio.run(run_demo(console, parts=parts, log_level=log_level, ask=ask)))
 
 
 def _by_name(pairs: list[str]) -> dict[str, Path]:

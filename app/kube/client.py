@@ -31,6 +31,7 @@ _PATCH_TYPES: dict[PatchType, str] = {
     "strategic": "application/strategic-merge-patch+json",
 }
 _APPLY = "application/apply-patch+yaml"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 PAGE_BYTES = 32 * 1024 * 1024
@@ -55,7 +56,7 @@ class Page(NamedTuple):
 class Request(NamedTuple):
     """`verb` is the HTTP method, or WATCH for a GET whose answer is a stream. Empty values of `query` are left out.
 
-    `acting_as` is the user whose request it is to be; None for our own.
+    `acting_as` is the user whose request it is to be; None for our own. `accept` is the form of the answer.
     """
 
     verb: str
@@ -64,6 +65,7 @@ class Request(NamedTuple):
     body: JSON | list[JSON] | None = None
     content_type: str = "application/json"
     acting_as: Impersonation | None = None
+    accept: str = "application/json"
 
     @property
     def what(self) -> str:
@@ -169,6 +171,14 @@ class KubeClient:
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
         return await self.get_path(resource.path(namespace=namespace, name=name))
+
+    async def table(
+        self, resource: Resource, name: str = "", *, namespace: str | None = None, label_selector: str = ""
+    ) -> JSON:
+        """What `kubectl get` shows of the object, or ("") of all of them: a Table of `meta.k8s.io/v1`."""
+        path = resource.path(namespace=namespace, name=name or None)
+        async with request_place():
+            return await self._session.json(Request("GET", path, {"labelSelector": label_selector}, accept=_TABLE))
 
     async def create(
         self,

@@ -223,9 +223,9 @@ class Session:
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def _once(self, request: Request) -> aiohttp.ClientResponse:
-        verb, path, query, body, content_type, acting_as = request
+        verb, path, query, body, content_type, acting_as, accept = request
         method = "GET" if verb == "WATCH" else verb
-        headers = {"Accept": "application/json", "User-Agent": "berth", "Content-Type": content_type}
+        headers = {"Accept": accept, "User-Agent": "berth", "Content-Type": content_type}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         if token := headers.get("authorization"):
             headers["authorization"] = token.strip()

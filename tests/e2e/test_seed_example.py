@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.devtools.demo.catalog import PARTS
 from tests.e2e.users import Kubectl, PythonClient
 from tests.support.ports import lasting_port
 from tests.support.processes import Background
@@ -167,9 +169,17 @@ def _network_status(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_demo_holds() -> None:
-    """`berth demo` plays the example and exits 0."""
+    """`berth demo` plays all examples, says what was seen and what comes next, and exits 0."""
     done = subprocess.run(
         [sys.executable, "-m", "app", "demo"], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "steps held" in done.stdout
+    steps = re.findall(r"^Step (\d+) of (\d+): ", done.stdout, re.MULTILINE)
+    assert [number for number, _ in steps] == [str(number) for number in range(1, len(steps) + 1)]
+    assert {total for _, total in steps} == {str(len(steps))}
+    shown, seen = done.stdout.split("You have seen:")
+    for part in PARTS:
+        assert part.title in shown
+        assert part.seen in seen
+    assert "berth sandbox" in seen
+    assert "0 roles" not in shown

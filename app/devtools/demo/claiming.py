@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
-import yaml
-
 from app.claims.model import NETWORK_STATUS
 from app.claims.network_status import attached_to
-from app.devtools.demo.stage import Stage, get_or_nothing
-from app.kube.client import KubeClient
+from app.devtools.demo.kubectl import Kubectl
+from app.devtools.demo.stage import Step, get_or_nothing, read_text
 from app.kube.resources import (
     DEVICE_CLASSES,
     ENDPOINT_SLICES,
@@ -25,127 +21,102 @@ from app.wire import JSON
 NAME = "database"
 NETWORKS = ("data-network", "storage-network")
 _NAMESPACE = "default"
+_OF_SERVICE = f"{SERVICE_NAME}={NAME}"
 
 
 class Claiming:
     """The steps of the example, in their order."""
 
-    def __init__(self, client: KubeClient, stage: Stage) -> None:
-        self._client, self._stage = client, stage
+    def __init__(self, kubectl: Kubectl) -> None:
+        self._kubectl, self._client, self._stage = kubectl, kubectl.client, kubectl.stage
         self._claim = ""
-
-    async def play(self) -> None:
-        """Play every step. Raises DemoError at the first that does not hold."""
-        await self._show_devices()
-        await self._create_pod()
-        await self._show_network_data()
-        await self._serve_the_second_network()
-        await self._restart_the_sandbox()
-        await self._clean_up()
+        self.steps = (
+            Step(
+                "A DeviceClass that serves example.com/foo, and a driver with four devices on each host",
+                self._show_devices,
+            ),
+            Step(
+                "A Pod on two networks: Berth adds the extended resource, the scheduler claims two devices",
+                self._create_pod,
+            ),
+            Step("The claim says which interface and address each device has", self._show_network_data),
+            Step("A Service on the second network", self._serve_the_second_network),
+            Step("The sandbox of the Pod is made again: claim and Service follow", self._restart_the_sandbox),
+            Step("Cleaning up", self._clean_up),
+        )
 
     async def _show_devices(self) -> None:
-        await self._stage.title(
-            "A DeviceClass that serves example.com/foo, and a driver with four devices on each host"
-        )
-        self._stage.command("kubectl get deviceclass vf.example.com -o yaml | grep extendedResourceName")
-        device_class = await self._client.get(DEVICE_CLASSES, "vf.example.com")
-        resource = device_class["spec"].get("extendedResourceName")
-        self._stage.say(f"  extendedResourceName: {resource}")
-        self._stage.command("kubectl get resourceslices")
+        await self._kubectl.field(DEVICE_CLASSES, "vf.example.com", ".spec.extendedResourceName")
+        await self._kubectl.get(RESOURCE_SLICES)
         slices = (await self._client.list_page(RESOURCE_SLICES)).items
-        rows = [(one["spec"]["nodeName"], one["spec"]["driver"], str(len(one["spec"]["devices"]))) for one in slices]
-        self._stage.table(("NODE", "DRIVER", "DEVICES"), *rows)
-        self._stage.holds("each host has four devices", [row[2] for row in rows] == ["4", "4"])
+        devices = [len(device_slice["spec"]["devices"]) for device_slice in slices]
+        self._stage.holds("each host has four devices", devices == [4, 4])
 
     async def _create_pod(self) -> None:
-        await self._stage.title(
-            "A Pod on two networks: Berth adds the extended resource, the scheduler claims two devices"
-        )
-        for text in self._stage.text("claims-networks.yaml").split("---\n"):
-            body = self._stage.typed(text)
-            await self._client.create(NETWORK_ATTACHMENTS, body, namespace=_NAMESPACE)
-        created = await self._client.create(PODS, self._stage.manifest("claims-pod.yaml"), namespace=_NAMESPACE)
-        self._stage.command("kubectl get pod database -o json | jq .spec.containers[0].resources.limits")
-        limits = created["spec"]["containers"][0]["resources"]["limits"]
-        self._stage.say(json.dumps(limits))
-        self._stage.holds("the Pod asks for two example.com/foo", limits == {"example.com/foo": "2"})
-        self._stage.command(
-            "kubectl get pod database -o json | jq .status.extendedResourceClaimStatus.resourceClaimName"
-        )
-        pod = await self._stage.until(
-            "the scheduler has made a claim", self._pod, true=lambda one: bool(_claim_of(one))
-        )
-        self._claim = _claim_of(pod)
-        self._stage.say(json.dumps(self._claim))
+        await self._kubectl.create(read_text("claims-networks.yaml"), NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS)
+        await self._kubectl.create(read_text("claims-pod.yaml"), PODS)
+        limits = await self._kubectl.field(PODS, NAME, ".spec.containers[0].resources.limits")
+        self._stage.holds("the Pod asks for two example.com/foo", limits == '{"example.com/foo":"2"}')
+        wish = "the scheduler has made a claim"
+        self._claim = _claim_of(await self._kubectl.until(wish, PODS, NAME, lambda pod: bool(_claim_of(pod))))
+        await self._kubectl.field(PODS, NAME, ".status.extendedResourceClaimStatus.resourceClaimName")
 
     async def _show_network_data(self) -> None:
-        await self._stage.title("The claim says which interface and address each device has")
         await self._until_published({})
 
     async def _serve_the_second_network(self) -> None:
-        await self._stage.title("A Service on the second network")
-        await self._client.create(SERVICES, self._stage.manifest("claims-service.yaml"), namespace=_NAMESPACE)
+        await self._kubectl.create(read_text("claims-service.yaml"), SERVICES)
         await self._until_served()
 
     async def _restart_the_sandbox(self) -> None:
-        await self._stage.title("The sandbox of the Pod is made again: claim and Service follow")
         before = _addresses(await self._pod())
         self._stage.say("Without its annotation the stand-in for Multus attaches the networks again.")
-        self._stage.command(f"kubectl annotate pod {NAME} {NETWORK_STATUS}-")
-        patch = {"metadata": {"annotations": {NETWORK_STATUS: None}}}
-        await self._client.patch(PODS, NAME, patch, patch_type="merge", namespace=_NAMESPACE)
+        await self._kubectl.mark("annotate", PODS, NAME, NETWORK_STATUS, None)
         await self._until_published(before)
         await self._until_served()
 
     async def _until_published(self, before: dict[str, str]) -> None:
         """Network data of the claim are what Multus says, and not `before`."""
-        self._stage.command(f"kubectl get resourceclaim {self._claim} -o yaml | yq .status.devices[].networkData")
 
         async def look() -> tuple[list[JSON], dict[str, str]]:
             claim = await self._client.get(RESOURCE_CLAIMS, self._claim, namespace=_NAMESPACE)
             return _network_data(claim), _addresses(await self._pod())
 
-        def agree(found: tuple[list[JSON], dict[str, str]]) -> bool:
-            said = {one["interfaceName"]: one["ips"][0].partition("/")[0] for one in found[0]}
-            return len(said) == len(NETWORKS) and said == found[1] != before
+        def agree(seen: tuple[list[JSON], dict[str, str]]) -> bool:
+            said = {data["interfaceName"]: data["ips"][0].partition("/")[0] for data in seen[0]}
+            return len(said) == len(NETWORKS) and said == seen[1] != before
 
-        data, _ = await self._stage.until("the claim has the addresses of the Pod", look, true=agree)
-        self._stage.say(yaml.safe_dump(data, sort_keys=False).rstrip())
-        self._stage.holds("they are what Multus says, with the prefixes of the attachments", _prefixes(data) == {"24"})
+        published, _ = await self._stage.until("the claim has the addresses of the Pod", look, true=agree)
+        await self._kubectl.field(RESOURCE_CLAIMS, self._claim, ".status.devices[*].networkData")
+        promise = "they are what Multus says, with the prefixes of the attachments"
+        self._stage.holds(promise, _prefixes(published) == {"24"})
 
     async def _until_served(self) -> None:
-        self._stage.command(f"kubectl get endpointslices -l {SERVICE_NAME}={NAME}")
         wanted = [_addresses(await self._pod())["net2"]]
         slices = await self._stage.until(
             "the EndpointSlice has the Pod's address on storage-network",
             self._slices,
-            true=lambda found: [address for one in found for address in _endpoints(one)] == wanted,
+            true=lambda found: [address for obj in found for address in _endpoints(obj)] == wanted,
         )
-        rows = [(one["metadata"]["name"], one["addressType"], ",".join(_endpoints(one))) for one in slices]
-        self._stage.table(("NAME", "ADDRESSTYPE", "ENDPOINTS"), *rows)
+        await self._kubectl.get(ENDPOINT_SLICES, selector=_OF_SERVICE)
         self._stage.holds("it has the address on storage-network, port 5432", slices[0]["ports"][0]["port"] == 5432)
 
     async def _slices(self) -> list[JSON]:
-        selector = f"{SERVICE_NAME}={NAME}"
-        return (await self._client.list_page(ENDPOINT_SLICES, namespace=_NAMESPACE, label_selector=selector)).items
+        return (await self._client.list_page(ENDPOINT_SLICES, namespace=_NAMESPACE, label_selector=_OF_SERVICE)).items
 
     async def _pod(self) -> JSON:
         return await get_or_nothing(self._client, PODS, NAME, namespace=_NAMESPACE)
 
     async def _clean_up(self) -> None:
-        await self._stage.title("Cleaning up")
-        networks = " ".join(NETWORKS)
-        self._stage.command(f"kubectl delete service,pod {NAME}\nkubectl delete net-attach-def {networks}")
         for resource in (SERVICES, PODS):
-            await self._client.delete(resource, NAME, namespace=_NAMESPACE)
-        for network in NETWORKS:
-            await self._client.delete(NETWORK_ATTACHMENTS, network, namespace=_NAMESPACE)
+            await self._kubectl.delete(resource, NAME)
+        await self._kubectl.delete(NETWORK_ATTACHMENTS, *NETWORKS)
         await self._stage.until("claim and EndpointSlices are gone", self._left, true=lambda left: not any(left))
-        self._stage.holds("nothing is left", True)
+        self._stage.holds("nothing is left", kept=True)
 
     async def _left(self) -> list[JSON | list[JSON]]:
-        claim = await get_or_nothing(self._client, RESOURCE_CLAIMS, self._claim, namespace=_NAMESPACE)
-        return [claim, await self._pod(), await self._slices()]
+        claims = (await self._client.list_page(RESOURCE_CLAIMS, namespace=_NAMESPACE)).items
+        return [[claim for claim in claims if claim["metadata"]["name"] == self._claim], await self._slices()]
 
 
 def _claim_of(pod: JSON) -> str:
@@ -156,17 +127,17 @@ def _claim_of(pod: JSON) -> str:
 def _addresses(pod: JSON) -> dict[str, str]:
     """The addresses of a Pod on its further networks, by interface."""
     text = (pod["metadata"].get("annotations") or {}).get(NETWORK_STATUS)
-    return {one.interface: one.ips[0] for one in attached_to(text) if not one.default} if text else {}
+    return {network.interface: network.ips[0] for network in attached_to(text) if not network.default} if text else {}
 
 
 def _network_data(claim: JSON) -> list[JSON]:
     devices = (claim.get("status") or {}).get("devices") or ()
-    return [one["networkData"] for one in devices if "networkData" in one]
+    return [device["networkData"] for device in devices if "networkData" in device]
 
 
 def _prefixes(data: list[JSON]) -> set[str]:
-    return {address.partition("/")[2] for one in data for address in one["ips"]}
+    return {address.partition("/")[2] for network in data for address in network["ips"]}
 
 
 def _endpoints(endpoint_slice: JSON) -> list[str]:
-    return [address for one in endpoint_slice.get("endpoints") or () for address in one["addresses"]]
+    return [address for endpoint in endpoint_slice.get("endpoints") or () for address in endpoint["addresses"]]

@@ -14,22 +14,22 @@ from rich.console import Console
 from app.errors import UsageError
 
 
-def key_waiter(console: Console, descriptor: int = 0) -> Callable[[], Awaitable[None]]:
-    """What waits for a key of the terminal with this file descriptor. Raises UsageError where it is no terminal.
+def key_waiter(console: Console, descriptor: int = 0) -> Callable[[], Awaitable[str]]:
+    """What waits for a key of the terminal with this file descriptor, and says which it was.
 
-    Ctrl-C still interrupts.
+    Raises UsageError where it is no terminal. Ctrl-C still interrupts.
     """
     if not os.isatty(descriptor):
         raise UsageError("--step waits for keys: want a terminal as standard input, or no --step")
 
-    async def wait() -> None:
-        console.print("\nPress a key for the next step, Ctrl-C to stop …", style="dim", highlight=False)
-        await _any_key(descriptor)
+    async def wait() -> str:
+        console.print("\nPress a key for the next step, s for the next part, q to end …", style="dim", highlight=False)
+        return await _any_key(descriptor)
 
     return wait
 
 
-async def _any_key(descriptor: int) -> None:
+async def _any_key(descriptor: int) -> str:
     loop = asyncio.get_running_loop()
     pressed = asyncio.Event()
     with _unbuffered(descriptor):
@@ -38,7 +38,7 @@ async def _any_key(descriptor: int) -> None:
             await pressed.wait()
         finally:
             loop.remove_reader(descriptor)
-        os.read(descriptor, 1024)
+        return os.read(descriptor, 1024).decode(errors="replace")
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Awaitable, Callable
-from importlib import resources
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import yaml
@@ -16,9 +17,9 @@ from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none
-from app.wire import JSON, load_yaml
+from app.wire import JSON
 
-_MANIFESTS = resources.files("app.devtools.demo") / "manifests"
+MANIFESTS = Path(__file__).parent / "manifests"
 _PATIENCE = 30
 T = TypeVar("T")
 
@@ -27,60 +28,83 @@ class DemoError(BerthError):
     """A step did not do what it promises."""
 
 
-class Stage:
-    """Counts the steps; `holds` raises DemoError at the first promise that is not kept.
+class Skipped(Exception):
+    """The user goes on to the next part."""
 
-    `pause` is awaited between two steps.
+
+class Quit(Exception):
+    """The user has seen enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a part."""
+
+    title: str
+    play: Callable[[], Awaitable[None]]
+
+
+class Stage:
+    """Shows steps, `total` of them in all; `holds` raises DemoError at the first promise that is not kept.
+
+    `ask` is awaited between two steps: the key that the user pressed.
     """
 
-    def __init__(self, console: Console, pause: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(self, console: Console, ask: Callable[[], Awaitable[str]] | None = None) -> None:
         self._console = console
-        self._pause = pause
-        self.steps = 0
+        self._ask = ask
+        self.total = 0
+        self._number = 0
 
-    def act(self, text: str) -> None:
-        self._console.print(f"\n[bold reverse] {text} [/]")
+    async def play(self, title: str, steps: Sequence[Step]) -> None:
+        """Play the steps of a part. If the user skips the rest, the last step comes next, which cleans up.
 
-    async def title(self, text: str) -> None:
-        """Begin the next step."""
-        if self.steps and self._pause is not None:
-            await self._pause()
-        self.steps += 1
-        self._console.print(f"\n[bold]{self.steps}. {text}[/]")
+        Raises DemoError at the first step that does not hold, Quit if the user ends the demo.
+        """
+        self._console.print(f"\n[bold reverse] {title} [/]", soft_wrap=True)
+        first = self._number
+        for index, step in enumerate(steps):
+            self._number = first + index + 1
+            await self._show(step)
+            try:
+                await self._pause()
+            except Skipped:
+                await self._skip(first + len(steps), steps[-1])
+                break
+        self._number = first + len(steps)
 
-    def command(self, text: str, *, where: str = "") -> None:
-        prompt = f"{where}> " if where else "$ "
-        lead = prompt
+    async def _skip(self, number: int, last: Step) -> None:
+        """What comes next, if anything does, has to find the cluster as it was."""
+        if self._number < number < self.total:
+            self._number = number
+            await self._show(last)
+
+    async def _show(self, step: Step) -> None:
+        self._console.print(f"\n[bold]Step {self._number} of {self.total}: {step.title}[/]", soft_wrap=True)
+        await step.play()
+
+    async def _pause(self) -> None:
+        if self._ask is None or self._number >= self.total:
+            return
+        match (await self._ask()).lower():
+            case "s":
+                raise Skipped
+            case "q":
+                raise Quit
+
+    def command(self, text: str) -> None:
+        """Show a command as it can be typed."""
         for line in text.split("\n"):
-            self._console.print(lead + line, style="cyan", highlight=False, soft_wrap=True, markup=False)
-            # What a here-document holds is taken as it stands, its end too.
-            lead = "" if "<<" in line or not lead else " " * len(prompt)
+            self._console.print(line, style="cyan", highlight=False, soft_wrap=True, markup=False)
 
-    def manifest(self, name: str, *, where: str = "", verb: str = "create") -> JSON:
-        """Show that a manifest of the demo is sent; returns it."""
-        return self.typed(self.text(name), where=where, verb=verb)
-
-    @staticmethod
-    def text(name: str) -> str:
-        """A manifest of the demo as it stands."""
-        return (_MANIFESTS / name).read_text()
-
-    def typed(self, text: str, *, where: str = "", verb: str = "create") -> JSON:
-        """Show what is typed, and return what is sent."""
-        self.command(f"kubectl {verb} -f - <<EOF", where=where)
+    def document(self, command: str, text: str) -> None:
+        """Show a command that reads a document from its standard input."""
+        self.command(command)
         self._console.print(Syntax(text.rstrip(), "yaml", background_color="default", word_wrap=False))
         self._console.print("EOF", style="cyan")
-        body: JSON = load_yaml(text)
-        return body
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def table(self, *rows: tuple[str, ...]) -> None:
-        """Columns as kubectl prints them."""
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            self.say("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
     def diff(self, before: JSON, after: JSON) -> None:
         lines = difflib.unified_diff(
@@ -90,7 +114,7 @@ class Stage:
 
     def holds(self, promise: str, kept: bool) -> None:  # noqa: FBT001  the promise reads before its truth
         if not kept:
-            raise DemoError(f"step {self.steps}: want that {promise}, and it is not so")
+            raise DemoError(f"step {self._number}: want that {promise}, and it is not so")
         self._console.print(f"  [green]✓[/] {promise}", highlight=False)
 
     async def until(self, wish: str, look: Callable[[], Awaitable[T]], *, true: Callable[[T], bool] = bool) -> T:
@@ -103,13 +127,12 @@ class Stage:
                         return found
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            raise DemoError(f"step {self.steps}: waited {_PATIENCE} s: want that {wish}") from None
+            raise DemoError(f"step {self._number}: waited {_PATIENCE} s: want that {wish}") from None
 
 
-def read_manifest(name: str) -> JSON:
-    """A manifest of the demo."""
-    body: JSON = load_yaml((_MANIFESTS / name).read_text())
-    return body
+def read_text(name: str) -> str:
+    """A manifest of the demo as it stands."""
+    return (MANIFESTS / name).read_text()
 
 
 async def get_or_nothing(client: KubeClient, resource: Resource, name: str, *, namespace: str) -> JSON:

@@ -11,15 +11,20 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import kubernetes
 import pytest
 from rich.console import Console
 
+from app.devtools.demo.catalog import PARTS
 from app.devtools.demo.injection import Injection
+from app.devtools.demo.kubectl import Kubectl
 from app.devtools.demo.stage import DemoError, Stage
+from app.kube.client import KubeClient
 from tests.support.command_line import berth
 from tests.support.paths import ROOT
 from tests.support.processes import Background
@@ -80,6 +85,7 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     assert sandbox.stop() == 0
     assert sandbox.lines[-1] == "Stopped.\n"
     assert "Traceback" not in "".join(sandbox.lines)
+    assert not directory.exists()
     third = Background([sys.executable, "-m", "app", "sandbox", "--dir", str(directory)], directory=ROOT)
     try:
         third.wait_for("Ready.")
@@ -91,6 +97,7 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     ("arguments", "words"),
     [
         (["demo", "--step"], "--step waits for keys: want a terminal as standard input"),
+        (["demo", "moon"], "no part 'moon' of the demo: want injection, claims, appwrappers, rmd, companions"),
         (["demo", "--log-level", "loud"], "--log-level: want debug, info, warning, error, got 'loud'"),
         (["sandbox", "--log-level", "loud"], "--log-level"),
         (["sandbox", "--kubeconfig", "icp"], "want NAME=FILE"),
@@ -132,34 +139,126 @@ async def test_a_promise_that_is_not_kept_ends_the_demo(monkeypatch: pytest.Monk
             body["spec"].get("containers", [{}])[0].setdefault("resources", {})
             return body
 
-    stage = Stage(Console(quiet=True))
+        async def get(self, *_: object, **__: object) -> object:
+            return {"spec": {"containers": [{}]}}
+
+    stage, lazy = Stage(Console(quiet=True)), cast("KubeClient", Lazy())
     with pytest.raises(DemoError, match="step 3: want that requests and limits are 2 example"):
-        await Injection(Lazy(), stage).play()
+        await stage.play("", Injection(Kubectl(stage, lazy)).steps)
 
 
-def test_the_demo_waits_for_a_key_between_steps() -> None:
-    """In a terminal. The sandbox serves while it waits, and Ctrl-C ends both."""
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for what is temporary: sockets of a kubelet are in it, whose paths have to be short."""
+    with tempfile.TemporaryDirectory(prefix="t") as name:
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def stepping(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """`berth demo --step` in a terminal, with what is temporary in this folder; the descriptor is the terminal's."""
     above, below = pty.openpty()
-    command = [sys.executable, "-m", "app", "demo", "--step"]
+    command = [sys.executable, "-m", "app", "demo", "--step", *arguments]
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), below)
+    environment = os.environ | {"TMPDIR": str(folder)}
     with interruptible():
-        demo = subprocess.Popen(command, stdin=below, stdout=below, stderr=below, cwd=ROOT, start_new_session=True)
+        demo = subprocess.Popen(command, **streams, cwd=ROOT, start_new_session=True, env=environment)
     os.close(below)
     try:
-        shown = until_shown(above, "Press a key")
-        assert "1. A node offers 4 example.com/foo" in shown
-        assert "2. " not in shown
-        found = re.search(r"export KUBECONFIG=(\S+)", shown)
-        assert found is not None
-        command = ["kubectl", "--kubeconfig", found[1], "get", "node", "host-a", "-o", "name"]
-        assert subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True).stdout == b"node/host-a\n"
-        os.write(above, b" ")
-        assert "2. A network attachment that names this resource" in until_shown(above, "Press a key")
-        demo.send_signal(signal.SIGINT)
-        assert demo.wait(PATIENCE) == 130
+        yield demo, above
     finally:
         demo.kill()
         demo.wait(PATIENCE)
         os.close(above)
+
+
+def test_the_demo_waits_for_a_key_between_steps(short: Path) -> None:
+    """In a terminal. The sandbox serves while it waits, what is shown can be typed, and Ctrl-C ends both."""
+    with stepping(short) as (demo, terminal):
+        shown = until_shown(terminal, "Press a key")
+        assert "Step 1 of 36: A node offers 4 example.com/foo" in shown
+        assert "Step 2 of 36" not in shown
+        found = re.search(r"export KUBECONFIG=(\S+)", shown)
+        assert found is not None
+        environment = os.environ | {"KUBECONFIG": found[1]}
+        (command,) = (line for line in shown.splitlines() if line.startswith("kubectl patch nodes host-a"))
+        typed = subprocess.run(
+            ["sh", "-ec", command], capture_output=True, timeout=PATIENCE, check=True, env=environment
+        )
+        assert typed.stdout.startswith(b"node/host-a patched")
+        os.write(terminal, b" ")
+        assert "Step 2 of 36: A network attachment that names this resource" in until_shown(terminal, "Press a key")
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(PATIENCE) == 130
+    assert not list(short.iterdir())
+
+
+def test_keys_skip_to_the_next_part_and_end_the_demo(short: Path) -> None:
+    """What a skipped part has made is cleaned up. What was seen is said, and the status is 0."""
+    with stepping(short) as (demo, terminal):
+        until_shown(terminal, "Press a key")
+        os.write(terminal, b" ")
+        until_shown(terminal, "Press a key")
+        os.write(terminal, b"s")
+        shown = until_shown(terminal, "Press a key")
+        assert "Step 6 of 36: Cleaning up" in shown
+        assert '"foo-network" deleted' in shown
+        assert "Step 7 of 36: A DeviceClass" in shown
+        assert "Step 3" not in shown
+        os.write(terminal, b"q")
+        shown = until_shown(terminal, "has what to type there.")
+        assert [part.seen in shown for part in PARTS] == [True, True, False, False, False]
+        assert demo.wait(PATIENCE) == 0
+
+
+def test_one_part_is_played_alone(short: Path) -> None:
+    done = berth("demo", "injection", columns=200, TMPDIR=str(short))
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^Step (\d of \d+): ", done.stdout, re.MULTILINE) == [f"{step} of 6" for step in range(1, 7)]
+    assert [part.seen in done.stdout for part in PARTS] == [True, False, False, False, False]
+    listed = berth("demo", "--list").stdout
+    assert re.findall(r"^\w+", listed, re.MULTILINE) == [part.name for part in PARTS]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_of_the_demo(short: Path, number: signal.Signals) -> None:
+    """No folder, and so none of its private keys. A terminal that is closed sends SIGHUP."""
+    with stepping(short) as (demo, terminal):
+        until_shown(terminal, "Press a key")
+        assert list(short.rglob("*.key"))
+        demo.send_signal(number)
+        assert demo.wait(PATIENCE) == 128 + number
+        assert not list(short.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("bare", [[], ["--bare"]], ids=["whole", "bare"])
+def test_a_signal_leaves_no_key_of_the_sandbox(tmp_path: Path, number: signal.Signals, bare: list[str]) -> None:
+    directory = tmp_path / "sandbox"
+    directory.mkdir()
+    (directory / "mine").touch()
+    sandbox = Background([sys.executable, "-m", "app", "sandbox", "--dir", str(directory), *bare], directory=ROOT)
+    sandbox.wait_for("Ctrl-C stops everything")
+    assert list(directory.glob("*kubeconfig"))
+    sandbox.process.send_signal(number)
+    assert sandbox.stop() == 0
+    assert [path for path in directory.rglob("*") if path.is_file()] == [directory / "mine"]
+
+
+def test_without_a_kubeconfig_the_sandbox_of_this_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is one."""
+    monkeypatch.chdir(tmp_path)
+    environment = {"HOME": str(tmp_path), "KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": ""}
+    kept = berth("status", **environment).stderr
+    assert ".sandbox" not in kept
+    (tmp_path / ".sandbox").mkdir()
+    (tmp_path / ".sandbox" / "kubeconfig").touch()
+    for command in ("status", "doctor"):
+        found = berth(command, **environment)
+        assert found.returncode == 2
+        assert found.stderr.endswith("no such file; a sandbox runs here: export KUBECONFIG=.sandbox/kubeconfig\n")
 
 
 @contextlib.contextmanager
