@@ -17,22 +17,51 @@ from tests.support.waiting import PATIENCE, wait_until
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")]
 
 
-def test_a_rule_gives_a_pod_its_companion_as_the_page_has_it(sandbox: Path) -> None:
-    """Every line in its order, as it is typed."""
+def typed(sandbox: Path, part: str) -> subprocess.CompletedProcess[str]:
+    """Every line of the block with these words, in its order, as it is typed."""
     blocks = re.findall(r"^```\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    (block,) = (text for text in blocks if "examples/workload-api" in text)
-    environment = os.environ | {"KUBECONFIG": str(sandbox / "kubeconfig")}
+    (block,) = (text for text in blocks if part in text)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=ROOT,
+        env=os.environ | {"KUBECONFIG": str(sandbox / "kubeconfig")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_an_app_wrapper_succeeds_as_the_page_has_it(sandbox: Path) -> None:
+    """No line of it waits for an interrupt."""
     try:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = typed(sandbox, "examples/appwrapper.yaml")
+        assert re.search(r"^sample +Succeeded ", done.stdout, re.MULTILINE)
+    finally:
+        Kubectl(sandbox / "tenant1.kubeconfig").run("delete", f"--filename={ROOT}/examples/appwrapper.yaml")
+
+
+def test_cache_ways_are_reserved_as_the_page_has_it(sandbox: Path) -> None:
+    """Without a warning of what is announced a moment later; and the Pods of the daemons are ready."""
+    tenant, examples = Kubectl(sandbox / "tenant1.kubeconfig"), ROOT / "examples" / "rmd"
+    try:
+        done = typed(sandbox, "examples/rmd/rmdconfig.yaml")
+        assert "Warning" not in done.stderr
+        assert re.search(r"^rmd-workload-guaranteed-cache +True ", done.stdout, re.MULTILINE)
+        for host in ("host-a", "host-b"):
+            assert " 1/1 " in tenant.run("get", "pod", f"rmd-{host}")
+    finally:
+        for name in ("pod", "rmdworkload"):
+            tenant.run("delete", f"--filename={examples}/{name}.yaml")
+        wait_until(lambda: not tenant.run("get", "rmdworkloads", "--output", "name"))
+        tenant.run("delete", f"--filename={examples}/rmdconfig.yaml")
+
+
+def test_a_rule_gives_a_pod_its_companion_as_the_page_has_it(sandbox: Path) -> None:
+    try:
+        done = typed(sandbox, "examples/workload-api")
         assert re.search(r"^tenant1-rule1-\S+ +1/1 +Running .* dpu1-host-[ab] ", done.stdout, re.MULTILINE)
         assert re.search(r"^uvspod\.\S+/tenant1-rule1-\S+ +success", done.stdout, re.MULTILINE)
     finally:
