@@ -20,7 +20,7 @@ from app.kube.client import KubeClient
 from app.registry import WINGS, settings_of
 from app.serving.listener import free_port
 from app.tenancy.model import tenants_role
-from app.wiring import RELEASE_NAMESPACE
+from app.wiring import RELEASE_NAMESPACE, SYSTEM_NAMESPACE
 
 _HOST = "127.0.0.1"
 
@@ -70,7 +70,7 @@ class Berth:
         """Start all controllers that run only where they are asked for, but those of wings `without`."""
         wings = [wing for wing in WINGS if wing.name not in without]
         names = tuple(controller.name for wing in wings for controller in wing.controllers if not controller.usual)
-        await self._start("controller", cluster, {"namespace": RELEASE_NAMESPACE, "controllers": names})
+        await self._start("controller", cluster, {"namespace": self._home(cluster), "controllers": names})
 
     async def start_node_agents(self, cluster: str, folders: Mapping[str, Path]) -> None:
         """One for each node, with the folder of its kubelet."""
@@ -83,9 +83,9 @@ class Berth:
         await write_gateway_certificates(clients[INFRA], self._directory)
         accounts = {tenants_role(role): name_of(role) for role in ("controller", "gateway")}
         grants = tuple(f"{role}={RELEASE_NAMESPACE}/{account}" for role, account in accounts.items())
-        granting: dict[str, object] = {"namespace_grant": grants if INFRA in self._releases else ()}
-        address = await self._start_gateway(granting)
-        await self._start("controller", INFRA, {"namespace": RELEASE_NAMESPACE, **granting})
+        address = await self._start_gateway()
+        granting = {"namespace_grant": grants} if INFRA in self._releases else {}
+        await self._start("controller", INFRA, {"namespace": self._home(INFRA), **granting})
         await self._until_ready(INFRA)
         (self._directory / "gateway.addr").write_text(address + "\n")
         for plan in CLUSTERS:
@@ -97,7 +97,7 @@ class Berth:
             await self._until_ready(cluster)
         return address
 
-    async def _start_gateway(self, granting: Mapping[str, object]) -> str:
+    async def _start_gateway(self) -> str:
         folder = self._directory / "gateway"
         settings: dict[str, object] = {
             "tls_cert_file": str(folder / "tls.crt"),
@@ -105,7 +105,7 @@ class Berth:
             "client_ca": str(folder / "ca.crt"),
             "drain_seconds": 0.0,
         }
-        return await self._serve("gateway", INFRA, {**settings, **granting})
+        return await self._serve("gateway", INFRA, settings)
 
     async def _start_agent(self, tenant: str, bundle: Path, gateway: str) -> None:
         settings: dict[str, object] = {
@@ -133,6 +133,10 @@ class Berth:
             await self._parts.start(role, self._as_part(cluster, settings), where=cluster)
         else:
             await release.deploy(role, {**settings, "log_level": self._log_level}, replicas=replicas)
+
+    def _home(self, cluster: str) -> str:
+        """The namespace of a Lease: without a release Berth has none of its own."""
+        return RELEASE_NAMESPACE if cluster in self._releases else SYSTEM_NAMESPACE
 
     async def _until_ready(self, cluster: str) -> None:
         if release := self._releases.get(cluster):

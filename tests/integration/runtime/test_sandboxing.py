@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -243,6 +244,20 @@ def test_a_signal_leaves_no_key_of_the_sandbox(tmp_path: Path, number: signal.Si
     sandbox.process.send_signal(number)
     assert sandbox.stop() == 0
     assert [path for path in directory.rglob("*") if path.is_file()] == [directory / "mine"]
+
+
+def test_without_stand_ins_the_roles_are_known_by_their_leases(tmp_path: Path) -> None:
+    """There is nothing that would run Pods of a Deployment."""
+    directory = tmp_path / "sandbox"
+    command = [sys.executable, "-m", "app", "sandbox", "--no-stand-ins", "--dir", str(directory)]
+    sandbox = Background(command, directory=ROOT)
+    try:
+        sandbox.wait_for("Ctrl-C stops everything")
+        done = berth("status", "--kubeconfig", str(directory / "icp.kubeconfig"), "-o", "json")
+        (role,) = json.loads(done.stdout)["sections"]["roles"]["items"]
+        assert (role["role"], role["kind"], role["message"]) == ("controller", "Lease", None)
+    finally:
+        assert sandbox.stop() == 0
 
 
 def test_without_a_kubeconfig_the_sandbox_of_this_folder_is_named(
