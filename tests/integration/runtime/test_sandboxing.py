@@ -72,6 +72,10 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     )
     done = subprocess.run(["sh", "-ec", typed], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.stdout.endswith("pod/webhook-demo condition met\n"), done.stderr
+    logs = ["kubectl", "--kubeconfig", str(whole), "-n", "berth-system", "logs", "deployment/berth-webhook"]
+    said = subprocess.run(logs, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    assert said.startswith("$ berth webhook --")
+    assert said.endswith("This role runs within `berth sandbox`, and logs in its terminal.\n")
     assert "A stand-in for Kueue gives 4 CPUs to LocalQueue user-queue of namespace default in tenant1." in printed
     (told,) = (line for line in printed if line.startswith("gateway "))
     folder = Path(told.removesuffix(")").rpartition(" ")[2])
