@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Container, Iterator
 
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.settings import AdmissionSettings, WrappedKindsSettings
 from app.appwrappers.why.app_wrappers import MOST_JUDGED, UNJUDGED
-from app.appwrappers.why.controllers import PEER
+from app.appwrappers.why.controllers import (
+    INTEGRATION,
+    KUEUE_CONFIG,
+    PEER,
+    integrates,
+    kueue_configuration,
+    names_in,
+)
 from app.definitions import definition_name
-from app.doctor import acting, commands, objects
+from app.doctor import acting, commands
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, info, or_default, warning
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
 from app.text import several
 from app.why.examined import examine_each
 from app.why.model import Verdict
-from app.wire import JSON, load_yaml, mapping
+from app.wire import JSON, mapping
 from app.wiring import OFF
 
 _MOST = 100
-_INTEGRATION = "workload.codeflare.dev/appwrapper"
 _EXTERNAL = f"{APP_WRAPPERS.kind}.{APP_WRAPPERS.version}.{APP_WRAPPERS.group}"
 """How Kueue names a kind in `integrations.externalFrameworks`."""
 _EXCLUSION = ("kubernetes.io/metadata.name", "NotIn")
 _WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
-_KUEUE = ("kueue-system", "kueue-controller-manager")
-_KUEUE_CONFIG = objects.named(CONFIG_MAPS, "kueue-manager-config", _KUEUE[0])
 
 
 async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -44,7 +47,7 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if "appwrappers" in ours and await _trusts_records(cluster) and not await _writes_records(cluster):
         values = ("webhook.args.appwrappers=true", "webhook.args.appwrapperStrict=true")
         yield error("BERTH4008", "", command=await commands.helm(cluster, *values))
-    if (configuration := await _configuration(cluster)) is not None:
+    if (configuration := await kueue_configuration(cluster)) is not None:
         async for finding in _beside_kueue(cluster, ours, configuration):
             yield finding
 
@@ -52,18 +55,18 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _beside_kueue(cluster: Cluster, ours: Container[str], configuration: JSON) -> AsyncIterator[Finding]:
     """One makes the Workloads, and Kueue knows of it."""
     integrations = mapping(configuration.get("integrations"))
-    kueues = _INTEGRATION in _names(integrations.get("frameworks"))
+    kueues = integrates(configuration)
     if "appwrapper-workloads" in ours and kueues:
         fix = await acting.choose(cluster, without=["appwrapper-workloads"])
-        yield error("BERTH4003", _KUEUE_CONFIG, integration=_INTEGRATION, command=fix)
+        yield error("BERTH4003", KUEUE_CONFIG, integration=INTEGRATION, command=fix)
     elif "appwrapper-workloads" in ours:
-        if _EXTERNAL not in _names(integrations.get("externalFrameworks")):
-            yield error("BERTH4009", _KUEUE_CONFIG, external=_EXTERNAL)
+        if _EXTERNAL not in names_in(integrations.get("externalFrameworks")):
+            yield error("BERTH4009", KUEUE_CONFIG, external=_EXTERNAL)
         if settings := [*_without_effect(configuration)]:
-            yield warning("BERTH4010", _KUEUE_CONFIG, settings=listed(settings))
+            yield warning("BERTH4010", KUEUE_CONFIG, settings=listed(settings))
     if "appwrappers" in ours and "appwrapper-workloads" not in ours and not kueues:
         fix = await acting.choose(cluster, "appwrapper-workloads")
-        yield warning("BERTH4004", "", integration=_INTEGRATION, command=fix)
+        yield warning("BERTH4004", "", integration=INTEGRATION, command=fix)
 
 
 async def _is_checked(cluster: Cluster) -> bool:
@@ -90,37 +93,20 @@ async def _writes_records(cluster: Cluster) -> bool:
     return called and (await cluster.settings(AdmissionSettings)).appwrapper_strict
 
 
-async def _configuration(cluster: Cluster) -> JSON | None:
-    """Kueue's configuration; None where it does not run, or has none that can be read."""
-    if await cluster.peer(*_KUEUE) is None:
-        return None
-    config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG.name, namespace=_KUEUE[0]), None)
-    for text in ((config or {}).get("data") or {}).values():
-        with contextlib.suppress(ValueError):
-            document = load_yaml(str(text))
-            if isinstance(document, dict):
-                return document
-    return None
-
-
 def _without_effect(configuration: JSON) -> Iterator[str]:
     """The settings that Kueue applies to jobs of the kinds that it manages itself alone."""
     if configuration.get("manageJobsWithoutQueueName"):
         yield "manageJobsWithoutQueueName"
     selector = mapping(configuration.get("managedJobsNamespaceSelector"))
-    terms = [mapping(term) for term in _names(selector.get("matchExpressions"))]
+    terms = [mapping(term) for term in names_in(selector.get("matchExpressions"))]
     # The example in Kueue's configuration excludes kube-system and kueue-system by name. That is no finding.
     if selector.get("matchLabels") or any((term.get("key"), term.get("operator")) != _EXCLUSION for term in terms):
         yield "managedJobsNamespaceSelector"
-    if _names(mapping(configuration.get("integrations")).get("labelKeysToCopy")):
+    if names_in(mapping(configuration.get("integrations")).get("labelKeysToCopy")):
         yield "integrations.labelKeysToCopy"
     retention = mapping(mapping(configuration.get("objectRetentionPolicies")).get("workloads"))
     if retention.get("afterDeactivatedByKueue") is not None:
         yield "objectRetentionPolicies.workloads.afterDeactivatedByKueue"
-
-
-def _names(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:

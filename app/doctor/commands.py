@@ -9,7 +9,9 @@ of Helm's field manager. Wrong values of the release are changed by `helm upgrad
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from app.doctor.cluster import Cluster
@@ -36,6 +38,29 @@ def set_label(kind: str, name: str, key: str, value: str, *, namespace: str = ""
 
 def edit(resource: Resource, name: str, *, namespace: str = "") -> str:
     return kubectl("edit", plural(resource), name, namespace=namespace)
+
+
+_SHOWS = re.compile(
+    r"(berth (doctor|explain|status|tenant (list|show))|kubectl (auth|describe|get|logs|top)|grep|sed)\b(?!.*>)"
+)
+_FLAGS_BEFORE = re.compile(r"(?<=^kubectl)( --(namespace|context|kubeconfig)[ =]\S+)+")
+
+
+def shows_only(command: str) -> bool:
+    """Whether a command, each part of it, reads and changes nothing: it shows a cause, and does not end it."""
+    parts = [part.strip() for part in re.split(r"&&|[|;\n]", command)]
+    return all(_SHOWS.match(_FLAGS_BEFORE.sub("", part)) for part in parts if part)
+
+
+def rewrite(kind: str, name: str, *, namespace: str = "", without: Sequence[str] = ()) -> str:
+    """Opens an object whose fields cannot be changed in an editor, and creates it anew as it was saved.
+
+    The lines that match one of `without` are left out: an API server refuses what it has written itself, or follows it.
+    """
+    got = kubectl("get", kind, name, "--output", "yaml", namespace=namespace)
+    dropped = shlex.join(["sed", *(word for line in without for word in ("-e", f"/{line}/d"))])
+    lines = f"{got} | {dropped}" if without else got
+    return f'file=$(mktemp) && {lines} >"$file" && ${{EDITOR:-vi}} "$file" && kubectl replace --force -f "$file"'
 
 
 def restart(deployment: Installed) -> str:

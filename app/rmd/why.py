@@ -61,7 +61,7 @@ def judge_workload(it: Object, now: datetime) -> Asking[Verdict | None]:
         text = "is being deleted"
     finding = Judging(now, namespace, held).judge(it.json)
     if finding is not None and (verdict := of_findings(text, [finding])) is not None:
-        return replace(verdict, since=since, because=nodes or verdict.because, more=describe(it))
+        return replace(verdict, since=since, because=nodes or verdict.because, more=verdict.more or describe(it))
     if not it.json["metadata"].get("uid"):
         fix = commands.edit(it.resource, it.name, namespace=it.namespace)
         return stuck("would not be reserved", because=nodes, fix=fix) if nodes else fine("would be reserved")

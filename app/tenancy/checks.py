@@ -289,10 +289,12 @@ async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | No
         return refused("BERTH2101", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
     if word == _OF_CLUSTER:
         moved = _move(await _tenant_of(cluster, agent))
-        fix = f"{moved} --kubeconfig INFRA  # where this cluster has replaced the other one for good"
+        fix, so = f"{moved} --kubeconfig INFRA", agent.descriptor.when_expired
+        so = f"{so}; run the command only if this cluster has replaced the other one for good"
         if _TAKEN in answer:
-            fix = f"{await renew_agent(cluster, agent, _WHICH)}  # {_WHICH}: the tenant of this cluster"
-        return refused("BERTH2102", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
+            fix, so = await renew_agent(cluster, agent, _WHICH), agent.descriptor.when_expired
+            so = f"{so}; in the command, {_WHICH} is the tenant of this cluster"
+        return refused("BERTH2102", place, answer=answer, consequence=so, command=fix)
     if _UNTRUSTED in text:
         return await _distrust(cluster, agent, peer)
     return refused("BERTH2104", agent, gateway=gateway, text=text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.admission.pods import INJECT
-from app.doctor import objects
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.namespaces import SYSTEM, unhide
 from app.doctor.objects import Object
@@ -134,7 +134,7 @@ async def _unselected(cluster: Cluster, pod: Object, namespace: JSON | None) -> 
     if not selected or len(refusing) < len(selected):
         return None
     where = f"condition {refusing[0]} of {selected[0].webhook.get('name')}"
-    fix = _of(selected[0], cluster).doctor("--only", "registrations")
+    fix = commands.fix(_of(selected[0], cluster), selected[0], "matchConditions", [])
     return Unasked(f"Berth was not asked: {where} leaves the Pod out", fix)
 
 

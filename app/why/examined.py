@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from app.doctor.catalog import FINDINGS
 from app.doctor.cluster import Cluster
@@ -21,7 +22,8 @@ def finding_of(it: Object, verdict: Verdict) -> Finding | None:
     code = verdict.codes[0]
     severity = Severity[FINDINGS[code].severities.split()[0]]
     causes = "; ".join(verdict.because)
-    return noted(severity, code, it, text=verdict.text, causes=causes, consequence=verdict.so, command=verdict.fix)
+    finding = noted(severity, code, it, text=verdict.text, causes=causes, consequence=verdict.so, command=verdict.fix)
+    return finding if finding.command else replace(finding, command=verdict.more)
 
 
 async def examine_each(

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from app.doctor import commands
 from app.doctor.catalog import listed as shown
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity
@@ -40,7 +41,7 @@ class Verdict:
     needs, `because` are causes, the nearest first and each one clause, `so` is what follows from it. `fix` are commands
     that end it, `next` is what happens by itself, or is to be done by hand; without both there is nothing to do.
     `codes` are those of the doctor's findings, the first for the object itself. `more` is the command that shows the
-    rest.
+    rest: one that was given as `fix` and changes nothing is that.
     """
 
     state: State
@@ -54,15 +55,23 @@ class Verdict:
     codes: tuple[str, ...] = ()
     more: str = ""
 
+    def __post_init__(self) -> None:
+        lines = self.fix.split("\n") if self.fix else []
+        if showing := [line for line in lines if commands.shows_only(line)]:
+            # Such as a describe of the doctor, which has one command for each finding.
+            object.__setattr__(self, "fix", "\n".join(line for line in lines if line not in showing))
+            object.__setattr__(self, "more", showing[0])
+
     def after(self, cause: Verdict, *, of: str = "") -> Verdict:
-        """The same, with the causes of another verdict behind its own, and the fix of that where it has none.
+        """The same, with the causes of another verdict behind its own, and the commands of that where it has no fix.
 
         `of` is the subject of the other one, where its text is a cause too.
         """
         texts = (f"{of}: {cause.text}", *cause.because) if of else cause.because
         because = tuple(dict.fromkeys((*self.because, *texts)))
-        codes = tuple(dict.fromkeys((*self.codes, *cause.codes)))
-        return replace(self, because=because, codes=codes, fix=self.fix or cause.fix, next=self.next or cause.next)
+        codes, more = tuple(dict.fromkeys((*self.codes, *cause.codes))), self.more if self.fix else cause.more
+        fix, next_step = self.fix or cause.fix, self.next or cause.next
+        return replace(self, because=because, codes=codes, fix=fix, next=next_step, more=more or self.more)
 
 
 def fine(text: str, **parts: Any) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -43,7 +43,7 @@ def _standing(it: Object, now: datetime) -> Asking[Verdict]:
         return fine("ended well", since=_since(pod, "Initialized"))
     if phase == "Failed":
         cause = plain(status.get("message") or _ended(pod) or status.get("reason") or "it says no reason")
-        return broken("Failed", because=(cause,), more=describe)
+        return broken("Failed", because=(cause,), more=_logs(it) or describe)
     reason = objects.waits_for(pod)
     if reason is None:
         return fine(f"runs on {node}", since=_since(pod, "Ready"))
@@ -56,8 +56,15 @@ def _deleting(it: Object, late: float, describe: str) -> Verdict:
     held, since = it.json["metadata"].get("finalizers") or [], moment(it.json["metadata"]["deletionTimestamp"])
     if late < _PATIENCE:
         return waits("is being deleted", since=since)
-    cause = f"finalizers hold it: {', '.join(held)}" if held else "its kubelet has not ended it"
-    return stuck("is being deleted", since=since, because=(cause,), more=describe)
+    if held:
+        cause, patch = f"finalizers hold it: {', '.join(held)}", '--patch={"metadata":{"finalizers":null}}'
+        fix = commands.kubectl("patch", "pod", it.name, "--type=merge", patch, namespace=it.namespace)
+        next_step = "run it only if nothing removes them any more"
+    else:
+        cause, node = "its kubelet has not ended it", objects.spec(it.json).get("nodeName") or "its node"
+        fix = commands.kubectl("delete", "pod", it.name, "--force", "--grace-period=0", namespace=it.namespace)
+        next_step = f"run it only if {node} is off: its containers may run on"
+    return stuck("is being deleted", since=since, because=(cause,), fix=fix, next=next_step, more=describe)
 
 
 def _unscheduled(it: Object, now: datetime, reason: tuple[str, str], describe: str) -> Verdict:
@@ -93,22 +100,35 @@ def _unstarted(it: Object, now: datetime, reason: tuple[str, str], describe: str
         return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)
     because = (f"{cause}: {ended}" if ended and ended not in cause else cause,)
     text = text if reason[0] == "NotReady" else f"{text}: {reason[0]}"
-    return broken(text, since=since, because=because, more=describe)
+    return broken(text, since=since, because=because, more=_logs(it) or describe)
+
+
+def _failed_containers(pod: JSON) -> Iterator[tuple[str, str, JSON]]:
+    """The name of each container that ended badly, whether that is its `state` or `lastState`, and how it ended."""
+    status = objects.status(pod)
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        for place in ("state", "lastState"):
+            ended = (container.get(place) or {}).get("terminated") or {}
+            if ended.get("exitCode"):
+                yield str(container.get("name")), place, ended
 
 
 def _ended(pod: JSON, now: datetime | None = None) -> str:
     """The first container that ended badly, and how; "" where none did. `now` leaves out what is long over."""
-    status = objects.status(pod)
-    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            ended = state.get("terminated") or {}
-            finished = moment(ended.get("finishedAt"))
-            over = now is not None and finished is not None and (now - finished).total_seconds() > _PATIENCE
-            if ended.get("exitCode") and not over:
-                why = ended.get("reason") or "Error"
-                said = f" ({why})" if why != "Error" else ""
-                return f"container {container.get('name')} ended with exit code {ended['exitCode']}{said}"
+    for name, _, ended in _failed_containers(pod):
+        finished = moment(ended.get("finishedAt"))
+        if now is None or finished is None or (now - finished).total_seconds() <= _PATIENCE:
+            why = ended.get("reason") or "Error"
+            said = f" ({why})" if why != "Error" else ""
+            return f"container {name} ended with exit code {ended['exitCode']}{said}"
     return ""
+
+
+def _logs(it: Object) -> str:
+    """The command that shows what the first container wrote that ended badly; "" where none did."""
+    name, place, _ = next(_failed_containers(it.json), ("", "", None))
+    flags = ["--previous"] if place == "lastState" else []
+    return commands.kubectl("logs", it.name, f"--container={name}", *flags, namespace=it.namespace) if name else ""
 
 
 def _since(pod: JSON, condition: str) -> datetime | None:

@@ -23,7 +23,7 @@ from app.why.inquiry import Inquiry
 from app.wire import JSON
 from app.workloads import model as workloads
 from app.workloads.why.companions import PATIENCE, examined
-from app.workloads.why.rules import WATCHERS, Near, conditions, cut_off, nearest, reported
+from app.workloads.why.rules import WATCHERS, Near, conditions, cut_off, misplaced, nearest, reported
 
 _MOST = 100
 _COMPARED = 20
@@ -50,13 +50,13 @@ class _Compared:
     """The nearest workloads of the first rules that match nothing: each is compared with all that there are."""
 
     def __init__(self, inquiry: Inquiry) -> None:
-        self._inquiry, self._left = inquiry, _COMPARED
+        self.inquiry, self._left = inquiry, _COMPARED
 
     async def near(self, it: objects.Object) -> Near | None:
         if objects.condition(it.json, "Matched").get("reason") != "NoWorkloadMatches" or not self._left:
             return None
         self._left -= 1
-        return await self._inquiry.ask(nearest(it))
+        return await self.inquiry.ask(nearest(it))
 
 
 async def _of_kind(
@@ -76,7 +76,11 @@ async def _of_kind(
             continue
         for finding in (*reported(it), *conditions(it, cluster.now(), await compared.near(it))):
             yield finding
-        if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
+        ignored = await compared.inquiry.ask(misplaced(it)) if objects.unseen(obj) else None
+        if ignored is not None:
+            causes = f"{ignored.text}: {'; '.join(ignored.because)}"
+            yield error(ignored.codes[0], it, causes, ignored.so, ignored.fix)
+        elif objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(it.subject)
     if late:
         yield await acting.late(cluster, role, "BERTH3002", late)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from app.appwrappers.model import (
     APP_WRAPPER,
@@ -61,8 +63,9 @@ def judge_app_wrapper(it: Object, now: datetime) -> Asking[Verdict | None]:
         return (yield from _planned(it))
     if it.json["metadata"].get("deletionTimestamp"):
         return (yield from _deleting(it, now))
-    if late := _late_deletion(it, now):
-        return late
+    deleting = objects.condition(it.json, DELETING_RESOURCES)
+    if deleting.get("status") == "True" and objects.lasts(deleting, now) > DELETION_PATIENCE:
+        return (yield from _hanging(it, moment(deleting.get("lastTransitionTime"))))
     if phase == "Succeeded":
         return fine("Succeeded")
     if phase == "Failed":
@@ -118,35 +121,36 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
         )
         cause = f"finalizer {FINALIZER} holds it, and no controller that removes it runs"
         so = "its definition cannot be deleted either"
-        fix = f"{patch}\n{describe_objects(it)}"
-        return stuck("is being deleted", since=since, because=(cause,), so=so, fix=fix, codes=("BERTH4011",))
+        next_step = "Kubernetes deletes its objects then: they name it as their owner"
+        codes, more = ("BERTH4011",), controllers.objects_of(it)
+        return stuck(
+            "is being deleted",
+            since=since,
+            because=(cause,),
+            so=so,
+            fix=patch,
+            next=next_step,
+            codes=codes,
+            more=more,
+        )
     if late < DELETION_PATIENCE:
         return waits("is being deleted", since=since, because=("its objects are deleted first",))
-    return _hanging(it, since)
+    return (yield from _hanging(it, since))
 
 
-def describe_objects(it: Object) -> str:
-    """The command that shows what an AppWrapper has made."""
-    return commands.kubectl("get", "all", "--selector", f"{APP_WRAPPER}={it.name}", namespace=it.namespace)
-
-
-def _late_deletion(it: Object, now: datetime) -> Verdict | None:
-    deleting = objects.condition(it.json, DELETING_RESOURCES)
-    if deleting.get("status") != "True" or objects.lasts(deleting, now) <= DELETION_PATIENCE:
-        return None
-    return _hanging(it, moment(deleting.get("lastTransitionTime")))
-
-
-def _hanging(it: Object, since: datetime | None) -> Verdict:
+def _hanging(it: Object, since: datetime | None) -> Asking[Verdict]:
+    """What is left of it, and which Pod does not end."""
     left = [
         f"{component.get('kind')} {component.get('name')}"
         for component in _component_states(it)
         if objects.condition({"status": component}, RESOURCES_DEPLOYED).get("status") == "True"
     ]
-    cause = f"left: {several_of(left)}" if left else "Pods are left"
-    so = "its quota is held until they are gone"
-    text = "deletes its objects, and is not done"
-    return stuck(text, since=since, because=(cause,), so=so, fix=describe(it), codes=("BERTH4005",))
+    cause, so = f"left: {several_of(left)}" if left else "Pods are left", "its quota is held until they are gone"
+    text, codes, more = "deletes its objects, and is not done", ("BERTH4005",), controllers.objects_of(it)
+    verdict = stuck(text, since=since, because=(cause,), so=so, codes=codes, more=more or describe(it))
+    pods = yield from _unwell(it, ended=False)
+    worst, subject = (yield from _worst(it, pods)) if (yield from _spend(pods)) else (fine(""), "")
+    return verdict.after(worst, of=subject) if worst.state else verdict
 
 
 def _unwrapped(it: Object) -> Asking[Verdict | None]:
@@ -160,7 +164,8 @@ def _unwrapped(it: Object) -> Asking[Verdict | None]:
     if not unknown:
         return None
     cause = f"has a {several_of(unknown)}, which is not among the wrapped kinds of the controller"
-    return broken("cannot be created", because=(cause,), fix=describe(it), codes=("BERTH4007",))
+    fix = yield from read(partial(controllers.wrap, kinds=unknown), key=("wrapped kinds", *unknown))
+    return broken("cannot be created", because=(cause,), fix=fix, codes=("BERTH4007",), more=describe(it))
 
 
 def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
@@ -180,7 +185,7 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
     if owned is None:
         return waits(phase, because=(f"it waits in queue {queue}",), more=describe(it))
     if not owned:
-        return _without_workload(it, now, phase, queue)
+        return (yield from _without_workload(it, now, phase, queue))
     workload = max(owned, key=lambda workload: str(workload.json["metadata"].get("creationTimestamp")))
     verdict = yield from judged(workload.resource, workload.name, workload.namespace)
     if verdict is None:
@@ -194,14 +199,18 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
     return Verdict(state, text, verdict.since, asks, codes=codes, more=describe(workload)).after(verdict)
 
 
-def _without_workload(it: Object, now: datetime, phase: str, queue: str) -> Verdict:
+def _without_workload(it: Object, now: datetime, phase: str, queue: str) -> Asking[Verdict]:
     if (age := objects.age(it.json, now)) <= _QUEUED:
-        return waits(
-            phase, because=(f"it waits in queue {queue}, and its Workload is not made yet",), more=describe(it)
-        )
-    cause = f"waits in queue {queue} for {age / 60:.0f} minutes and has no Workload"
-    fix = commands.kubectl("get", "namespace", it.namespace, "--show-labels")
-    return stuck(f"{phase}, will never run", because=(cause,), fix=fix, codes=("BERTH4006",), more=describe(it))
+        cause = f"it waits in queue {queue}, and its Workload is not made yet"
+        return waits(phase, because=(cause,), more=describe(it))
+    cause, codes = f"waits in queue {queue} for {age / 60:.0f} minutes and has no Workload", ("BERTH4006",)
+    text = f"{phase}, will never run"
+    if fix := (yield from read(controllers.make_workloads)):
+        absent = f"controller {controllers.WORKLOADS} does not run"
+        return stuck(text, because=(cause, absent), fix=fix, codes=codes, more=describe(it))
+    next_step = f"have managedJobsNamespaceSelector in the configuration of Kueue select namespace {it.namespace}"
+    shown = commands.kubectl("get", "namespace", it.namespace, "--show-labels")
+    return stuck(text, because=(cause,), next=next_step, codes=codes, more=shown)
 
 
 def _unseen(it: Object, now: datetime) -> Asking[Verdict]:
@@ -225,16 +234,16 @@ def _running(it: Object) -> Asking[Verdict]:
         cause = plain(unhealthy.get("message") or unhealthy.get("reason"))
         since = moment(unhealthy.get("lastTransitionTime"))
         verdict = broken("Running, unhealthy", since=since, because=(cause,), codes=("BERTH4013",), more=describe(it))
-        return verdict.after(worst, of=subject) if worst.state else verdict
+        return _created_anew(it, verdict.after(worst, of=subject) if worst.state else verdict)
     if not affordable:
         cause = f"{several(len(pods), 'Pod')} not running, and only the Pods of the first AppWrappers are judged"
         return waits("Running, its Pods are not judged", because=(cause,), codes=(UNJUDGED,), more=describe(it))
     if worst.state > State.waits:
         since = moment(ready.get("lastTransitionTime"))
-        codes = ("BERTH4013",)
-        return Verdict(worst.state, "Running, not ready", since, codes=codes, more=describe(it)).after(
-            worst, of=subject
-        )
+        verdict = Verdict(worst.state, "Running, not ready", since, codes=("BERTH4013",), more=describe(it))
+        verdict = verdict.after(worst, of=subject)
+        # Without a consequence it may only wait for room.
+        return _created_anew(it, verdict) if worst.state is State.broken or worst.so else verdict
     if ready.get("status") == "True":
         return fine(f"Running: {plain(ready.get('message'))}", since=moment(ready.get("lastTransitionTime")))
     cause = plain(ready.get("message") or "its Pods are not ready yet")
@@ -303,20 +312,22 @@ def _failed(it: Object) -> Asking[Verdict]:
     unhealthy = objects.condition(it.json, UNHEALTHY)
     cause = plain(unhealthy.get("message") or unhealthy.get("reason") or "it says no reason", 600)
     since = moment(unhealthy.get("lastTransitionTime"))
-    replaced = f"kubectl replace --force --filename {it.name}.yaml" + (
-        f" --namespace {it.namespace}" if it.namespace else ""
-    )
-    verdict = broken(
-        "Failed",
-        since=since,
-        because=(cause,),
-        codes=("BERTH4013",),
-        fix=f"{replaced}  # corrected: a failed one does not go on",
-        more=describe(it),
-    )
+    verdict = broken("Failed", since=since, because=(cause,), codes=("BERTH4013",), more=describe(it))
     pods = yield from _unwell(it, ended=True)
     worst, subject = (yield from _worst(it, pods)) if (yield from _spend(pods)) else (fine(""), "")
-    return verdict.after(worst, of=subject) if worst.state > State.waits else verdict
+    # It does not go on, even where what its Pods lacked is there.
+    if worst.state > State.waits:
+        verdict = verdict.after(replace(worst, fix="", next=""), of=subject)
+    return _created_anew(it, verdict)
+
+
+def _created_anew(it: Object, verdict: Verdict) -> Verdict:
+    """With the command that corrects its components, which cannot be changed, where nothing else ends it."""
+    if verdict.fix:
+        return verdict
+    fix = commands.rewrite(it.plural, it.name, namespace=it.namespace)
+    how = verdict.next or "correct spec.components"
+    return replace(verdict, fix=fix, next=f"{how}: the command creates the AppWrapper again with that")
 
 
 JUDGES = {APP_WRAPPERS: judge_app_wrapper, **queues.JUDGES}

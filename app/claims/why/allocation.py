@@ -133,7 +133,7 @@ def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
 
 
 def _again(it: Object, pod: Object | None, how: str) -> tuple[str, str]:
-    """The command that makes it anew from a file, for neither a claim nor its template can be changed; and which."""
+    """The command that makes it anew, for neither a claim nor its template can be changed; and which."""
     resource, name, maker = it.resource, it.name, controller_of(it.json["metadata"])
     if maker.get("kind") == "Pod" or not how:
         made = {
@@ -145,8 +145,8 @@ def _again(it: Object, pod: Object | None, how: str) -> tuple[str, str]:
         if not how or not named:
             return "", ""
         resource, name = RESOURCE_CLAIM_TEMPLATES, str(named[0].get("resourceClaimTemplateName"))
-    words = ["replace", "--force", f"--filename={name}.yaml"]
-    return commands.kubectl(*words, namespace=it.namespace), f"{name}.yaml has to have {resource.kind} {name} {how}"
+    command = commands.rewrite(objects.plural(resource), name, namespace=it.namespace)
+    return command, f"{resource.kind} {name} {how}: the command creates it again with that"
 
 
 def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:

@@ -12,7 +12,9 @@ from app.why.model import Asking, read
 from app.wire import JSON, encode_json
 
 _RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
-_UNCHANGEABLE = ("Pod", "Job")
+_UNCHANGEABLE = {"Pod": ("^  nodeName:",), "Job": ("controller-uid:",)}
+"""What cannot be changed, with the lines that one which is created anew does not have: its node is chosen again, and
+the API server gives it another selector."""
 _ABOVE = {"ReplicaSet": (REPLICA_SETS, "Deployment"), "Job": (JOBS, "CronJob")}
 """Controllers that have one themselves, as a rule: their kind, and that of the other."""
 
@@ -41,14 +43,14 @@ class Owner:
         return commands.kubectl("delete", "pod", *pods, namespace=self.namespace)
 
     def edit(self) -> str:
-        """Opens what says how the Pods are made; a Pod or a Job cannot be changed, and is shown."""
-        if self.kind in _UNCHANGEABLE:
-            return commands.kubectl("get", self.kind.lower(), self.name, "--output", "yaml", namespace=self.namespace)
+        """Opens what says how the Pods are made; a Pod or a Job cannot be changed, and is created anew."""
+        if (without := _UNCHANGEABLE.get(self.kind)) is not None:
+            return commands.rewrite(self.kind.lower(), self.name, namespace=self.namespace, without=without)
         return commands.kubectl("edit", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
 
     def change(self, how: str) -> str:
         """What is to be done with what `edit` opens; `how` begins with a verb."""
-        return f"{how}: create the {self.kind} again with that" if self.kind in _UNCHANGEABLE else how
+        return f"{how}: the command creates the {self.kind} again with that" if self.kind in _UNCHANGEABLE else how
 
     @property
     def again(self) -> str:

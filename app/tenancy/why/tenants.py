@@ -41,7 +41,7 @@ def judge_tenant(it: Object, now: datetime) -> Asking[Verdict | None]:
     suspended = objects.spec(it.json).get("suspended")
     verdict = of_findings(text, findings) or fine(text)
     since = moment(objects.condition(it.json, "Ready" if suspended else CONNECTED).get("lastTransitionTime"))
-    verdict = replace(verdict, since=since, asks=_asks(it, dpus), more=describe(it))
+    verdict = replace(verdict, since=since, asks=_asks(it, dpus), more=verdict.more or describe(it))
     if suspended and connected.get("reason") in (SUSPENDED, None):
         so = "the gateway turns its agents away; its companions stay as they are, and changes of its cluster wait"
         because = tuple(cause for cause in verdict.because if cause != "is suspended")

@@ -99,7 +99,7 @@ def edit(rule: Object) -> str:
     """The command that changes a rule: the agent would undo what is changed in a copy of its own."""
     if is_kept(rule):
         system = workloads.SYSTEM_NAMESPACE
-        return f"{commands.edit(workloads.WORKLOAD_RULES, rule.name, namespace=system)}  # in the tenant's cluster"
+        return f"{commands.edit(workloads.WORKLOAD_RULES, rule.name, namespace=system)} --kubeconfig TENANT"
     return commands.edit(rule.resource, rule.name, namespace=rule.namespace)
 
 

@@ -58,6 +58,8 @@ def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Why a rule has the companions that it has."""
     if it.json["metadata"].get("deletionTimestamp"):
         return by_conditions(it, now)
+    if (ignored := (yield from misplaced(it))) is not None:
+        return ignored
     if not it.json["metadata"].get("uid"):
         return (yield from _planned(it))
     if cut_off(it):
@@ -69,7 +71,8 @@ def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
     text = f"{created} of {several(matched, 'companion')} exist, {runs} run"
     if not matched and objects.condition(it.json, "Matched").get("status") == "False":
         return (yield from _without_match(it, now))
-    verdict = replace(of_findings(text, findings) or fine(text), more=describe(it))
+    verdict = of_findings(text, findings) or fine(text)
+    verdict = replace(verdict, more=verdict.more or describe(it))
     if runs >= created:
         return verdict
     resource = workloads.UVS_PODS if it.resource == workloads.WORKLOAD_RULES else PODS
@@ -80,6 +83,33 @@ def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
     state = max(verdict.state, worst.state)
     more = worst.more if resource == workloads.UVS_PODS else verdict.more
     return replace(verdict, state=state, since=worst.since, asks=worst.asks, more=more).after(worst, of=subject)
+
+
+def misplaced(it: Object) -> Asking[Verdict | None]:
+    """That it is in a namespace that its role does not look at; None where it is in the right one, or was seen."""
+    if objects.status(it.json).get("conditions") or objects.status(it.json).get("result"):
+        return None
+    role, exists = WATCHERS[it.resource], bool(it.json["metadata"].get("uid"))
+    if it.resource == workloads.TENANT_RULES:
+        if it.namespace.startswith(workloads.TENANT_NAMESPACE_PREFIX):
+            return None
+        home, where = "", f"the namespaces of tenants, {workloads.TENANT_NAMESPACE_PREFIX}TENANT"
+    else:
+        home = workloads.SYSTEM_NAMESPACE
+        if role == "agent":
+            agents = yield from or_else(read(partial(_running, role=role), key=("running", role)), [])
+            home = next((agent.home for agent in agents), home)
+        where = f"namespace {home}"
+    if it.namespace == home:
+        return None
+    cause = f"it is in namespace {it.namespace}, and the {role} looks at {where}"
+    fix, next_step = "", "" if home and exists else f"create it in {where}"
+    if home and exists:
+        got = commands.kubectl("get", it.plural, it.name, "--output", "yaml", namespace=it.namespace)
+        moved = f"{got} | sed 's/^  namespace: .*/  namespace: {home}/' | kubectl create --filename -"
+        fix = f"{moved} && {commands.kubectl('delete', it.plural, it.name, namespace=it.namespace)}"
+    text, codes = ("is ignored", ("BERTH3002",)) if exists else ("would be ignored", ())
+    return stuck(text, because=(cause,), so="it has no effect", fix=fix, next=next_step, codes=codes)
 
 
 def reported(it: Object) -> Iterator[Finding]:
@@ -134,7 +164,7 @@ def _without_match(it: Object, now: datetime) -> Asking[Verdict]:
     if near is None or verdict.state is not State.waits:
         return replace(verdict, more=describe(it))
     text = f"no companions; matches 0 of {several(near.count, 'workload')}"
-    return replace(verdict, text=text, because=near.causes, more=_compare(it))
+    return replace(verdict, text=text, because=near.causes, fix=verdict.fix or edit(it), more=_compare(it))
 
 
 def nearest(it: Object) -> Asking[Near | None]:
@@ -257,7 +287,7 @@ def _unseen(it: Object, now: datetime) -> Asking[Verdict]:
         return waits("was changed", because=(f"the {role} has not processed it yet",), more=describe(it))
     finding = yield from read(partial(_late, it=it), key=("late", it.subject))
     verdict = of_findings("has no effect as it is now", [finding]) or waits("was changed")
-    return (yield from _by_role(replace(verdict, more=describe(it)), role))
+    return (yield from _by_role(replace(verdict, more=verdict.more or describe(it)), role))
 
 
 async def _late(cluster: Cluster, it: Object) -> Finding:
@@ -281,6 +311,8 @@ def judge_uvs(it: Object, now: datetime) -> Asking[Verdict | None]:
     """What became of an object of a tenant in the infra cluster; or what a mirror shows."""
     if it.json["metadata"].get("deletionTimestamp"):
         return by_conditions(it, now)
+    if (ignored := (yield from misplaced(it))) is not None:
+        return ignored
     if not it.json["metadata"].get("uid"):
         return fine("would be sent to the infra cluster")
     if cut_off(it):
@@ -292,7 +324,7 @@ def judge_uvs(it: Object, now: datetime) -> Asking[Verdict | None]:
     phase = objects.status(it.json).get("phase")
     text = "is in the infra cluster" + (f": {phase}" if phase else "")
     if (bad := of_findings("the infra cluster has not what it describes", [*reported(it)])) is not None:
-        return replace(bad, more=describe(it))
+        return replace(bad, more=bad.more or describe(it))
     ready = objects.condition(it.json, "Ready")
     if phase in (None, "Running", "Succeeded") and ready.get("status") == "True":
         return fine(text, since=moment(ready.get("lastTransitionTime")))

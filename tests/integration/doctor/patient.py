@@ -103,7 +103,7 @@ class Patient:
                 (tools / name).write_text(f'#!/bin/sh\n{call} "$@"\n')
                 (tools / name).chmod(0o755)
         paths = f"{tools}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": paths}
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": paths, "EDITOR": "true"}
         process = await asyncio.create_subprocess_shell(
             command, cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )

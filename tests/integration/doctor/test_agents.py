@@ -342,5 +342,5 @@ async def test_a_bundle_in_the_cluster_of_another_tenant(linked: Linked) -> None
     assert finding.message.startswith(
         f"the gateway refuses this cluster with it: cluster {uid} (UID of namespace kube-"
     )
-    assert finding.command.endswith("  # TENANT: the tenant of this cluster")
+    assert finding.consequence.endswith("; in the command, TENANT is the tenant of this cluster")
     await linked.fixed_by(finding, tenant="green")

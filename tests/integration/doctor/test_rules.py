@@ -122,7 +122,7 @@ async def test_objects_of_an_agent_that_is_cut_off_are_one_finding(patient: Pati
 async def test_a_rule_that_an_agent_keeps_is_mended_in_the_tenants_cluster(patient: Patient) -> None:
     await rule(patient, TENANT_RULES, said("error", "InvalidRule", "no"), labels={"berth.dev/rule-owner": "agent"})
     assert (await one(patient, RULES_CHECK)).command == (
-        "kubectl --namespace universe edit workloadrules.workload.universe.nvidia.com one  # in the tenant's cluster"
+        "kubectl --namespace universe edit workloadrules.workload.universe.nvidia.com one --kubeconfig TENANT"
     )
 
 

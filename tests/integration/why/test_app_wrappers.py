@@ -19,6 +19,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPA
 from app.why.model import State
 from app.why.rendering import Answer
 from tests.integration.doctor.patient import HOME, Patient
+from tests.integration.doctor.test_app_wrappers import kueue
 
 JSON = dict[str, Any]
 AT = "2026-01-01T00:00:00Z"
@@ -165,7 +166,13 @@ async def test_one_without_a_workload_is_stuck_after_a_while(patient: Patient) -
     assert (await patient.why("appwrapper/train")).verdict.state is State.waits
     patient.later = timedelta(minutes=10)
     verdict = (await patient.why("appwrapper/train")).verdict
-    assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH4006",))
+    assert (verdict.state, verdict.codes, verdict.fix) == (State.stuck, ("BERTH4006",), "")
+    assert verdict.next.startswith("have managedJobsNamespaceSelector in the configuration of Kueue select")
+    await controller(patient, "berth", "--controllers=appwrappers", namespace=HOME)
+    await kueue(patient, "batch/job")
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert verdict.because[-1] == "controller appwrapper-workloads does not run"
+    assert "appwrapper-workloads,appwrappers" in verdict.fix
 
 
 async def test_a_pod_that_crashes_is_named_although_no_condition_says_so(patient: Patient) -> None:
@@ -184,6 +191,9 @@ async def test_a_pod_that_crashes_is_named_although_no_condition_says_so(patient
         "Pod default/p: runs, and is not ready: CrashLoopBackOff",
         "container app: back-off 10s: container app ended with exit code 3",
     )
+    assert verdict.more == "kubectl --namespace default logs p --container=app --previous"
+    await patient.run(verdict.fix)
+    assert (await patient.why("appwrapper/train")).verdict.text == "New"
 
 
 async def test_one_that_failed_keeps_its_cause_after_its_pods_are_gone(patient: Patient) -> None:
@@ -191,7 +201,11 @@ async def test_one_that_failed_keeps_its_cause_after_its_pods_are_gone(patient: 
     await wrapped(patient, queue="", phase="Failed", conditions=[condition("Unhealthy", message=text)])
     verdict = (await patient.why("appwrapper/train")).verdict
     assert (verdict.state, verdict.text, verdict.because) == (State.broken, "Failed", (text,))
-    assert verdict.fix.startswith("kubectl replace --force")
+    before = await patient.client.get(APP_WRAPPERS, "train", namespace="default")
+    await patient.run(verdict.fix)
+    after = await patient.client.get(APP_WRAPPERS, "train", namespace="default")
+    assert before["metadata"]["uid"] != after["metadata"]["uid"]
+    assert (await patient.why("appwrapper/train")).verdict.state is State.waits
 
 
 async def test_one_that_is_deleted_without_its_controller_has_a_way_out(patient: Patient) -> None:
@@ -203,7 +217,8 @@ async def test_one_that_is_deleted_without_its_controller_has_a_way_out(patient:
     patient.later = timedelta(minutes=10)
     verdict = (await patient.why("appwrapper/train")).verdict
     assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH4011",))
-    await patient.run(verdict.fix.split("\n")[0])
+    assert verdict.more == "kubectl --namespace default get pod/p"
+    await patient.run(verdict.fix)
     verdict = (await patient.why("appwrapper/train")).verdict
     assert (verdict.state, verdict.text) == (State.broken, "does not exist")
 
@@ -284,7 +299,9 @@ async def test_the_wrapped_kinds_are_those_of_all_releases_and_unread_no_reason(
     template = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     spec = {"components": [{"template": template}]}
     await patient.create(APP_WRAPPERS, "train", namespace="default", spec=spec)
-    assert (await patient.why("appwrapper/train")).verdict.codes == ("BERTH4007",)
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert verdict.codes == ("BERTH4007",)
+    assert verdict.fix.endswith(",widgets.example.com}'")
     assert (await asked_by_a_user(patient)).verdict.state is State.waits
     await controller(patient, "berth", namespace=HOME)
     words = ("--controllers=appwrappers", "--wrapped-kinds=widgets.example.com")

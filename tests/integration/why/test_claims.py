@@ -88,13 +88,17 @@ async def test_a_device_more_than_the_pod_selects_networks(patient: Patient, clu
     assert (verdict.state, verdict.text) == (State.stuck, "1 of 2 devices has network data")
     assert verdict.asks == "devices for Pod p; vf0: net1 10.0.0.5/24 on default/net"
     assert verdict.because == (f"vf1: none: Pod p asks for 2 {RESOURCE} and selects 1 network",)
-    assert verdict.next.startswith(f"select a network for each device, or ask for 1 {RESOURCE}: create the Pod again")
-    await patient.run(verdict.fix)
+    assert verdict.next.startswith(f"select a network for each device, or ask for 1 {RESOURCE}: the command creates")
     assert verdict.codes == ("BERTH5016",)
     of_pod = (await patient.why("pod/p")).verdict
     assert of_pod.state is State.stuck
     subject = f"ResourceClaim default/{EXTENDED}"
     assert {f"{subject}: {verdict.text}", verdict.because[0]} <= {*of_pod.because}
+    before = await patient.client.get(PODS, "p", namespace="default")
+    await patient.run(f"export EDITOR='sed -i s/uninjected/injected/'; {verdict.fix}")
+    after = await patient.client.get(PODS, "p", namespace="default")
+    assert before["metadata"]["uid"] != after["metadata"]["uid"]
+    assert "nodeName" not in after["spec"]
 
 
 async def test_no_role_publishes_and_the_command_that_lets_one(patient: Patient, cluster: ClaimsCluster) -> None:
@@ -181,10 +185,11 @@ async def test_a_class_that_is_missing_and_the_one_that_was_meant(patient: Patie
     assert (verdict.state, verdict.text, verdict.asks) == (State.stuck, "not allocated", "1 of DeviceClass vf-b")
     assert verdict.because == ("there is no DeviceClass vf-b; there is vf-a", "0/1 nodes: cannot allocate all claims")
     assert verdict.codes == ("BERTH5017",)
-    assert verdict.fix.endswith("--filename=c.yaml")
-    assert verdict.next == "c.yaml has to have ResourceClaim c with DeviceClass vf-a"
+    assert verdict.next == "ResourceClaim c with DeviceClass vf-a: the command creates it again with that"
     of_pod = (await patient.why("pod/p")).verdict
     assert of_pod.because == ("ResourceClaim default/c: not allocated", *verdict.because)
+    await patient.run(f"export EDITOR='sed -i s/vf-b/vf-a/'; {verdict.fix}")
+    assert (await judged(patient)).asks == "1 of DeviceClass vf-a"
 
 
 @pytest.mark.parametrize(
@@ -222,8 +227,8 @@ async def test_a_template_is_made_anew_and_not_its_claim(patient: Patient, clust
     statuses = [{"name": "a", "resourceClaimName": "p-a-x"}]
     await patient.report(PODS, "p", {"resourceClaimStatuses": statuses}, namespace="default")
     verdict = await judged(patient, "p-a-x")
-    assert verdict.fix.endswith("--filename=t.yaml")
-    assert verdict.next == "t.yaml has to have ResourceClaimTemplate t with DeviceClass vfa"
+    assert verdict.next == "ResourceClaimTemplate t with DeviceClass vfa: the command creates it again with that"
+    await patient.run(f"export EDITOR='sed -i s/vf/vfa/'; {verdict.fix}")
 
 
 async def test_devices_of_two_nodes_are_not_for_one_pod(patient: Patient, cluster: ClaimsCluster) -> None:
@@ -410,7 +415,7 @@ async def test_a_pod_without_its_claim_and_without_its_template(patient: Patient
     verdict = (await patient.why("pod/p")).verdict
     assert verdict.state is State.stuck
     assert "there is no ResourceClaim nic in default; there is nics" in verdict.because
-    assert verdict.next == "name nics: create the Pod again with that"
+    assert verdict.next == "name nics: the command creates the Pod again with that"
     await patient.run(verdict.fix)
     await waiting(patient, name="q", a="pair")
     verdict = (await patient.why("pod/q")).verdict

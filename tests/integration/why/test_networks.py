@@ -200,7 +200,8 @@ async def test_a_condition_that_leaves_the_pod_out(patient: Patient) -> None:
     assert verdict.because == (
         "Berth was not asked: condition asks-for-something of pods.berth.dev leaves the Pod out",
     )
-    assert verdict.fix.startswith("berth doctor --namespace berth-system --only registrations")
+    await patient.run(verdict.fix.split("\n")[0])
+    assert "leaves the Pod out" not in "".join((await patient.why("pod/p")).verdict.because)
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", HOME])

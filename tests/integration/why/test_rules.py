@@ -20,11 +20,13 @@ from app.workloads.model import (
     TENANT_RULES,
     UVS_CONFIG_MAPS,
     UVS_PODS,
+    UVS_RESOURCES,
     WORKLOAD_ID,
     WORKLOAD_RULES,
     WORKLOADS,
 )
-from tests.integration.doctor.patient import JSON, Patient
+from tests.integration.doctor.patient import HOME, JSON, Patient
+from tests.integration.doctor.rmd_patient import deploy
 
 TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "app", "image": "app"}]}}
 OF_RULE = "kubectl --namespace universe edit workloadrules.workload.universe.nvidia.com r"
@@ -156,7 +158,7 @@ async def test_a_rule_of_the_infra_cluster_sees_its_tenants_workloads_alone(pati
     (cause,) = verdict.because
     assert cause.startswith("nearest is Pod default/web-0 of tenant a: 0 of 1 expressions hold; ")
     # Nothing is near: what to type shows each workload.
-    assert verdict.fix.endswith(
+    assert verdict.more.endswith(
         " tenantworkloadrules.workload.infra.universe.nvidia.com r --output yaml | berth explain -f -"
     )
     await rule(patient, spec(term(keys), tenantMatch=["c"]), NO_MATCH, kind=ADMIN_RULES)
@@ -239,6 +241,47 @@ async def test_a_rule_in_error_and_one_that_nobody_processed(patient: Patient) -
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
     assert (verdict.state, verdict.codes) == (State.broken, ("BERTH3002",))
     assert "no agent was found" in verdict.because[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "home"), [(WORKLOAD_RULES, "universe"), (ADMIN_RULES, "universe"), (UVS_CONFIG_MAPS, "universe")]
+)
+async def test_an_object_in_a_namespace_that_is_not_looked_at_is_moved(
+    patient: Patient, kind: Resource, home: str
+) -> None:
+    body = spec(**({"tenantMatch": ["*"]} if kind == ADMIN_RULES else {}))
+    if kind in UVS_RESOURCES:
+        body = {"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}}
+    await rule(patient, body, None, kind=kind, home="default")
+    verdict = (await patient.why(f"{kind.plural}/r")).verdict
+    assert (verdict.state, verdict.text) == (State.stuck, "is ignored")
+    (cause,) = verdict.because
+    assert cause.startswith("it is in namespace default, and the ")
+    assert cause.endswith(f" looks at namespace {home}")
+    (finding,) = await patient.complaints(RULES_CHECK)
+    assert (finding.code, finding.command, finding.message) == ("BERTH3002", verdict.fix, f"is ignored: {cause}")
+    await patient.run(verdict.fix)
+    assert (await patient.why(f"{kind.plural}/r", namespace=home)).verdict.text != "is ignored"
+    assert (await patient.why(f"{kind.plural}/r")).verdict.because[0] == f"it is in namespace {home}"
+    manifest = kind.body({"name": "r", "namespace": "default"}, spec=body)
+    planned = (await patient.why(manifests=[manifest])).verdict
+    assert (planned.text, planned.next) == ("would be ignored", f"create it in namespace {home}")
+
+
+async def test_the_agent_says_which_namespace_it_looks_at(patient: Patient) -> None:
+    await deploy(patient, "berth-agent", HOME, "agent", f"--namespace={HOME}")
+    await rule(patient, spec(), None, home="universe")
+    (cause,) = (await patient.why("workloadrule/r", namespace="universe")).verdict.because
+    assert cause == f"it is in namespace universe, and the agent looks at namespace {HOME}"
+    await patient.report(WORKLOAD_RULES, "r", status(), namespace="universe")
+    assert (await patient.why("workloadrule/r", namespace="universe")).verdict.text != "is ignored"
+
+
+async def test_a_rule_of_a_tenant_outside_of_the_namespaces_of_tenants(patient: Patient) -> None:
+    await rule(patient, spec(), None, kind=TENANT_RULES, home="default")
+    verdict = (await patient.why("tenantworkloadrule/r")).verdict
+    assert (verdict.state, verdict.fix) == (State.stuck, "")
+    assert verdict.next == "create it in the namespaces of tenants, tenant-TENANT"
 
 
 async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient: Patient) -> None:

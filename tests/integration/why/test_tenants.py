@@ -77,7 +77,8 @@ async def test_a_tenant_whose_agent_does_not_call(patient: Patient) -> None:
     verdict = (await patient.why("tenant/a")).verdict
     assert (verdict.state, verdict.text) == (State.broken, "ready, its agent is not connected")
     assert verdict.because == (f"its agent is not connected: {text}",)
-    assert (verdict.codes, verdict.fix) == (("BERTH2008",), "berth doctor --only agent --kubeconfig TENANT")
+    assert (verdict.codes, verdict.fix) == (("BERTH2008",), "")
+    assert verdict.more == "berth doctor --only agent --kubeconfig TENANT"
 
 
 async def test_a_namespace_that_is_not_ready_and_a_certificate_that_ends(patient: Patient) -> None:
