@@ -6,7 +6,7 @@ which are its links; it returns a verdict. So the same judge works over a cluste
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections.abc import Awaitable, Callable, Container, Generator, Hashable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from app.doctor import commands
 from app.doctor.catalog import listed as shown
+from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import Object
@@ -218,6 +219,13 @@ def listed(
 def events_of(it: Object) -> Asking[list[JSON]]:
     events: list[JSON] = yield Events(it)
     return events
+
+
+def told(it: Object, reasons: Container[str]) -> Asking[str]:
+    """What the newest Event of an object with one of these reasons says; "" for none, or where none may be read."""
+    events = yield from or_else(events_of(it), [])
+    event: JSON = next((event for event in events if event.get("reason") in reasons), {})
+    return plain(event.get("message") or event.get("reason") or "")
 
 
 def judged(resource: Resource, name: str, namespace: str = "", *, obj: JSON | None = None) -> Asking[Verdict | None]:

@@ -11,7 +11,7 @@ from app.doctor.objects import Object
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.text import moment, several
 from app.why.installation import uncalled
-from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, waits
+from app.why.model import Asking, State, Verdict, broken, fine, judged, listed, or_else, told, waits
 from app.why.pods import worst_of
 from app.why.standing import describe
 from app.wire import JSON
@@ -94,9 +94,7 @@ def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking
     if it.resource == DEPLOYMENTS:
         makers = yield from or_else(listed(REPLICA_SETS, it.namespace, owner=_uid(it)), [])
     for maker in makers:
-        events = yield from or_else(events_of(maker), [])
-        event: JSON = next((event for event in events if event.get("reason") in _REFUSED), {})
-        refused = plain(event.get("message")) if event else refused
+        refused = (yield from told(maker, _REFUSED)) or refused
     if refused:
         return broken(text, because=(f"its Pods are refused: {refused}",), more=describe(it))
     if planned is not None and planned.state > State.waits:

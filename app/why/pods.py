@@ -12,7 +12,7 @@ from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment
-from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, or_else, stuck, waits
+from app.why.model import Asking, State, Verdict, broken, fine, judged, stuck, told, waits
 from app.wire import JSON, mapping
 
 _PATIENCE = 300.0
@@ -87,10 +87,8 @@ def _unstarted(it: Object, now: datetime, reason: tuple[str, str], describe: str
     phase = objects.status(it.json).get("phase") or "Pending"
     text = phase if phase != "Running" else "runs, and is not ready"
     if reason[0] in _STARTING or reason[0] == "NotStarted":
-        events = yield from or_else(events_of(it), [])
-        trouble = next((event for event in events if event.get("reason") in _TROUBLE), None)
-        if trouble is not None:
-            return stuck(text, since=since, because=(plain(trouble.get("message")),), more=describe)
+        if trouble := (yield from told(it, _TROUBLE)):
+            return stuck(text, since=since, because=(trouble,), more=describe)
         late = objects.age(it.json, now) > _PATIENCE
         cause = plain(reason[1] or "its node has not started it")
         return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)

@@ -183,7 +183,9 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
         return stuck(f"{phase}, will never run", because=(clause,), fix=fix, codes=("BERTH4012",), more=describe(it))
     owned = yield from or_else(queues.workloads_of(it, versions), None)
     if owned is None:
-        return waits(phase, because=(f"it waits in queue {queue}",), more=describe(it))
+        said = yield from queues.told_of_workload(it)
+        because = (f"it waits in queue {queue}", *([said] if said else []))
+        return waits(phase, because=because, more=describe(it))
     if not owned:
         return (yield from _without_workload(it, now, phase, queue))
     workload = max(owned, key=lambda workload: str(workload.json["metadata"].get("creationTimestamp")))

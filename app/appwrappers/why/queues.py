@@ -17,7 +17,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
 from app.errors import ApiError
 from app.kube import quantity
-from app.kube.resources import Resource, controller_of
+from app.kube.resources import EVENTS, Resource, controller_of
 from app.text import moment, several
 from app.why.model import Asking, Unread, Verdict, absence, fine, get, judged, listed, once, or_else, read, stuck, waits
 from app.why.standing import describe
@@ -65,6 +65,27 @@ def workloads_of(it: Object, versions: Versions) -> Asking[list[Object]]:
         if owned := (yield from listed(workloads, it.namespace, owner=str(it.json["metadata"]["uid"]))):
             return owned
     return []
+
+
+def told_of_workload(it: Object) -> Asking[str]:
+    """What Kueue said last of the Workload of an AppWrapper, for those who may read Events and no Workloads."""
+    key = "Events of Workloads", it.namespace
+    events = yield from or_else(read(partial(_events_of_workloads, namespace=it.namespace), key=key), [])
+    # Kueue names Workloads by kind, name and five characters.
+    prefix = f"{it.resource.kind.lower()}-{it.name}-"
+    messages = [event.get("message") for event in events if _about(event).rpartition("-")[0] == prefix[:-1]]
+    return plain(messages[-1] or "") if messages else ""
+
+
+async def _events_of_workloads(cluster: Cluster, *, namespace: str) -> list[JSON]:
+    """The oldest first."""
+    selector = f"involvedObject.kind={kueue.WORKLOADS.kind}"
+    events = [event async for event in cluster.paged(EVENTS, namespace=namespace, field_selector=selector)]
+    return sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+
+
+def _about(event: JSON) -> str:
+    return str((event.get("involvedObject") or {}).get("name") or "")
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:

@@ -70,7 +70,11 @@ def judge_unallocated(it: Object) -> Asking[Verdict]:
     """Why no devices are allocated to it."""
     asks, more = asks_of(it.json), describe(it)
     pods = yield from or_else(_users(it), None)
-    hopeless, causes, how = yield from _obstacles(it)
+    readable = True
+    try:
+        hopeless, causes, how = yield from _obstacles(it)
+    except Unread:
+        readable, hopeless, causes, how = False, False, [], ""
     fix, right = _again(it, pods[0] if pods else None, how) if hopeless else ("", "")
     if pods is not None and not pods:
         next_step = right or "is allocated when a Pod that names it is scheduled"
@@ -86,6 +90,8 @@ def judge_unallocated(it: Object) -> Asking[Verdict]:
     if hopeless:
         codes = (NOT_ALLOCATED,)
         return stuck("not allocated", asks=asks, because=tuple(causes), fix=fix, next=right, codes=codes, more=more)
+    if not readable and causes:
+        return stuck("not allocated", asks=asks, because=tuple(causes), more=more)
     next_step = "is allocated when a claim gives its devices up" if causes else "is allocated when its Pod is scheduled"
     return waits("not allocated", asks=asks, because=tuple(causes), next=next_step, more=more)
 
@@ -111,17 +117,17 @@ async def _by_claim(namespace: str, cluster: Cluster) -> dict[str, list[JSON]]:
 
 
 def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
-    """Why its requests find no devices: whether that does not pass by itself, the causes, and what would be right."""
+    """Why its requests find no devices: whether that does not pass by itself, the causes, and what would be right.
+
+    Raises Unread where classes or devices may not be read.
+    """
     causes, how, hopeless = list[str](), "", False
     for request in (objects.spec(it.json).get("devices") or {}).get("requests") or ():
         found = list[tuple[bool, str, str]]()
         for alternative in _alternatives(request):
-            try:
-                # Claims of one template ask for the same.
-                key = "obstacle", encode_sorted(alternative)
-                obstacle = yield from once(key, partial(_obstacle, alternative))
-            except Unread:
-                obstacle = None
+            # Claims of one template ask for the same.
+            key = "obstacle", encode_sorted(alternative)
+            obstacle = yield from once(key, partial(_obstacle, alternative))
             if obstacle is None:
                 break
             found.append(obstacle)
@@ -252,7 +258,7 @@ def judge_taints(it: Object) -> Asking[Verdict | None]:
 
 def judge_planned(it: Object) -> Asking[Verdict]:
     """Of one that does not exist yet, whether there are devices for it at all."""
-    hopeless, causes, how = yield from _obstacles(it)
+    hopeless, causes, how = yield from or_else(_obstacles(it), (False, [], ""))
     if hopeless:
         fix, right = _again(it, None, how)
         return stuck("would get no devices", asks=asks_of(it.json), because=tuple(causes), fix=fix, next=right)

@@ -23,12 +23,14 @@ from app.doctor.objects import Object
 from app.kube.resources import NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.networks.why.makers import maker_of
 from app.text import several
-from app.why.model import Asking, State, Unread, Verdict, events_of, fine, get, or_else, read
+from app.why.model import Asking, State, Unread, Verdict, fine, get, read, stuck, told
 from app.why.standing import describe
 
 WITHOUT_DATA, SILENT = "BERTH5016", "BERTH5004"
 _REFUSED = frozenset({"NetworkDataForbidden", "NetworkDataRejected", "NetworkDataErased"})
 """Reasons of Events on claims for data that are planned and not written."""
+_UNPUBLISHED = _REFUSED | {"NetworkDataUnmatched"}
+"""Those of Events on Pods and claims for data that are not published."""
 _OVER = frozenset({"PodOver", "HostNetwork"})
 """Why a Pod has no network data where that is as it should be."""
 _SHOWN = 3
@@ -52,7 +54,11 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
     try:
         inputs, missing = yield from _inputs(claim, pod, publishers)
     except Unread:
-        return fine(text)
+        # The controller has read what the user may not, and told it.
+        if _have_data(claim):
+            return fine(text)
+        problem = (yield from told(it, _UNPUBLISHED)) or (yield from told(pod, _UNPUBLISHED))
+        return stuck(text, because=(problem,), codes=(WITHOUT_DATA,), more=describe(it)) if problem else fine(text)
     devices = [it for it in devices_of(inputs, (claim,)) if it.network and not it.admin]
     planned = plan_pod(inputs)
     if not devices or any(each.reason in _OVER for each in planned.unpublished):
@@ -89,6 +95,12 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
         codes=tuple(dict.fromkeys(lack.code for lack in lacks if lack.code and lack.state is worst)),
         more=describe(it),
     )
+
+
+def _have_data(claim: Claim) -> bool:
+    """Whether each of its devices has network data."""
+    entries = (claim.entries.get(result.device) for result in claim.results)
+    return all(entry is not None and entry.network_data is not None for entry in entries)
 
 
 def _inputs(claim: Claim, pod: Object, publishers: Publishers) -> Asking[tuple[Inputs, list[str]]]:
@@ -179,10 +191,8 @@ def _unwritten(it: Object, device: DeviceKey, *, listed: bool) -> Asking[_Lack]:
         return _Lack(
             State.waits, f"{device.device}: driver {device.driver} is not in claims.drivers: none are published"
         )
-    events = yield from or_else(events_of(it), [])
-    refused = next((event for event in events if event.get("reason") in _REFUSED), None)
-    if refused is not None:
-        return _Lack(State.stuck, f"{device.device}: {plain(refused.get('message'))}", code=WITHOUT_DATA)
+    if refused := (yield from told(it, _REFUSED)):
+        return _Lack(State.stuck, f"{device.device}: {refused}", code=WITHOUT_DATA)
     absent = yield from read(unpublishing)
     if absent is not None:
         cause, fix, code = absent

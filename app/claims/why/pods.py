@@ -8,7 +8,6 @@ from app.claims.definitions import CLASS_PREFIX
 from app.claims.stored import claim_pod
 from app.claims.why.templates import TEMPLATES_NOT_KEPT, definitions, templates_unkept
 from app.doctor import objects
-from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from app.networks.why.makers import maker_of
@@ -20,12 +19,12 @@ from app.why.model import (
     Verdict,
     absence,
     combined,
-    events_of,
     get,
     judged,
     or_else,
     read,
     stuck,
+    told,
     waits,
 )
 
@@ -77,10 +76,8 @@ def _of_template(it: Object, name: str) -> Asking[Verdict | None]:
         return Verdict(verdict.state, "").after(verdict, of=f"ResourceClaimTemplate {it.namespace}/{name}")
     if not it.json["metadata"].get("uid"):
         return None
-    events = yield from or_else(events_of(it), [])
-    failed = next((event for event in events if event.get("reason") == "FailedResourceClaimCreation"), None)
-    if failed is not None:
-        return stuck("", because=(plain(failed.get("message")),))
+    if failed := (yield from told(it, ("FailedResourceClaimCreation",))):
+        return stuck("", because=(failed,))
     return waits("", because=(f"its claim of ResourceClaimTemplate {name} is not made yet",))
 
 

@@ -44,8 +44,8 @@ class Missing:
 class Selected:
     """`attachments` are those that are there, each as often as it is selected; `refused` is why nothing is selected.
 
-    `switches` is the ConfigMap that injects networks by labels, None where there is none. `unread` is True where an
-    attachment may not be read.
+    `switches` is the ConfigMap that injects networks by labels, None where there is none. `unread` are those
+    that may not be read.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Selected:
     missing: list[Missing] = field(default_factory=list)
     refused: str = ""
     switches: Object | None = None
-    unread: bool = False
+    unread: list[str] = field(default_factory=list)
 
     @property
     def distinct(self) -> list[tuple[Object, Attachment]]:
@@ -61,9 +61,10 @@ class Selected:
 
     @property
     def asks(self) -> str:
-        """`default/foo, 2 times -> example.com/foo: 2`, of each."""
+        """`default/foo, 2 times -> example.com/foo: 2`, of each; the name alone of one that may not be read."""
         counts = Counter(attachment.key for _, attachment in self.attachments)
-        return several_of([_asks(attachment, counts[attachment.key]) for _, attachment in self.distinct], _NAMED)
+        asks = [_asks(attachment, counts[attachment.key]) for _, attachment in self.distinct]
+        return several_of([*asks, *dict.fromkeys(self.unread)], _NAMED)
 
 
 def _asks(attachment: Attachment, count: int) -> str:
@@ -108,7 +109,7 @@ def _look_up(selected: Selected, chosen: Chosen, pod: Object, settings: Networks
         try:
             it = yield from _first(selection.name, namespaces)
         except Unread:
-            selected.unread = True
+            selected.unread.append(f"{namespaces[0]}/{selection.name}")
             continue
         if it is not None:
             selected.attachments.append((it, project_with_claims(it.json, settings.resource_name_keys)))

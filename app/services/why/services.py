@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count
 
+from app.claims.settings import ControllerSettings
 from app.claims.why.publishers import NOT_SERVED, WITHOUT_ADDRESS, WITHOUT_ATTACHMENT, WITHOUT_PODS
 from app.doctor import commands
 from app.doctor.catalog import listed as several_of
@@ -25,6 +26,7 @@ from app.services.caches import stored_service
 from app.services.model import ASKING, NETWORK, NO_PODS, SELECTOR, Service, Wish, not_attached
 from app.services.planning import ServicePlan, plan_service, problems_of
 from app.services.why.reading import (
+    Attachments,
     Seen,
     absence_of_controller,
     attachments_beside,
@@ -39,13 +41,12 @@ from app.why.model import (
     Verdict,
     absence,
     broken,
-    events_of,
     fine,
     judged,
     once,
-    or_else,
     read,
     stuck,
+    told,
 )
 from app.why.standing import describe
 
@@ -98,17 +99,28 @@ def _served(it: Object, service: Service, wish: Wish) -> Asking[Verdict]:
     attachments = yield from attachments_beside(wish, settings)
     if wish.network and attachments is not None and wish.network not in attachments:
         return (yield from _without_attachment(it, wish, asks))
+    verdict = yield from _over_pods(it, service, wish, attachments, settings)
+    if attachments is None and verdict.state and (absent := (yield from told(it, ("AttachmentNotFound",)))):
+        # The controller has read what the user may not, and told it.
+        because, codes = (absent, *verdict.because), (WITHOUT_ATTACHMENT, *verdict.codes)
+        verdict = replace(verdict, state=State.broken, because=because, fix=_edit(it), codes=codes)
+    return replace(verdict, asks=asks)
+
+
+def _over_pods(
+    it: Object, service: Service, wish: Wish, attachments: Attachments | None, settings: ControllerSettings
+) -> Asking[Verdict]:
     pods = yield from pods_in(it.namespace, settings.default_network_namespace)
     selected = [seen for seen in pods if wish.pods.matches(seen.labels)]
     if not selected:
-        return _without_pods(it, wish, asks, pods)
+        return _without_pods(it, wish, pods)
     stored = tuple(seen.pod for seen in selected if seen.pod is not None)
     inputs, complete = yield from inputs_of(service, wish, stored, attachments, settings)
     plan = plan_service(inputs)
     verdict = yield from _planned(it, service, wish, plan, selected)
     if complete and (plan.create or plan.change):
         verdict = yield from _unwritten(it, verdict)
-    return replace(verdict, asks=asks)
+    return verdict
 
 
 def _without_attachment(it: Object, wish: Wish, asks: str) -> Asking[Verdict]:
@@ -121,7 +133,7 @@ def _without_attachment(it: Object, wish: Wish, asks: str) -> Asking[Verdict]:
     return broken(_counted(0, wish), asks=asks, because=(clause,), fix=fix, codes=(WITHOUT_ATTACHMENT,))
 
 
-def _without_pods(it: Object, wish: Wish, asks: str, pods: Sequence[Seen]) -> Verdict:
+def _without_pods(it: Object, wish: Wish, pods: Sequence[Seen]) -> Verdict:
     """No Pod has the selector: which one those on the network have, or one that is spelled alike."""
     causes = [f"no Pod in {it.namespace} has {wish.pods} ({SELECTOR})"]
     there = [
@@ -139,7 +151,7 @@ def _without_pods(it: Object, wish: Wish, asks: str, pods: Sequence[Seen]) -> Ve
     fix = _annotate(it, SELECTOR, meant) if meant else _edit(it)
     more = commands.kubectl("get", "pods", "--show-labels", namespace=it.namespace)
     codes = (WITHOUT_PODS,)
-    return stuck(_counted(0, wish), asks=asks, because=tuple(causes), fix=fix, codes=codes, more=more)
+    return stuck(_counted(0, wish), because=tuple(causes), fix=fix, codes=codes, more=more)
 
 
 def _meant(selector: LabelSelector, pods: Sequence[Seen]) -> tuple[str, int]:
@@ -217,12 +229,11 @@ def _counter() -> Asking[Iterator[int]]:
 
 def _unwritten(it: Object, verdict: Verdict) -> Asking[Verdict]:
     """Its EndpointSlices are not what they should be: the API server refuses them, or they are written soon."""
-    events = yield from or_else(events_of(it), [])
-    refused = next((event for event in events if event.get("reason") == "EndpointSliceRefused"), None)
-    if refused is None:
+    refused = yield from told(it, ("EndpointSliceRefused",))
+    if not refused:
         cause, state, codes = "its EndpointSlices are not written yet", State.waits, verdict.codes
     else:
-        cause = f"the API server refuses its EndpointSlices: {plain(refused.get('message'))}"
+        cause = f"the API server refuses its EndpointSlices: {refused}"
         state, codes = State.stuck, (*verdict.codes, WITHOUT_ADDRESS)
     because = (*verdict.because, cause)
     return replace(verdict, state=max(verdict.state, state), because=because, codes=tuple(dict.fromkeys(codes)))

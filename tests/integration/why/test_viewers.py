@@ -1,0 +1,136 @@
+"""What one learns who has ClusterRole view in one namespace: no nodes, devices, attachments, queues or Workloads.
+
+Of what may not be read, what schedulers and controllers have told in conditions and Events is the cause.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest_asyncio
+
+from app.appwrappers.kueue.model import WORKLOADS
+from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
+from app.definitions import read_definitions
+from app.devtools.kueue.definitions import kueue_definitions
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    EVENTS,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_CLAIMS,
+    SERVICES,
+    Resource,
+)
+from app.text import stamp
+from app.why.model import State
+from app.why.rendering import Answer
+from tests.integration.doctor.patient import JSON, NETWORKS, RBAC, ROLE_BINDINGS, Patient
+from tests.support.chart import Server
+from tests.support.claims import ClaimsCluster, attached, entry
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def viewer(patient: Patient) -> None:
+    """With the right to AppWrappers that the chart adds to ClusterRole view."""
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}
+    subjects = [{"kind": "User", "apiGroup": RBAC, "name": "viewer"}]
+    await patient.create(ROLE_BINDINGS, "view", namespace="default", roleRef=reference, subjects=subjects)
+    rules = [{"apiGroups": [APP_WRAPPERS.group], "resources": ["appwrappers"], "verbs": ["get", "list"]}]
+    await patient.bind("viewer", rules, namespace="default", user=True)
+
+
+async def viewed(patient: Patient, target: str) -> Answer:
+    return await patient.why(target, kubeconfig=patient.kubeconfig_of("viewer"))
+
+
+async def tell(patient: Patient, resource: Resource, it: JSON, reason: str, message: str) -> None:
+    """A Warning Event of an object."""
+    about = {"apiVersion": resource.api_version, "kind": resource.kind}
+    about |= {key: it["metadata"][key] for key in ("name", "namespace", "uid")}
+    fields = {"involvedObject": about, "reason": reason, "message": message, "type": "Warning"}
+    await patient.create(EVENTS, reason.lower(), namespace="default", lastTimestamp=stamp(), **fields)
+
+
+async def test_a_pod_whose_networks_may_not_be_read_names_them(patient: Patient) -> None:
+    pod = await patient.pod("p", annotations={NETWORKS: "foo,other/bar"}, spec={"nodeName": "n"})
+    await patient.report(PODS, "p", {"phase": "Pending"}, namespace="default")
+    await tell(patient, PODS, pod, "FailedCreatePodSandBox", "cannot find a network-attachment-definition (foo)")
+    answer = await viewed(patient, "pod/p")
+    assert (answer.verdict.state, answer.verdict.asks) == (State.stuck, "default/foo, other/bar")
+    assert answer.verdict.because == ("cannot find a network-attachment-definition (foo)",)
+    assert any("no right to get network-attachment-definitions" in text for text in answer.unread)
+
+
+async def test_devices_without_network_data_as_the_controller_tells_it(patient: Patient) -> None:
+    cluster = ClaimsCluster(Server(patient.kubeconfig, patient.client, patient.cluster))
+    await cluster.slice("vf0")
+    pod = await cluster.pod("p", "c")
+    await cluster.claim("c", pod, "vf0")
+    await cluster.say("p", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
+    await cluster.attach("p", attached("10.0.0.5"))
+    assert (await viewed(patient, "pod/p")).verdict.state is State.fine
+    text = "claim c, device vf0: no entry is left for a device"
+    await tell(patient, PODS, pod, "NetworkDataUnmatched", text)
+    for target in ("pod/p", "resourceclaim/c"):
+        answer = await viewed(patient, target)
+        assert (answer.verdict.state, answer.verdict.because[-1]) == (State.stuck, text)
+        assert any("no right to list resourceslices" in line for line in answer.unread)
+    await cluster.apply("c", [entry("vf0", networkData={"interfaceName": "net1", "ips": ["10.0.0.5/24"]})])
+    assert (await viewed(patient, "pod/p")).verdict.state is State.fine
+
+
+async def test_a_claim_whose_class_may_not_be_read_says_what_the_scheduler_says(patient: Patient) -> None:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "vf"}}]
+    await patient.create(RESOURCE_CLAIMS, "c", namespace="default", spec={"devices": {"requests": requests}})
+    text = "0/3 nodes are available: 3 cannot allocate all claims"
+    await patient.pod("p", spec={"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]})
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    await patient.report(PODS, "p", {"phase": "Pending", "conditions": [condition]}, namespace="default")
+    answer = await viewed(patient, "resourceclaim/c")
+    assert (answer.verdict.state, answer.verdict.because, answer.verdict.next) == (State.stuck, (text,), "")
+    assert any("no right to get deviceclasses" in line for line in answer.unread)
+
+
+async def test_a_service_whose_attachment_may_not_be_read(patient: Patient) -> None:
+    metadata = {"annotations": {"berth.dev/network": "default/foo", "berth.dev/selector": "a=b"}}
+    spec = {"clusterIP": "None", "ports": [{"port": 80}]}
+    service = await patient.create(SERVICES, "s", namespace="default", metadata=metadata, spec=spec)
+    await patient.pod("p", labels={"a": "b"}, annotations={NETWORKS: "foo"})
+    assert (await viewed(patient, "service/s")).verdict.state is State.waits
+    await tell(patient, SERVICES, service, "AttachmentNotFound", "there is no attachment default/foo")
+    answer = await viewed(patient, "service/s")
+    assert (answer.verdict.state, answer.verdict.because[0]) == (State.broken, "there is no attachment default/foo")
+    assert answer.verdict.codes[0] == "BERTH5020"
+
+
+async def test_a_deployment_whose_pods_are_denied_says_the_reason_of_its_replica_set(patient: Patient) -> None:
+    containers = [{"name": "c", "image": "i"}]
+    template: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    template["metadata"]["annotations"] = {NETWORKS: "foo"}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    web = await patient.create(DEPLOYMENTS, "web", namespace="default", spec=spec)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "controller": True, "name": "web"}
+    metadata = {"ownerReferences": [owner | {"uid": web["metadata"]["uid"]}]}
+    made = await patient.create(REPLICA_SETS, "web-1", namespace="default", spec=spec, metadata=metadata)
+    text = "could not find network attachment definition 'default/foo'"
+    await tell(patient, REPLICA_SETS, made, "FailedCreate", text)
+    verdict = (await viewed(patient, "deployment/web")).verdict
+    assert (verdict.state, verdict.because) == (State.broken, (f"its Pods are refused: {text}",))
+
+
+async def test_an_app_wrapper_whose_workload_may_not_be_read_says_what_kueue_says_of_it(patient: Patient) -> None:
+    for body in (*read_definitions((APP_WRAPPERS,)), *kueue_definitions()):
+        await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    metadata = {"labels": {QUEUE_NAME: "queue"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
+    spec = {"suspend": True, "components": [{"template": pod}]}
+    await patient.create(APP_WRAPPERS, "train", namespace="default", metadata=metadata, spec=spec)
+    for name, text in (("appwrapper-train-1ec00", "insufficient unused quota for cpu"), ("appwrapper-train-2-a", "x")):
+        workload = {"metadata": {"name": name, "namespace": "default", "uid": name}}
+        await tell(patient, WORKLOADS, workload, f"Pending{len(name)}", text)
+    answer = await viewed(patient, "appwrapper/train")
+    assert answer.verdict.state is State.waits
+    assert answer.verdict.because == ("it waits in queue queue", "insufficient unused quota for cpu")
+    assert any("localqueues.kueue.x-k8s.io" in line for line in answer.unread)
