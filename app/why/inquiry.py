@@ -16,7 +16,7 @@ from app.doctor.objects import Object, named, waits_for
 from app.errors import ApiError
 from app.kube.resources import EVENTS, PODS, Resource
 from app.registry import WINGS
-from app.why import installation, owners, pods
+from app.why import groups, installation, owners, pods
 from app.why.model import (
     Asking,
     Events,
@@ -49,6 +49,7 @@ def _all_judges() -> dict[Resource, tuple[Judge, ...]]:
     judges: dict[Resource, tuple[Judge, ...]] = {}
     for declared in (
         pods.JUDGES,
+        groups.JUDGES,
         owners.JUDGES,
         installation.JUDGES,
         *(resolve(wing.why) for wing in WINGS if wing.why),

@@ -10,16 +10,18 @@ from app.claims.model import device_key
 from app.claims.why.devices import (
     Device,
     holders,
+    hosts_of,
     place_of,
     reach,
+    reported_free,
     requested,
     results_of,
+    shown_hosts,
     taint_rules,
     tainted,
     untolerated,
 )
 from app.doctor import commands, objects
-from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
@@ -181,11 +183,11 @@ def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:
         return True, f"{_of(fitting, clean)} of {name} without a taint: {tainted}", ""
     # Access for administration takes no device from anybody.
     held = {} if request.get("adminAccess") else (yield from read(holders))
-    free = [device for device in clean if place_of(device) not in held]
-    if reach(free) >= count:
+    hosts = hosts_of(clean, held, (yield from read(reported_free)))
+    anywhere = sum(host.free for host in hosts if not host.name)
+    if anywhere + max((host.free for host in hosts if host.name), default=0) >= count:
         return None
-    by = dict.fromkeys(f"ResourceClaim {held[place_of(device)]}" for device in clean if place_of(device) in held)
-    return False, f"{_of(clean, free)} of {name} free: the others are those of {several_of([*by], _SHOWN)}", ""
+    return False, f"DeviceClass {name}: {shown_hosts(hosts)}", ""
 
 
 def _of(devices: list[Device], left: list[Device]) -> str:

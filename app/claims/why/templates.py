@@ -16,7 +16,7 @@ from app.claims.definitions import (
     stored_class,
 )
 from app.claims.settings import TemplateSettings
-from app.claims.why.devices import Device, holders, place_of, requested
+from app.claims.why.devices import Device, holders, place_of, reported_for, reported_free, requested
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.cluster import Cluster
@@ -27,22 +27,14 @@ from app.kube.resources import (
     DEVICE_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_SLICES,
-    Resource,
 )
 from app.kube.store import key_of
-from app.text import moment, several
+from app.text import several
 from app.why.model import Asking, Unread, Verdict, absence, fine, get, listed, or_else, read, stuck, waits
 from app.why.standing import describe
-from app.wire import JSON
 
 CONTROLLER = "claim-templates"
 TEMPLATES_NOT_KEPT, FOREIGN = "BERTH5013", "BERTH5014"
-POOL_STATUS = Resource(
-    "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False
-)
-"""Asked once by its author, and answered by kube-controller-manager (KEP-5677, alpha in 1.36 and 1.37)."""
-_FRESH = 60.0
-"""Seconds for which such an answer counts."""
 _SHOWN = 3
 
 
@@ -114,7 +106,7 @@ def foreign_text(it: Object) -> str:
     return f"was not made from the definition {it.name}, and has its name"
 
 
-def judge_class(it: Object, now: datetime) -> Asking[Verdict | None]:
+def judge_class(it: Object, _now: datetime) -> Asking[Verdict | None]:
     """Who offers its devices, and how many of them are free."""
     slices = [part.json for part in (yield from listed(RESOURCE_SLICES))]
     devices = requested(it.json, {}, slices)
@@ -131,8 +123,8 @@ def judge_class(it: Object, now: datetime) -> Asking[Verdict | None]:
         return stuck("offers no device", asks=asks, because=(cause,), fix=fix, more=describe(it))
     offers = _offers(devices)
     held = yield from or_else(read(holders), None)
-    requests = yield from or_else(listed(POOL_STATUS), [])
-    free = _reported(devices, [request.json for request in requests], now)
+    reported = yield from read(reported_free)
+    free = sum(reported_for(devices, reported).values()) if reported_for(devices, reported) else None
     if free is None and held is not None:
         free = sum(place_of(device) not in held for device in devices)
     counted = several(len(devices), "device")
@@ -154,22 +146,6 @@ def _offers(devices: list[Device]) -> str:
     """By driver and node, the most first."""
     where = Counter((device["driver"], device["node"] or "no single node") for device in devices)
     return several_of([f"{count} of {driver} on {node}" for (driver, node), count in where.most_common()], _SHOWN)
-
-
-def _reported(devices: list[Device], requests: list[JSON], now: datetime) -> int | None:
-    """How many are free as fresh answers say it; None where they do not, or count other devices too."""
-    pools = Counter((device["driver"], device["pool"]) for device in devices)
-    free: dict[tuple[str, str], int] = {}
-    for request in requests:
-        complete = objects.condition(request, "Complete")
-        since = moment(complete.get("lastTransitionTime"))
-        if complete.get("status") != "True" or since is None or (now - since).total_seconds() > _FRESH:
-            continue
-        for pool in objects.status(request).get("pools") or ():
-            key = str(pool.get("driver")), str(pool.get("poolName"))
-            if pool.get("totalDevices") == pools.get(key) and isinstance(pool.get("availableDevices"), int):
-                free[key] = pool["availableDevices"]
-    return sum(free.values()) if free.keys() == pools.keys() else None
 
 
 JUDGES = {RESOURCE_CLAIM_TEMPLATES: judge_template, DEVICE_CLASSES: judge_class}

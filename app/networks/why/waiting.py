@@ -8,7 +8,8 @@ from decimal import Decimal
 from app.admission.pods import Pod, pod_from
 from app.claims.checks.roads import offer_of
 from app.claims.injection.claims import extended_resources
-from app.claims.roads import Demand, Offer, demands_of
+from app.claims.roads import Demand, Offer, demands_of, devices_of, serves
+from app.claims.why.devices import holders, hosts_of, plugin_hosts, reported_free, shown_hosts
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
@@ -20,7 +21,7 @@ from app.networks.model import NODE_SELECTOR, Attachment, parse_node_selector
 from app.networks.why.attachments import correction, is_missing, unoffered
 from app.networks.why.makers import maker_of
 from app.networks.why.selected import Selected
-from app.why.model import Asking, Verdict, or_else, read, stuck
+from app.why.model import Asking, Verdict, or_else, read, stuck, waits
 from app.wire import JSON
 
 
@@ -51,7 +52,8 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         because.append(clause)
         fixes.append(command)
     if not because:
-        return None
+        asks = "" if attachments else _asks(pod)
+        return (yield from _taken(pod, demands, offer, asks)) if exists and offer is not None else None
     fix, next_step = next(filter(None, fixes), ""), ""
     if fix and exists:
         owner = yield from maker_of(it.json)
@@ -65,6 +67,24 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         next=next_step if fix else _next(missing, attachments),
         codes=("BERTH1207",),
     )
+
+
+def _taken(pod: Pod, demands: list[Demand], offer: Offer, asks: str) -> Asking[Verdict | None]:
+    """Which devices are there and taken, and by whom; None where a node has enough of each."""
+    causes = list[str]()
+    for demand in demands:
+        hosts = (yield from or_else(read(plugin_hosts), {})).get(demand.name, [])
+        for device_class in offer.classes:
+            if serves(device_class, demand.name) and (devices := devices_of(device_class, offer.slices)):
+                held = yield from or_else(read(holders), {})
+                on_plugins = {host.name for host in hosts}
+                own = [device for device in devices if device["node"] not in on_plugins]
+                hosts = [*hosts, *hosts_of(own, held, (yield from read(reported_free)))]
+        if hosts and _amount(pod, demand.name) > max(host.free for host in hosts):
+            causes.append(f"{demand.name}: {shown_hosts(hosts)}")
+    if not causes:
+        return None
+    return waits("", asks=asks, because=tuple(causes), next="starts when one of these Pods or claims ends")
 
 
 def _demands(pod: Pod, attachments: list[tuple[Object, Attachment]]) -> list[Demand]:

@@ -250,7 +250,7 @@ async def test_devices_that_others_have(patient: Patient, cluster: ClaimsCluster
     await waiting(patient, "c")
     verdict = await judged(patient)
     assert (verdict.state, verdict.codes) == (State.waits, ())
-    assert verdict.because == ("0 of 2 devices of vf free: the others are those of ResourceClaim default/held",)
+    assert verdict.because == (f"DeviceClass vf: {NODE}: 0 of 2 free, held by ResourceClaim default/held",)
     assert verdict.next
     of_class = (await patient.why("deviceclass/vf")).verdict
     assert (of_class.state, of_class.text) == (State.waits, f"offers 2 devices, 0 free: 2 of {VF} on {NODE}")
@@ -329,7 +329,7 @@ async def test_free_devices_as_the_api_server_counts_them(
 ) -> None:
     """Devices that are shared or have partitions are counted by it alone."""
     requests = await served(patient, "ResourcePoolStatusRequest")
-    monkeypatch.setattr("app.claims.why.templates.POOL_STATUS", requests)
+    monkeypatch.setattr("app.claims.why.devices.POOL_STATUS", requests)
     await device_class(patient)
     await cluster.slice("vf1", "vf2", "vf3")
     assert ", 3 free" in (await patient.why("deviceclass/vf")).verdict.text
@@ -337,6 +337,9 @@ async def test_free_devices_as_the_api_server_counts_them(
     pool = {"driver": VF, "poolName": NODE, "totalDevices": 3, "availableDevices": 1}
     await patient.create(requests, "asked", spec={"driver": VF}, status={"conditions": [complete], "pools": [pool]})
     assert ", 1 free" in (await patient.why("deviceclass/vf")).verdict.text
+    await claim(patient, count=2)
+    await waiting(patient, "c")
+    assert (await judged(patient)).because == (f"DeviceClass vf: {NODE}: 1 of 3 free",)
     patient.later = LATER
     assert ", 3 free" in (await patient.why("deviceclass/vf")).verdict.text, "the answer is old"
 
