@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,6 +12,8 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, topic, warning
 from app.doctor.objects import Object
+from app.kinds.requests import pod_requests
+from app.kube import quantity
 from app.kube.resources import PODS, Resource
 from app.placement.checks import Dpus, dpus_of
 from app.placement.model import HOST_LABEL, TENANT_LABEL
@@ -23,6 +26,18 @@ from app.workloads.controller.stored import project_workload
 
 PATIENCE = 300.0
 """Seconds in which a status may be late, and a companion starts, or ends after its grace period."""
+_OF_TEMPLATE = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImagePull",
+        "Error",
+        "ImagePullBackOff",
+        "InvalidImageName",
+    }
+)
+"""Reasons of companions that do not run which a change of their template ends."""
 _RELEASED = '{"metadata":{"finalizers":null}}'
 _LOOKED_AT = 20
 """Companions of one rule that are judged."""
@@ -127,11 +142,16 @@ def pod_of(workload: Object) -> str:
 
 
 def _wishes(pod: JSON, dpus: Dpus | None) -> Iterator[str]:
+    """The place that a companion is for, its node selector, and what its containers ask for."""
     if dpus is not None:
         host, tenant = dpus.place_of(pod)
         yield f"a DPU of {f'host {host}' if host else f'tenant {tenant}' if tenant else 'any tenant'}"
     for key, value in (objects.spec(pod).get("nodeSelector") or {}).items():
         yield f"node selector {key}={value}"
+    with suppress(AttributeError, TypeError, ValueError):  # what no API server has defaulted
+        for name, amount in sorted(pod_requests(pod).items()):
+            if amount:
+                yield f"{name} {quantity.canonical(f'{amount:f}')}"
 
 
 def worst_of(resource: Resource, names: Sequence[tuple[str, str]]) -> Asking[tuple[str, Verdict | None]]:
@@ -178,7 +198,7 @@ def judge_mirror(it: Object) -> Asking[Verdict]:
     name = (it.json["metadata"].get("annotations") or {}).get(workloads.RULE_NAME) or "?"
     pod, places = mapping(objects.spec(it.json).get("object")), Dpus([], HOST_LABEL, TENANT_LABEL)
     home = workloads.tenant_namespace(places.place_of(pod)[1] or "TENANT")
-    text = f"mirrors the companion of WorkloadRule {it.namespace}/{name}"
+    text = f"mirrors companion {home}/{it.name} of the infra cluster, by WorkloadRule {it.namespace}/{name}"
     more = f"berth why pod/{it.name} -n {home} --kubeconfig INFRA"
     waiting, phase = _mirrored(it.json), objects.status(it.json).get("phase")
     since = moment(objects.condition(it.json, "Ready").get("lastTransitionTime"))
@@ -186,16 +206,31 @@ def judge_mirror(it: Object) -> Asking[Verdict]:
         return fine(f"{phase}: {text}", since=since, more=more)
     rule = yield from or_else(get(workloads.WORKLOAD_RULES, name, it.namespace), None)
     running = objects.condition(rule.json, "Running") if rule is not None else {}
-    told = running if running.get("status") == "False" else {}
     reason, message = waiting
     because = [f"{reason}: {message}" if message and reason not in message else message or reason]
-    because += [f"of all companions of the rule, {plain(told['message'])}"] if told.get("message") else []
-    hopeless = "Unschedulable" in (told.get("reason"), objects.condition(it.json, "Ready").get("reason"))
-    asks, fix = ", ".join(_wishes(pod, places)), ""
-    if hopeless and rule is not None and objects.spec(pod).get("nodeSelector"):
+    if running.get("status") == "False" and running.get("message"):
+        because.append(f"of all companions of the rule, {plain(running['message'])}")
+    asks, fix, next_step = ", ".join(_wishes(pod, places)), "", ""
+    # A mirror has the phase alone, and the rule the reason of most of its companions.
+    standing = {str(running.get("reason") or ""), str(objects.condition(it.json, "Ready").get("reason") or ""), reason}
+    hopeless = phase == "Failed" or bool(standing & ({"Unschedulable"} | _OF_TEMPLATE))
+    if hopeless and rule is not None:
         fix = edit(rule)
-    verdict = stuck if hopeless or phase == "Failed" else waits
-    return verdict(f"{text}, which does not run", since=since, asks=asks, because=tuple(because), fix=fix, more=more)
+        next_step = "correct spec.template: its image, its command or what it mounts"
+    if "Unschedulable" in standing:
+        because.insert(1, f"no DPU takes it{f': it asks for {asks}' if asks else ''}")
+        admin = "give the admin of the infra cluster the command of the last line"
+        next_step = f"have spec.template ask for less, or {admin}"
+    verdict = stuck if hopeless else waits
+    return verdict(
+        f"{text}, which does not run",
+        since=since,
+        asks=asks,
+        because=tuple(because),
+        fix=fix,
+        next=next_step,
+        more=more,
+    )
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:

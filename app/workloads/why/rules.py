@@ -79,10 +79,18 @@ def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
     names = yield from or_else(read(partial(unwell, rule=it), key=("companions", it.subject)), [])
     subject, worst = yield from worst_of(resource, names)
     if worst is None:
-        return verdict
+        return _not_running(it, verdict)
     state = max(verdict.state, worst.state)
     more = worst.more if resource == workloads.UVS_PODS else verdict.more
     return replace(verdict, state=state, since=worst.since, asks=worst.asks, more=more).after(worst, of=subject)
+
+
+def _not_running(it: Object, verdict: Verdict) -> Verdict:
+    """By its condition alone, where its companions may not be read."""
+    running = objects.condition(it.json, "Running")
+    if verdict.state or running.get("status") != "False":
+        return verdict
+    return replace(verdict, state=State.waits, because=(plain(running.get("message") or running.get("reason")),))
 
 
 def misplaced(it: Object) -> Asking[Verdict | None]:

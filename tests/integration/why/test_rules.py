@@ -289,7 +289,8 @@ async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient:
     places = [{"key": TENANT_LABEL, "operator": "In", "values": ["a"]}]
     terms = {"nodeSelectorTerms": [{"matchExpressions": places}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    wanted = {**TEMPLATE["spec"], "nodeSelector": {"bf": "three"}, "affinity": affinity}
+    container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": "2"}}}
+    wanted = {"containers": [container], "nodeSelector": {"bf": "three"}, "affinity": affinity}
     await patient.create(
         UVS_PODS,
         "r-1",
@@ -305,12 +306,25 @@ async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient:
     await rule(patient, spec(), status(matched=1, Running=("False", "Unschedulable", message)))
     verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
     assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
-    assert verdict.because == ("Pending", f"of all companions of the rule, {message}")
-    assert verdict.asks == "a DPU of tenant a, node selector bf=three"
+    wishes = "a DPU of tenant a, node selector bf=three, cpu 2"
+    unfit = f"no DPU takes it: it asks for {wishes}"
+    assert verdict.because == ("Pending", unfit, f"of all companions of the rule, {message}")
+    assert verdict.asks == wishes
+    assert verdict.next.endswith("or give the admin of the infra cluster the command of the last line")
     assert verdict.more == "berth why pod/r-1 -n tenant-a --kubeconfig INFRA"
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
     assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
-    assert verdict.because[0].startswith("UVSPod universe/r-1: mirrors the companion of WorkloadRule universe/r")
+    text = "mirrors companion tenant-a/r-1 of the infra cluster, by WorkloadRule universe/r, which does not run"
+    assert verdict.because[:3] == (f"UVSPod universe/r-1: {text}", "Pending", unfit)
+    assert verdict.next.startswith("have spec.template ask for less")
+    waiting = status(matched=1, Running=("False", "ImagePullBackOff", "0 of 1 companions run: 1 ImagePullBackOff"))
+    await patient.report(WORKLOAD_RULES, "r", waiting, namespace="universe")
+    verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
+    assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
+    assert verdict.next.startswith("correct spec.template: its image")
+    await patient.client.delete(UVS_PODS, "r-1", namespace="universe")
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.because) == (State.waits, ("0 of 1 companions run: 1 ImagePullBackOff",))
 
 
 async def test_a_uvs_object_in_error(patient: Patient) -> None:
