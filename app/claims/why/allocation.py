@@ -50,7 +50,8 @@ from app.wire import JSON, encode_sorted
 NOT_ALLOCATED, HELD_FOR_NOBODY = "BERTH5017", "BERTH5018"
 HELD = 300.0
 """Seconds after which kube-controller-manager has taken back the devices that no Pod uses."""
-_SHOWN = 2
+BINDING = 600.0
+"""Seconds after which kube-scheduler gives up devices whose binding conditions are not True, by default."""
 
 
 def asks_of(claim: JSON) -> str:
@@ -212,7 +213,7 @@ def held_for_nobody(it: Object, now: datetime, *, gone: str = "", since: datetim
     return stuck(text, since=begin, because=because, fix=fix, codes=(HELD_FOR_NOBODY,), more=describe(it))
 
 
-def judge_binding(it: Object) -> Verdict | None:
+def judge_binding(it: Object, now: datetime) -> Verdict | None:
     """Whether its devices are there for its Pod to be bound (KEP-5007); None where nothing is waited for."""
     entries = {device_key(entry): entry for entry in objects.status(it.json).get("devices") or ()}
     missing = list[str]()
@@ -227,8 +228,12 @@ def judge_binding(it: Object) -> Verdict | None:
         missing += _missing(result, holder)
     if not missing:
         return None
+    since = moment((objects.status(it.json).get("allocation") or {}).get("allocationTimestamp"))
+    if since is not None and (now - since).total_seconds() > BINDING:
+        so = "its Pod is not bound, and the scheduler should have chosen other devices by now"
+        return stuck("waits for its devices", since=since, because=tuple(missing), so=so, more=describe(it))
     next_step = "its Pod is bound when these are True"
-    return waits("waits for its devices", because=tuple(missing), next=next_step, more=describe(it))
+    return waits("waits for its devices", since=since, because=tuple(missing), next=next_step, more=describe(it))
 
 
 def _missing(result: JSON, holder: JSON) -> Iterator[str]:

@@ -58,7 +58,7 @@ def judge_claim(it: Object, now: datetime) -> Asking[Verdict | None]:
 
 def _judge_used(it: Object, claim: Claim, pod: Object, now: datetime) -> Asking[Verdict]:
     """Of one whose Pod is there, whether that can use its devices."""
-    if (binding := judge_binding(it)) is not None:
+    if (binding := judge_binding(it, now)) is not None:
         return binding
     verdicts = [(yield from judge_network_data(it, claim, pod, now)), (yield from judge_taints(it))]
     return combined([verdict for verdict in verdicts if verdict is not None])

@@ -70,10 +70,14 @@ def judge_attachment(it: Object, _now: datetime) -> Asking[Verdict | None]:
         return fine("can be used" if it.json["metadata"].get("uid") else "would be created", asks=asks)
     pods = yield from _waiting_for(it)
     because = tuple(unoffered(demand, offer) for demand in missing)
-    fix, next_step = correction(it, missing[0], offer), "its Pods run when a driver offers it"
+    fix, exists = correction(it, missing[0], offer), bool(it.json["metadata"].get("uid"))
+    next_step = "" if fix else f"ask for what nodes offer, or install the driver of {missing[0].name}"
+    fix = fix or (commands.edit(it.resource, it.name, namespace=it.namespace) if exists else "")
     if not pods:
+        # It may be there before its driver.
+        next_step = "its Pods run when a driver offers it"
         return waits("nothing offers what it asks for", asks=asks, because=because, fix=fix, next=next_step)
-    so, next_step = f"{_hang(pods)} Pending", "" if fix else next_step
+    so = f"{_hang(pods)} Pending"
     return stuck("nothing offers what it asks for", asks=asks, because=because, so=so, fix=fix, next=next_step)
 
 

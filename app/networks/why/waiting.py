@@ -54,17 +54,23 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
     if not because:
         asks = "" if attachments else _asks(pod)
         return (yield from _taken(pod, demands, offer, asks)) if exists and offer is not None else None
-    fix, next_step = next(filter(None, fixes), ""), ""
-    if fix and exists:
+    fix, next_step = next(filter(None, fixes), ""), _next(missing, attachments)
+    if exists:
         owner = yield from maker_of(it.json)
-        fix, next_step = f"{fix}\n{owner.renew([it.name])}", owner.again
+        asking = next((at for at, asked in attachments if missing and missing[0] in demands_of(asked)), None)
+        if fix:
+            fix, next_step = f"{fix}\n{owner.renew([it.name])}", owner.again
+        elif asking is not None:
+            fix = f"{commands.edit(asking.resource, asking.name, namespace=asking.namespace)}\n{owner.renew([it.name])}"
+        else:
+            fix, next_step = owner.edit(), owner.change(next_step or "ask for what one node has")
     return stuck(
         "" if exists else "would stay Pending",
         asks="" if attachments else _asks(pod),
         because=tuple(because),
         so="no node can take it",
         fix=fix,
-        next=next_step if fix else _next(missing, attachments),
+        next=next_step,
         codes=("BERTH1207",),
     )
 
@@ -95,12 +101,11 @@ def _demands(pod: Pod, attachments: list[tuple[Object, Attachment]]) -> list[Dem
 
 
 def _next(missing: list[Demand], attachments: list[tuple[Object, Attachment]]) -> str:
-    """What ends it, where no command is known that does."""
+    """What ends it, where nothing shows what was meant."""
     if not missing:
         return ""
-    asking = next((key.key for _, key in attachments if missing[0] in demands_of(key)), "")
-    wrong = f", or {asking} asks for another resource" if asking else ""
-    return f"starts when a device plugin or a DRA driver offers {missing[0].name}{wrong}"
+    asking = next((key.key for _, key in attachments if missing[0] in demands_of(key)), "it")
+    return f"have {asking} ask for what nodes offer, or install the device plugin or DRA driver of {missing[0].name}"
 
 
 def _asks(pod: Pod) -> str:

@@ -121,7 +121,7 @@ class Judging:
             words = ("patch", it.plural, it.name, "--subresource=status", "--type=merge", "--patch", patch)
             fix = commands.kubectl(*words, namespace=it.namespace)
         elif rows:
-            text += f"; by {listed([str(row) for row in rows])}"
+            text, fix = f"{text}; by {listed([str(row) for row in rows])}", _edit(workload)
         return error("BERTH6019", it, text, command=fix)
 
     def _used_up(self, it: objects.Object, node: str, text: str, fix: str) -> Finding:

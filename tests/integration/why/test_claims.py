@@ -352,12 +352,17 @@ async def test_binding_conditions(patient: Patient, cluster: ClaimsCluster) -> N
         "bindingFailureConditions": ["dra.example.com/broken"],
     }
     allocation = {"devices": {"results": [{"request": "r", **entry(), **conditions}]}}
+    allocation |= {"allocationTimestamp": stamp()}
     reserved = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
     await cluster.put(made | {"status": {"allocation": allocation, "reservedFor": [reserved]}})
     verdict = await judged(patient)
     assert (verdict.state, verdict.text) == (State.waits, "waits for its devices")
     unsaid = f"driver {VF} has not reported it"
     assert verdict.because == (f"vf1: binding condition dra.example.com/attached is not True: {unsaid}",)
+    patient.later = timedelta(minutes=20)
+    late = await judged(patient)
+    assert (late.state, late.because, late.next) == (State.stuck, verdict.because, "")
+    patient.later = timedelta()
     at = "2026-01-01T00:00:00Z"
     failed = {"type": "dra.example.com/broken", "status": "True", "reason": "NoFabric", "message": "no port is free"}
     await cluster.apply("c", [entry(conditions=[failed | {"lastTransitionTime": at}])])

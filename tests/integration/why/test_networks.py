@@ -400,9 +400,12 @@ async def test_a_resource_that_nothing_offers_over_the_deployment(patient: Patie
     assert verdict.asks == "default/bluefield-net -> nvidia.com/bf3_vf: 1"
     assert verdict.because[0] == "nothing offers nvidia.com/bf3_vf (nodes offer example.com/nic)"
     assert verdict.codes == ("BERTH1207",)
-    assert "default/bluefield-net asks for another resource" in verdict.next
+    assert verdict.next.startswith("have default/bluefield-net ask for what nodes offer, or install the device plugin")
+    edit, renew = verdict.fix.split("\n")
+    assert edit == "kubectl --namespace default edit network-attachment-definitions.k8s.cni.cncf.io bluefield-net"
+    assert renew == "kubectl --namespace default rollout restart deployment/bf-demo"
     verdict = (await patient.why("net-attach-def/bluefield-net")).verdict
-    assert (verdict.state, verdict.so) == (State.stuck, "Pod default/bf-demo-1-a stays Pending")
+    assert (verdict.state, verdict.so, verdict.fix) == (State.stuck, "Pod default/bf-demo-1-a stays Pending", edit)
 
 
 async def test_a_resource_with_a_typo_and_the_command_that_corrects_it(patient: Patient) -> None:
@@ -441,6 +444,8 @@ async def test_more_devices_than_any_node_has(patient: Patient) -> None:
     verdict = (await patient.why("pod/p")).verdict
     assert verdict.asks == "example.com/nic: 9"
     assert verdict.because[0] == "asks for example.com/nic: 9; no node has more than host-a, which has 8"
+    await patient.run(f"export EDITOR='sed -i /example.com.nic:/s/9/8/'; {verdict.fix}")
+    assert (await patient.why("pod/p")).verdict.codes == ()
 
 
 async def test_all_devices_in_use_is_what_the_scheduler_says(patient: Patient) -> None:

@@ -43,6 +43,7 @@ async def test_cores_that_another_one_has(patient: Patient, rmd: RmdCluster) -> 
     verdict = (await patient.why("rmdworkload/two")).verdict
     assert verdict.state is State.broken
     assert "one (id " in verdict.because[0]
+    assert verdict.fix == "kubectl --namespace default edit rmdworkloads.intel.com two"
 
 
 async def test_a_manifest_that_names_a_node_that_is_not_there(patient: Patient, rmd: RmdCluster) -> None:
