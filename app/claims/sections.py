@@ -41,7 +41,7 @@ def _reasons(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[st
         if claim.pod is not None:
             yield "not allocated"
     elif not claim.consumers:
-        yield "held for nobody"
+        yield "held for no Pod"
     elif [consumer.resource for consumer in claim.consumers] == ["pods"]:
         for driver in drivers_without_data(claim, pools, selfish):
             yield f"no network data of {plain(driver)}"

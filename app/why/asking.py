@@ -24,19 +24,19 @@ async def why(cluster: Cluster, words: Sequence[str], *, namespace: str) -> list
     kind, name = parse_target(words)
     inquiry = Inquiry(cluster)
     meant = [await _served(cluster, versions) for versions in _by_kind(resources_of(kind, JUDGES))]
-    found, refusals = list[Object](), list[ApiError]()
+    objects, refusals = list[Object](), list[ApiError]()
     for resource in meant:
         try:
             it = await inquiry.find(resource, name, _home(resource, namespace))
         except ApiError as refusal:
             refusals.append(refusal)
         else:
-            found += [it] if it is not None else []
-    if len(found) > 1:
-        choices = ", ".join(f"{it.plural}/{it.name}" for it in found)
+            objects += [it] if it is not None else []
+    if len(objects) > 1:
+        choices = ", ".join(f"{it.plural}/{it.name}" for it in objects)
         raise UsageError(f"KIND: {kind} means more than one object here: want one of {choices}")
-    if found:
-        return [await _answer(inquiry, found[0])]
+    if objects:
+        return [await _answer(inquiry, objects[0])]
     if refusals:
         raise refusals[0]
     return [await _missing(inquiry, meant[0], name, _home(meant[0], namespace))]

@@ -23,9 +23,9 @@ from app.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """Why Berth is not asked: `cause` is a clause, `fix` the command that changes it ("" where nobody should).
+    """Why Berth is not asked: `cause` is a clause, `fix` the command that changes it ("" where that is meant).
 
-    `own` is True where the Pod itself says so, `meant` where somebody has decided it for its namespace.
+    `own` is True where the Pod itself says so, `meant` where its namespace says so on purpose.
     """
 
     cause: str

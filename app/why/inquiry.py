@@ -80,7 +80,7 @@ class Inquiry:
     def __init__(self, cluster: Cluster, objects: Iterable[Object] = (), *, many: bool = False) -> None:
         self._cluster, self._many = cluster, many
         self._given = {(it.resource, it.namespace, it.name): it for it in objects}
-        self._known = dict(self._given)
+        self._objects = dict(self._given)
         self._verdicts: dict[_Reference, Verdict | None] = {}
         self._indexes: dict[tuple[Resource, str], _Index | ApiError] = {}
         self._reads: dict[Any, Any] = {}
@@ -90,13 +90,13 @@ class Inquiry:
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         """The object, None where there is none. Raises ApiError where it cannot be read."""
-        if known := self._known.get((resource, namespace, name)):
-            return known
+        if read := self._objects.get((resource, namespace, name)):
+            return read
         obj = await self._cluster.get(resource, name, namespace=namespace or None)
         return None if obj is None else Object(resource, obj)
 
     async def verdict(self, it: Object, path: tuple[_Reference, ...] = ()) -> Verdict:
-        """The verdict on an object: of those who know its kind; of its conditions where nobody does."""
+        """The verdict on an object: of those who know its kind; of its conditions where no judge does."""
         path, verdicts = (*path, (it.resource, it.namespace, it.name)), list[Verdict]()
         silent = False
         for judge in JUDGES.get(it.resource, ()):
@@ -139,9 +139,9 @@ class Inquiry:
     async def _answer(self, question: Question, it: Object | None, path: tuple[_Reference, ...]) -> Any:
         match question:
             case Get():
-                found = await self.find(question.resource, question.name, question.namespace)
-                self._link(it, question.resource, question.name, question.namespace, found=found is not None)
-                return found
+                obj = await self.find(question.resource, question.name, question.namespace)
+                self._link(it, question.resource, question.name, question.namespace, found=obj is not None)
+                return obj
             case List():
                 return await self._listed(question)
             case Events():
@@ -164,8 +164,8 @@ class Inquiry:
         if reference in path or len(path) >= _DEPTH:
             return None
         if reference not in self._verdicts:
-            found = await self.find(question.resource, question.name, question.namespace)
-            self._verdicts[reference] = None if found is None else await self.verdict(found, path)
+            obj = await self.find(question.resource, question.name, question.namespace)
+            self._verdicts[reference] = None if obj is None else await self.verdict(obj, path)
         verdict = self._verdicts[reference]
         self._link(it, question.resource, question.name, question.namespace, found=verdict is not None)
         return verdict
@@ -208,7 +208,7 @@ class Inquiry:
                 if resource == PODS and waits_for(body) is None:
                     continue  # Pods that are well have nothing to say, and there are many
                 it = Object(resource, body)
-                self._known.setdefault((it.resource, it.namespace, it.name), it)
+                self._objects.setdefault((it.resource, it.namespace, it.name), it)
                 for value in [_labels(it).get(key, "")] if key else _owners(it):
                     index.setdefault((it.namespace, value), []).append(it)
         except ApiError as refusal:

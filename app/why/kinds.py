@@ -42,13 +42,13 @@ def resources_of(word: str, resources: Iterable[Resource]) -> list[Resource]:
 
     Raises UsageError for a word that means none.
     """
-    known = list(resources)
-    meant = [resource for resource in known if word.lower() in words_of(resource)]
+    kinds = list(resources)
+    meant = [resource for resource in kinds if word.lower() in words_of(resource)]
     if meant:
         return meant
-    words = sorted({word for resource in known for word in words_of(resource) if "." not in word})
+    words = sorted({word for resource in kinds for word in words_of(resource) if "." not in word})
     near = closest(word.lower(), words)
-    hint = f"; did you mean {near}?" if near else f": want one of {', '.join(sorted({r.kind.lower() for r in known}))}"
+    hint = f"; did you mean {near}?" if near else f": want one of {', '.join(sorted({r.kind.lower() for r in kinds}))}"
     raise UsageError(f"KIND: berth knows no kind {word!r}{hint}")
 
 

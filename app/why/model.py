@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class State(IntEnum):
-    """In order: as it should be; waits for what comes by itself; nothing goes on until somebody acts; does not work."""
+    """In order: as it should be; waits for what comes by itself; goes on only after a change; does not work."""
 
     fine = 0
     waits = 1

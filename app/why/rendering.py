@@ -77,7 +77,7 @@ def _ago(since: datetime, now: datetime) -> str:
 
 MEMBERS = (
     ("subject", "the object, as `Kind namespace/name`"),
-    ("state", "`fine`, `waits` (for what comes by itself), `stuck` (nothing goes on until somebody acts), `broken`"),
+    ("state", "`fine`, `waits` (for what comes by itself), `stuck` (goes on only after a change), `broken`"),
     ("text", "what is said of the object"),
     ("since", "when that began, RFC 3339; null where it is not known"),
     ("asks", "what the object needs"),

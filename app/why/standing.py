@@ -33,7 +33,7 @@ def by_conditions(it: Object, now: datetime) -> Verdict:
 
 
 def _deleted(it: Object, late: float) -> Verdict:
-    """Whoever has a finalizer there ends the deletion; of a Namespace, its conditions say what is left."""
+    """The controllers whose finalizers it has end the deletion; of a Namespace, its conditions say what is left."""
     metadata, since = it.json["metadata"], moment(it.json["metadata"]["deletionTimestamp"])
     held = [*(metadata.get("finalizers") or ()), *(objects.spec(it.json).get("finalizers") or ())]
     left = [

@@ -35,11 +35,11 @@ _VERSIONS: Versions = ((kueue.LOCAL_QUEUES, kueue.WORKLOADS), (kueue.LOCAL_QUEUE
 
 def served(it: Object) -> Asking[Versions]:
     """The version of Kueue's kinds to ask in; all where that is not known, or files may have either."""
-    known = yield from read(partial(_known_version, namespace=it.namespace), key="version of Kueue")
-    return known if it.json["metadata"].get("uid") else tuple(dict.fromkeys((*known, *_VERSIONS)))
+    versions = yield from read(partial(_served_version, namespace=it.namespace), key="version of Kueue")
+    return versions if it.json["metadata"].get("uid") else tuple(dict.fromkeys((*versions, *_VERSIONS)))
 
 
-async def _known_version(cluster: Cluster, *, namespace: str) -> Versions:
+async def _served_version(cluster: Cluster, *, namespace: str) -> Versions:
     """By a request in one namespace, where rights may end."""
     try:
         await cluster.client.list_page(kueue.LOCAL_QUEUES, namespace=namespace, limit=1)

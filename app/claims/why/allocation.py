@@ -47,7 +47,7 @@ from app.why.model import (
 from app.why.standing import describe
 from app.wire import JSON, encode_sorted
 
-NOT_ALLOCATED, HELD_FOR_NOBODY = "BERTH5017", "BERTH5018"
+NOT_ALLOCATED, UNRESERVED = "BERTH5017", "BERTH5018"
 HELD = 300.0
 """Seconds after which kube-controller-manager has taken back the devices that no Pod uses."""
 BINDING = 600.0
@@ -57,7 +57,7 @@ BINDING = 600.0
 def asks_of(claim: JSON) -> str:
     """What a claim asks for: `2 of DeviceClass vf`."""
     requests = (objects.spec(claim).get("devices") or {}).get("requests") or ()
-    return ", ".join(" or ".join(_asked(each) for each in _alternatives(request)) for request in requests)
+    return ", ".join(" or ".join(_asked(exact) for exact in _alternatives(request)) for request in requests)
 
 
 def _alternatives(request: JSON) -> list[JSON]:
@@ -126,18 +126,18 @@ def _obstacles(it: Object) -> Asking[tuple[bool, list[str], str]]:
     """
     causes, how, hopeless = list[str](), "", False
     for request in (objects.spec(it.json).get("devices") or {}).get("requests") or ():
-        found = list[tuple[bool, str, str]]()
+        obstacles = list[tuple[bool, str, str]]()
         for alternative in _alternatives(request):
             # Claims of one template ask for the same.
             key = "obstacle", encode_sorted(alternative)
             obstacle = yield from once(key, partial(_obstacle, alternative))
             if obstacle is None:
                 break
-            found.append(obstacle)
+            obstacles.append(obstacle)
         else:
-            causes += [text for _, text, _ in found]
-            hopeless = hopeless or (bool(found) and all(lasts for lasts, _, _ in found))
-            how = how or next((right for _, _, right in found if right), "")
+            causes += [text for _, text, _ in obstacles]
+            hopeless = hopeless or (bool(obstacles) and all(lasts for lasts, _, _ in obstacles))
+            how = how or next((right for _, _, right in obstacles if right), "")
     return hopeless, causes, how
 
 
@@ -146,11 +146,11 @@ def _again(it: Object, pod: Object | None, how: str) -> tuple[str, str]:
     resource, name, maker = it.resource, it.name, controller_of(it.json["metadata"])
     if maker.get("kind") == "Pod" or not how:
         made = {
-            each.get("name"): each
-            for each in objects.status(pod.json if pod else {}).get("resourceClaimStatuses") or ()
+            entry.get("name"): entry
+            for entry in objects.status(pod.json if pod else {}).get("resourceClaimStatuses") or ()
         }
         entries = objects.spec(pod.json if pod else {}).get("resourceClaims") or ()
-        named = [each for each in entries if (made.get(each.get("name")) or {}).get("resourceClaimName") == it.name]
+        named = [entry for entry in entries if (made.get(entry.get("name")) or {}).get("resourceClaimName") == it.name]
         if not how or not named:
             return "", ""
         resource, name = RESOURCE_CLAIM_TEMPLATES, str(named[0].get("resourceClaimTemplateName"))
@@ -177,12 +177,14 @@ def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:
         return True, f"asks for {count} of DeviceClass {name}, and there are {most}", f"with at most {reach(fitting)}"
     rules = yield from read(taint_rules)
     tolerations = request.get("tolerations") or ()
-    taints = {place_of(each): untolerated(each, rules, tolerations, "NoSchedule", "NoExecute") for each in fitting}
+    taints = {
+        place_of(device): untolerated(device, rules, tolerations, "NoSchedule", "NoExecute") for device in fitting
+    }
     clean = [device for device in fitting if not taints[place_of(device)]]
     if reach(clean) < count:
         tainted = next(taint for taint in taints.values() if taint)
         return True, f"{_of(fitting, clean)} of {name} without a taint: {tainted}", ""
-    # Access for administration takes no device from anybody.
+    # Access for administration takes no device away.
     held = {} if request.get("adminAccess") else (yield from read(holders))
     hosts = hosts_of(clean, held, (yield from read(reported_free)))
     anywhere = sum(host.free for host in hosts if not host.name)
@@ -195,7 +197,7 @@ def _of(devices: list[Device], left: list[Device]) -> str:
     return f"{len(left)} of {several(len(devices), 'device')}"
 
 
-def held_for_nobody(it: Object, now: datetime, *, gone: str = "", since: datetime | None = None) -> Verdict:
+def unreserved(it: Object, now: datetime, *, gone: str = "", since: datetime | None = None) -> Verdict:
     """Its devices are allocated, and it is reserved for no Pod, or for Pods that are gone, as `gone` says.
 
     `since` is when they were there at the latest.
@@ -203,14 +205,14 @@ def held_for_nobody(it: Object, now: datetime, *, gone: str = "", since: datetim
     allocation = objects.status(it.json).get("allocation") or {}
     allocated, count = moment(allocation.get("allocationTimestamp")), len(results_of(it.json))
     seen = max(filter(None, (since, allocated)), default=None)
-    text = f"{several(count, 'device')} {'held for nobody' if gone else 'allocated, and reserved for nobody'}"
+    text = f"{several(count, 'device')} {'held for no Pod' if gone else 'allocated, and reserved for no Pod'}"
     cause = "kube-controller-manager takes back devices that no Pod uses"
     begin = None if gone else allocated
     if seen is not None and (now - seen).total_seconds() < HELD:
         return waits(text, since=begin, because=(gone, cause) if gone else (cause,))
     fix = commands.kubectl("delete", it.plural, it.name, namespace=it.namespace)
     because = (gone,) if gone else (f"{cause}, and has not taken these",)
-    return stuck(text, since=begin, because=because, fix=fix, codes=(HELD_FOR_NOBODY,), more=describe(it))
+    return stuck(text, since=begin, because=because, fix=fix, codes=(UNRESERVED,), more=describe(it))
 
 
 def judge_binding(it: Object, now: datetime) -> Verdict | None:

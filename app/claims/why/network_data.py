@@ -61,7 +61,7 @@ def judge_network_data(it: Object, claim: Claim, pod: Object, now: datetime) -> 
         return stuck(text, because=(problem,), codes=(WITHOUT_DATA,), more=describe(it)) if problem else fine(text)
     devices = [it for it in devices_of(inputs, (claim,)) if it.network and not it.admin]
     planned = plan_pod(inputs)
-    if not devices or any(each.reason in _OVER for each in planned.unpublished):
+    if not devices or any(finding.reason in _OVER for finding in planned.unpublished):
         return fine(text)
     shown, lacks, bare = list[str](), list[_Lack](), list[Device]()
     for device in devices:
@@ -111,7 +111,7 @@ def _inputs(claim: Claim, pod: Object, publishers: Publishers) -> Asking[tuple[I
         other = (yield from get(RESOURCE_CLAIMS, name, pod.namespace)) if name != claim.key[1] else None
         claims += [stored_claim(other.json)] if other is not None else []
     by_pool = yield from read(_by_pool)
-    pools = dict.fromkeys(result.device[:2] for each in claims for result in each.results)
+    pools = dict.fromkeys(result.device[:2] for claim in claims for result in claim.results)
     attachments, missing = dict[str, Attachment](), list[str]()
     for key in attachments_of(stored, settings.default_network_namespace):
         namespace, _, name = key.partition("/")
@@ -182,11 +182,11 @@ def _lack(
             ready = finding.reason == "NoNetworkStatus" and ran and bool(inputs.pod.networks)
             state = State.stuck if finding.problem or ready else State.waits
             return _Lack(state, f"{name}: {plain(finding.message)}", code=WITHOUT_DATA if state is State.stuck else "")
-    return _Lack(State.waits, f"{name}: nothing is known of it")
+    return _Lack(State.waits, f"{name}: the cluster does not say what it is")
 
 
 def _unwritten(it: Object, device: DeviceKey, *, listed: bool) -> Asking[_Lack]:
-    """Its network data are known, and nobody writes them."""
+    """Its network data are known, and no role writes them."""
     if not listed:
         return _Lack(
             State.waits, f"{device.device}: driver {device.driver} is not in claims.drivers: none are published"
@@ -208,10 +208,12 @@ def _surplus(pod: Object, device: Device, inputs: Inputs) -> Asking[_Lack | None
         selected = selected_in(inputs, attached_to(inputs.pod.network_status))
     except ValueError:
         return None
-    if any(each.order and each.attachment is None for each in selected):
+    if any(network.order and network.attachment is None for network in selected):
         return None  # which resource these networks have is not known
     owned = [it for it in devices_of(inputs, inputs.claims) if it.resource == device.resource and not it.admin]
-    networks = [each for each in selected if each.resource == device.resource and (each.order or each.default)]
+    networks = [
+        network for network in selected if network.resource == device.resource and (network.order or network.default)
+    ]
     if len(owned) <= len(networks):
         return None
     asks = f"Pod {pod.name} asks for {len(owned)} {device.resource} and selects {several(len(networks), 'network')}"

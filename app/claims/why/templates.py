@@ -93,7 +93,7 @@ def _definition(name: str, *, own: bool) -> Asking[Definition | None]:
     definition = (yield from read(definitions)).get(name)
     if definition is None and own and name.startswith(CLASS_PREFIX):
         classes = [stored_class(obj.json) for obj in (yield from listed(DEVICE_CLASSES))]
-        return next((of_class(each, name) for each in classes if each.template == name), None)
+        return next((of_class(device_class, name) for device_class in classes if device_class.template == name), None)
     return definition
 
 

@@ -81,12 +81,12 @@ class Nearest:
     Many Pods miss the same one, and to look takes a hundredth of a second where there are many.
     """
 
-    def __init__(self, known: Callable[[], Iterable[tuple[str, str]]]) -> None:
-        self._known = known
+    def __init__(self, keys: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        self._keys = keys
         self.to = lru_cache(maxsize=1024)(self._nearest)
 
     def _nearest(self, namespace: str, name: str) -> str:
-        keys = list(self._known())
+        keys = list(self._keys())
         if near := closest(name, [key for where, key in keys if where == namespace]):
             return f"{namespace}/{near}"
         return next((f"{where}/{key}" for where, key in keys if key == name), "")

@@ -73,7 +73,7 @@ def owner_of(pod: JSON) -> Owner:
     metadata = pod["metadata"]
     controller = controller_of(metadata) or {"kind": PODS.kind, "name": metadata["name"]}
     kind, name = controller["kind"], controller["name"]
-    # The ReplicaSet of a Deployment has its name; nobody has to read each.
+    # The ReplicaSet of a Deployment has its name; to read each is not needed.
     before, _, last = name.rpartition("-")
     if kind == REPLICA_SETS.kind and before and last == (metadata.get("labels") or {}).get("pod-template-hash"):
         kind, name = "Deployment", before
@@ -91,6 +91,6 @@ async def topmost(cluster: Cluster, owner: Owner) -> Owner:
 
 
 def maker_of(pod: JSON) -> Asking[Owner]:
-    """Whoever has to be changed so that the Pod changes."""
+    """The object that has to be changed so that the Pod changes."""
     owner = owner_of(pod)
     return (yield from read(lambda cluster: topmost(cluster, owner), key=owner))

@@ -73,7 +73,7 @@ def _is_well(it: Object) -> bool:
 
 
 def _maker(it: Object) -> Asking[Owner | None]:
-    """Who makes the Pod; None of one that is not there yet, and that nobody makes."""
+    """Who makes the Pod; None of one that is not there yet, and that no controller makes."""
     if owner_of(it.json).kind == PODS.kind and not _exists(it):
         return None
     return (yield from maker_of(it.json))

@@ -137,7 +137,7 @@ def _missing(key: tuple[str, str], annotation: str, value: str) -> Asking[Missin
 def _meant(namespace: str, name: str) -> Asking[tuple[str, str]]:
     """The clause that an attachment is missing, and the one that was meant, or "".
 
-    It is looked for in its namespace first: not everybody may read others.
+    It is looked for in its namespace first: a user may not be allowed to read others.
     """
     clause = f"there is no attachment {namespace}/{name}"
     beside = yield from or_else(listed(NETWORK_ATTACHMENTS, namespace), None)

@@ -111,10 +111,10 @@ def inputs_of(
         everywhere = yield from or_else(listed(NETWORK_ATTACHMENTS), [])
         network = _network(wish, {**(attachments or {}), **_stored(everywhere, settings)}, settings)
     zones = yield from read(_zones)
-    known = {pod.node: "" for pod in pods} if zones is None else zones
+    zone_of_node = {pod.node: "" for pod in pods} if zones is None else zones
     slices = yield from or_else(read(partial(_slices_in, namespace), key=("endpoint slices", namespace)), None)
     own = tuple((slices or {}).get(service.key, ()))
-    return Inputs(service, network, pods, own, known, by_claims), slices is not None
+    return Inputs(service, network, pods, own, zone_of_node, by_claims), slices is not None
 
 
 def _network(wish: Wish, attachments: Attachments, settings: ControllerSettings) -> Network:

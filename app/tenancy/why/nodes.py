@@ -102,8 +102,8 @@ def _whose(it: Object, tenants: Sequence[Object], dpus: Dpus | None, text: str) 
         fix = commands.set_label("node", it.name, dpus.tenant_label, holder)
         return stuck(text, because=(cause,), so=f"no companion of tenant {holder} comes to it", fix=fix)
     if host and not holder and not tenant and any(objects.spec(other.json).get("hosts") for other in tenants):
-        known = sorted(name for other in tenants for name in objects.spec(other.json).get("hosts") or ())
-        return waits(text, because=(f"no Tenant has host {host} among its hosts ({several_of(known)})",))
+        hosts = sorted(name for other in tenants for name in objects.spec(other.json).get("hosts") or ())
+        return waits(text, because=(f"no Tenant has host {host} among its hosts ({several_of(hosts)})",))
     if not host and not tenant and _tenant_with(it.name, tenants) and not _dpus_of(it.name, dpus):
         so = "companions of the workloads of this host stay Pending"
         cause = f"no node has label {dpus.host_label}={it.name}"

@@ -54,7 +54,7 @@ class Trusted:
         return subjects([self.oldest])
 
     def is_younger(self, pinned: datetime) -> bool:
-        """Whether no certificate that was pinned at that time can be of one of them, whoever's clock is wrong."""
+        """Whether no certificate that was pinned at that time can be of one of them, if clocks differ."""
         if self.since is not None and pinned < self.since:
             return pinned < self.made
         return pinned < self.oldest.not_valid_before_utc
@@ -65,7 +65,7 @@ async def trusted_by_gateway(cluster: Cluster) -> Trusted | None:
     places = [(gateway.namespace, gateway.tls_secret) for gateway in await cluster.running("gateway")]
     for namespace, name in places or [(home, SERVING_SECRET) for home in (cluster.namespace, SYSTEM_NAMESPACE)]:
         secrets = [
-            await or_default(cluster.get(SECRETS, each, namespace=namespace), None) for each in (name, CA_SECRET)
+            await or_default(cluster.get(SECRETS, secret, namespace=namespace), None) for secret in (name, CA_SECRET)
         ]
         with suppress(ValueError):
             roots = read_certificates(stored_files(secrets[0] or {}).get(FILES[2]) or b"", source=name)
@@ -88,7 +88,7 @@ def pinned_at(tenant: JSON) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who answers at the address that an agent has for the gateway; None where nobody does, as seen from here.
+    """Who answers at the address that an agent has for the gateway; None where no server does, as seen from here.
 
     `roots` are the CAs that the Secret of the agent trusts, `name` is that of the gateway.
     """

@@ -343,7 +343,7 @@ async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) ->
             "",
             "CLAIMS: 2 allocated, 1 published",
             "  REASON           COUNT  EXAMPLE",
-            "  held for nobody  2      default/c1",
+            "  held for no Pod  2      default/c1",
             "",
             "SERVICES: 2 services, 2 without",
             "  REASON       COUNT  EXAMPLE",

@@ -370,11 +370,11 @@ async def test_binding_conditions(patient: Patient, cluster: ClaimsCluster) -> N
     assert (verdict.state, verdict.because) == (State.broken, ("vf1: dra.example.com/broken: no port is free",))
 
 
-async def test_devices_that_are_held_for_nobody(patient: Patient, cluster: ClaimsCluster) -> None:
+async def test_devices_that_are_held_for_no_pod(patient: Patient, cluster: ClaimsCluster) -> None:
     made = await running(cluster, "vf1")
     await cluster.put(made | {"status": made["status"] | {"reservedFor": []}})
     verdict = await judged(patient)
-    assert (verdict.state, verdict.text) == (State.stuck, "1 device allocated, and reserved for nobody")
+    assert (verdict.state, verdict.text) == (State.stuck, "1 device allocated, and reserved for no Pod")
     assert verdict.codes == ("BERTH5018",)
     await patient.run(verdict.fix)
 
