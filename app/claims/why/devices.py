@@ -132,7 +132,12 @@ async def plugin_hosts(cluster: Cluster) -> dict[str, list[Host]]:
 
 
 def _extended(pod: JSON) -> dict[str, Decimal]:
+    """What a Pod has of extended resources. Most have none, and to add all up takes a while where there are many."""
     try:
+        spec = objects.spec(pod)
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        if not any("/" in name for it in containers for name in (it.get("resources") or {}).get("requests") or ()):
+            return {}
         return {name: amount for name, amount in pod_requests(pod).items() if "/" in name and amount}
     except (AttributeError, TypeError, ValueError):  # what no API server stores
         return {}
