@@ -16,8 +16,8 @@ Form = Literal["text", "json"]
 STATUSES = {State.fine: 0, State.waits: 3, State.stuck: 4, State.broken: 4}
 """Exit statuses of `berth why`."""
 _STYLES = {State.fine: "green", State.waits: "cyan", State.stuck: "yellow", State.broken: "bold red"}
-_CAUSES = 5
-"""Causes that are shown; JSON has all of them."""
+_LINES, _CAUSES = 12, 4
+"""Lines of an answer, and causes that are shown where there are more of them; JSON has all."""
 _WIDTH = 10
 
 
@@ -48,17 +48,17 @@ def _text(answer: Answer, now: datetime) -> Iterator[Line]:
     verdict = answer.verdict
     since = f" since {verdict.since:%Y-%m-%d %H:%M:%S} ({_ago(verdict.since, now)})" if verdict.since else ""
     yield Line(f"{answer.subject}: {verdict.text}{since}", _STYLES[verdict.state])
+    fixes, codes = verdict.fix.split("\n") if verdict.fix else [], " ".join(verdict.codes)
+    rest = [("so", verdict.so)]
+    rest += [("fix" if index == 0 else "then", command) for index, command in enumerate(fixes[:2])]
+    rest += [("next", verdict.next), ("more", "   ".join(filter(None, (codes, verdict.more))))]
+    rest = [row for row in (*rest, ("unread", "; ".join(answer.unread))) if row[1]]
     rows = [("asks", verdict.asks)] if verdict.asks else []
-    rows += [("because", cause) for cause in verdict.because[:_CAUSES]]
-    if more := len(verdict.because) - _CAUSES:
-        rows += [("", f"… and {more} more: -o json has all")] if more > 0 else []
-    rows += [("so", verdict.so)] if verdict.so else []
-    fixes = verdict.fix.split("\n") if verdict.fix else []
-    rows += [("fix" if index == 0 else "then", command) for index, command in enumerate(fixes[:2])]
-    rows += [("next", verdict.next)] if verdict.next else []
-    codes = " ".join(verdict.codes)
-    rows += [("more", "   ".join(filter(None, (codes, verdict.more))))] if codes or verdict.more else []
-    rows += [("unread", "; ".join(answer.unread))] if answer.unread else []
+    room = _LINES - 1 - len(rows) - len(rest)
+    room = min(room - 1, _CAUSES) if len(verdict.because) > min(room, _CAUSES + 1) else room
+    rows += [("because", cause) for cause in verdict.because[:room]]
+    rows += [("", f"… and {len(verdict.because) - room} more: -o json has all")] if verdict.because[room:] else []
+    rows += rest
     for word, text in rows:
         if text:
             yield Line(f"  {word:<{_WIDTH}}{text}", "bold" if word in ("fix", "then") else "")

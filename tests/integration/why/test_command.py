@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, PODS
-from app.why.rendering import MEMBERS
+from app.text import utc_now
+from app.why.model import stuck
+from app.why.rendering import MEMBERS, Answer, render
 from tests.integration.doctor.patient import Patient
 from tests.support.forking import BerthProcess
 
@@ -58,6 +60,18 @@ async def test_one_that_is_not_there_names_the_nearest(patient: Patient) -> None
     assert code == 4
     assert "there is no Pod web-servr in default; there is web-server" in out
     assert "berth why pod/web-server -n default" in out
+
+
+@pytest.mark.parametrize("causes", [0, 1, 3, 4, 5, 6, 40])
+@pytest.mark.parametrize("full", [False, True])
+def test_an_answer_has_at_most_twelve_lines(causes: int, *, full: bool) -> None:
+    parts = {"asks": "a", "so": "s", "fix": "f\ng", "next": "n", "codes": ("C",), "more": "m"} if full else {}
+    verdict = stuck("is stuck", because=tuple(f"cause {number}" for number in range(causes)), **parts)
+    lines = [line.text for line in render([Answer("Pod a/b", verdict, ("unread",) if full else ())], "text", utc_now())]
+    assert len(lines) <= 12
+    shown = sum(line.startswith("  because") for line in lines)
+    assert shown == causes or lines[1 + full + shown].endswith(f"… and {causes - shown} more: -o json has all")
+    assert full or shown == min(causes, 5 if causes <= 5 else 4)
 
 
 async def test_json_has_all_members_and_no_others(patient: Patient) -> None:
