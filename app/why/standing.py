@@ -42,8 +42,12 @@ def _deleted(it: Object, late: float) -> Verdict:
         if str(item.get("type")).startswith("Namespace") and item.get("status") == "True"
     ]
     because = (*left, *(f"finalizer {name} holds it" for name in held))
-    verdict = stuck if late > _PATIENCE else waits
-    return verdict("is being deleted", since=since, because=because, more=describe(it))
+    verdict, fix, next_step = stuck if late > _PATIENCE else waits, "", ""
+    if late > _PATIENCE and metadata.get("finalizers") and not left:
+        patch = '--patch={"metadata":{"finalizers":null}}'
+        fix = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
+        next_step = "run it only if no controller removes them any more"
+    return verdict("is being deleted", since=since, because=because, fix=fix, next=next_step, more=describe(it))
 
 
 def describe(it: Object) -> str:

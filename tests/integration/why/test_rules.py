@@ -68,7 +68,7 @@ async def rule(
     *,
     kind: Resource = WORKLOAD_RULES,
     home: str = "universe",
-    **metadata: JSON,
+    **metadata: object,
 ) -> None:
     await patient.create(kind, "r", namespace=home, spec=wanted, metadata=metadata)
     if shown is not None:
@@ -325,6 +325,17 @@ async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient:
     await patient.client.delete(UVS_PODS, "r-1", namespace="universe")
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
     assert (verdict.state, verdict.because) == (State.waits, ("0 of 1 companions run: 1 ImagePullBackOff",))
+
+
+async def test_a_rule_that_a_finalizer_holds_has_a_way_out(patient: Patient) -> None:
+    await rule(patient, spec(), status(), finalizers=["example.com/held"])
+    await patient.client.delete(WORKLOAD_RULES, "r", namespace="universe")
+    assert (await patient.why("workloadrule/r", namespace="universe")).verdict.fix == ""
+    patient.later = timedelta(hours=1)
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert (verdict.state, verdict.because) == (State.stuck, ("finalizer example.com/held holds it",))
+    await patient.run(verdict.fix)
+    assert (await patient.why("workloadrule/r", namespace="universe")).verdict.text == "does not exist"
 
 
 async def test_a_uvs_object_in_error(patient: Patient) -> None:
