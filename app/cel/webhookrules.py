@@ -105,15 +105,15 @@ def _match_rule(rule: JSON, attributes: Attributes, version: str) -> bool:
         and names("operations", attributes.operation)
         and names("apiGroups", attributes.group)
         and names("apiVersions", version)
-        and any(_match_resource(pattern, attributes) for pattern in rule.get("resources") or [])
+        and names_resource(rule, attributes.resource, attributes.subresource)
     )
 
 
-def _match_resource(pattern: str, attributes: Attributes) -> bool:
-    """`pods`, `pods/*`, `pods/status`, `*` (resources without subresources), `*/*`, `*/scale`."""
-    resource, _, subresource = pattern.partition("/")
-    return resource in ("*", attributes.resource) and (
-        subresource == attributes.subresource or (subresource == "*" and "/" in pattern)
+def names_resource(rule: JSON, plural: str, subresource: str = "") -> bool:
+    """Whether a rule has a pattern for it: `pods`, `pods/*`, `pods/status`, `*` (no subresources), `*/*`, `*/scale`."""
+    return any(
+        resource in ("*", plural) and (pattern == subresource or (pattern == "*" and bool(slash)))
+        for resource, slash, pattern in (name.partition("/") for name in rule.get("resources") or [])
     )
 
 

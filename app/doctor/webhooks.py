@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from app.admission.heads import split_path
 from app.cel import matchconditions
+from app.cel.webhookrules import names_resource
 from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
 from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
@@ -148,7 +149,7 @@ class Registered:
     def covers(self, group: str, plural: str, operation: str) -> bool:
         return any(
             {group, "*"} & set(rule.get("apiGroups") or [])
-            and {plural, "*", "*/*"} & set(rule.get("resources") or [])
+            and names_resource(rule, *plural.split("/"))
             and {operation, "*"} & set(rule.get("operations") or [])
             for rule in self.webhook.get("rules") or []
         )

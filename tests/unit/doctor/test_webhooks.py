@@ -110,3 +110,13 @@ def test_no_finding_can_repeat_the_token_that_ends_a_url() -> None:
     one = of_pods(clientConfig={"url": f"https://192.0.2.1:8443/mutate/{'x' * 64}"})
     assert (one.url, one.host) == ("https://192.0.2.1:8443/mutate", "192.0.2.1")
     assert of_pods(clientConfig={"url": "https://192.0.2.1"}).url == "https://192.0.2.1"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "covered"),
+    [("pods", True), ("pods/*", True), ("*", True), ("*/*", True), ("pods/status", False), ("*/scale", False)],
+)
+def test_a_rule_covers_pods_by_the_patterns_of_the_api_server(pattern: str, covered: bool) -> None:  # noqa: FBT001  a case
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": [pattern], "operations": ["CREATE"]}
+    webhook = Registered(MUTATING_WEBHOOKS, {"metadata": {"name": "x"}}, 0, {"name": "x", "rules": [rule]})
+    assert webhook.covers("", "pods", "CREATE") is covered
