@@ -12,6 +12,7 @@ from docs.generate.annotations import annotations_page
 from docs.generate.chart import chart_pages
 from docs.generate.crds import chart_definitions, crds_page
 from docs.generate.flags import flags_page
+from docs.generate.limits import limits_page
 from docs.generate.metrics import metrics_page
 from docs.generate.modules import modules_page
 from docs.generate.openapi import openapi_file
@@ -32,6 +33,7 @@ def build_pages(root: Path) -> list[Page]:
         values_page(values),
         annotations_page(root / "app"),
         crds_page(),
+        limits_page(),
         metrics_page(),
         permissions_page(),
         status_page(),

@@ -7,19 +7,24 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.admission import endpoint
 from app.appwrappers.settings import WRAPPED_KINDS
 from app.cli.roles import RoleCommand
 from app.errors import UsageError
 from app.permissions import declared
 from app.registry import BY_NAME, settings_of
+from app.workloads.settings import DEFAULT_QUOTA
+from docs.generate import limits
 from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
 from docs.generate.catalog import catalog
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
+from docs.generate.limits import limits_page
 from docs.generate.modules import modules_page
 from docs.generate.pages import FOLDERS, build_pages, stale_pages, write_pages
 from docs.generate.texts import MissingTextError, Page, help_text, prose, table
@@ -95,7 +100,17 @@ def test_what_was_generated_is_not_stale_until_it_is_changed(tree, capfd):
     [
         *(
             f"docs/reference/{name}.md"
-            for name in ("flags", "values", "annotations", "crds", "metrics", "modules", "permissions", "status")
+            for name in (
+                "flags",
+                "values",
+                "annotations",
+                "crds",
+                "limits",
+                "metrics",
+                "modules",
+                "permissions",
+                "status",
+            )
         ),
         "charts/berth/files/crds/infra.yaml",
         "charts/berth/files/crds/tenant.yaml",
@@ -126,6 +141,22 @@ def test_check_writes_nothing(tree):
         shutil.rmtree(tree / folder)
     assert main(["--check", "--root", str(tree)]) == 1
     assert not any((tree / folder).exists() for folder in FOLDERS)
+
+
+def test_a_limit_is_that_of_the_code(monkeypatch):
+    """Of each kind: a constant of a module, a setting of the gateway, a default of a flag."""
+    before = limits_page().text
+    monkeypatch.setattr(endpoint, "BODY_LIMIT", 3 * 2**20)
+    monkeypatch.setattr(limits, "_LIMITS", replace(limits._LIMITS, streams_per_tenant=5))
+    monkeypatch.setattr(limits, "DEFAULT_QUOTA", {**DEFAULT_QUOTA, "secrets": 7})
+    after = limits_page().text
+    for old, new in (
+        ("| body of a review | 7 MiB |", "| body of a review | 3 MiB |"),
+        ("| streams of a tenant | 8 |", "| streams of a tenant | 5 |"),
+        ("| `secrets` | 256 |", "| `secrets` | 7 |"),
+    ):
+        assert old in before
+        assert new in after
 
 
 def test_it_is_the_same_whatever_the_process(pages):

@@ -10,16 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
-from app.admission import connection, endpoint, heads, memo, server
 from app.doctor.examining import CHECKS
 from app.placement.model import TENANT_LABEL
 from app.registry import BY_NAME
-from app.serving import listener
-from app.tenancy.gateway.reading import SMALL_MESSAGE
-from app.tenancy.gateway.relaying import MOST_HEADERS
-from app.tenancy.gateway.settings import Limits
 from docs.generate.catalog import catalog
 from docs.generate.flags import commands
 from tests.support.paths import ROOT
@@ -179,62 +173,6 @@ def test_what_the_security_model_says_of_the_policy_is_what_the_chart_installs()
     for text, expression in (("`tenant-…`", "startsWith('tenant-')"), (f"`{TENANT_LABEL}`", f"'{TENANT_LABEL}' in")):
         assert text in said
         assert expression in policy
-
-
-def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
-    limits = Limits()
-    bounds = {
-        "body of a review": f"{endpoint.BODY_LIMIT // 2**20} MiB",
-        "deadline of a review": f"{endpoint.DEADLINE:g} s",
-        "head of a request": f"{connection.HEAD_BYTES // 1024} KiB, {connection.HEAD_SECONDS:g} s",
-        "body, from its head on": f"{connection.BODY_SECONDS:g} s",
-        "a body that is waited for before uvicorn has the request, on one connection": (
-            f"{HIGH_WATER_LIMIT // 1024} KiB, {1000 * server.HOLD_SECONDS:g} ms"
-        ),
-        "heads of requests that are kept parsed": f"{heads.KNOWN} of {heads.LIMIT // 1024} KiB",
-        "answers kept for Pods alike, in each worker": (
-            f"{memo.LIMIT // 2**20} MiB, {memo.LARGEST // 1024} KiB for one"
-        ),
-        "an answer that the client does not read": f"{connection.ANSWER_SECONDS:g} s",
-        "TLS handshake": f"{listener.HANDSHAKE_SECONDS:g} s",
-        "connections of a port of a process": f"{listener.CONNECTIONS:,}",
-        "requests that wait on one connection": f"{connection.PIPELINED}",
-        "connections of a gateway": f"{limits.connections:,}",
-        "TLS handshake at a gateway": (f"{limits.handshake:g} s, {10 * limits.handshakes} begun a second"),
-        "connections of a tenant": f"{limits.connections_per_tenant}",
-        "message to the gateway, and a list from it": f"{limits.message_bytes // 2**20} MiB",
-        "what is read of a call unasked": f"{limits.unread_bytes // 1024} KiB",
-        "calls of a tenant under way": f"{limits.calls_per_tenant}",
-        "requests of a tenant in memory": (
-            f"{limits.requests_per_tenant}, one of them larger than {SMALL_MESSAGE // 1024} KiB"
-        ),
-        "a request that comes in, an answer that is taken": f"{limits.exchange:g} s",
-        "reading and checking what a tenant sends": (
-            f"{limits.reading_share:g} s of CPU a second, {limits.reading_burst:g} s at once"
-        ),
-        "values of a manifest": f"{limits.manifest_values:,}",
-        "a rule or Pod of a tenant; a DaemonSet": (
-            f"{limits.rule_bytes // 1024} KiB; {limits.daemon_set_bytes // 1024} KiB"
-        ),
-        "all Pods of a tenant's UVSPods; those without a node": (
-            f"{limits.pods_bytes // 2**20} MiB; {limits.pending_pods_bytes // 2**20} MiB"
-        ),
-        "what is stored for a tenant": (
-            f"{limits.stored_bytes_per_second / 1024:g} KiB a second, {limits.stored_bytes_burst // 2**20} MiB at once"
-        ),
-        "rules of a tenant times its workloads": f"{limits.pairs:,}",
-        "streams of a tenant": f"{limits.streams_per_tenant}",
-        "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
-        "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",
-        "headers of a call to the gateway": f"{MOST_HEADERS // 1024} KiB",
-        "bytes of a certificate that is no caller's": f"{limits.strange_bytes_per_second / 1024:g} KiB a second",
-        "workloads of a tenant": (
-            f"{limits.workloads_per_tenant:,}, {limits.workload_mean_bytes // 1024} KiB each on average"
-        ),
-        "writes of a tenant under way": f"{limits.writes_per_tenant} of {limits.writes}",
-    }
-    rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", text_of("docs/security.md"), re.MULTILINE))
-    assert {name: rows.get(name) for name in bounds} == bounds
 
 
 @pytest.mark.parametrize("page", WRITTEN)
