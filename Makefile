@@ -89,7 +89,7 @@ lint: $(READY) ## Check style, types, layers, the Dockerfile, secrets, and that 
 format: $(READY) ## Format the code
 	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
 
-generate: $(READY) ## Generate docs/reference, the chart's definitions and roles, and app/kinds/openapi.json
+generate: $(READY) ## Generate docs/reference, docs/pictures, the chart's definitions and roles, and app/kinds/openapi.json
 	@$(BIN)/python -m docs.generate
 
 secrets: $(READY) ## Take what the secrets scan finds now for harmless: look at the difference before it is committed

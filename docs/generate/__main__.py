@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m docs.generate", description="Writes docs/reference from the code.")
+    parser = argparse.ArgumentParser(
+        prog="python -m docs.generate",
+        description="Writes docs/reference, docs/pictures and the generated files of the chart.",
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is not as it would be")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's directory (default: this one)")
     given = parser.parse_args(arguments)

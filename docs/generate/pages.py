@@ -11,6 +11,7 @@ from pathlib import Path
 from docs.generate.annotations import annotations_page
 from docs.generate.chart import chart_pages
 from docs.generate.crds import chart_definitions, crds_page
+from docs.generate.drawings import TARGET, pictures
 from docs.generate.flags import flags_page
 from docs.generate.limits import limits_page
 from docs.generate.metrics import metrics_page
@@ -21,7 +22,7 @@ from docs.generate.status import status_page, why_page
 from docs.generate.texts import Page
 from docs.generate.values import values_page
 
-FOLDERS = ("docs/reference", "charts/berth/files/crds")
+FOLDERS = ("docs/reference", "charts/berth/files/crds", TARGET)
 """Nothing but generated files is in them."""
 
 
@@ -42,6 +43,7 @@ def build_pages(root: Path) -> list[Page]:
         *chart_definitions(),
         *chart_pages(root),
         openapi_file(),
+        *pictures(root),
     ]
 
 

@@ -23,6 +23,7 @@ from docs.generate import limits
 from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
 from docs.generate.catalog import catalog
+from docs.generate.drawings import SOURCES
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
 from docs.generate.limits import limits_page
 from docs.generate.modules import modules_page
@@ -74,6 +75,7 @@ def tree(tmp_path: Path, built: list[Page]) -> Path:
     (tmp_path / VALUES).parent.mkdir(parents=True)
     for path in (VALUES, SCHEMA):
         shutil.copy(ROOT / path, tmp_path / path)
+    shutil.copytree(ROOT / SOURCES, tmp_path / SOURCES)
     assert write_pages(tmp_path, built) == sorted(page.path for page in built if page.path != SCHEMA)
     return tmp_path
 
@@ -112,6 +114,7 @@ def test_what_was_generated_is_not_stale_until_it_is_changed(tree, capfd):
                 "status",
             )
         ),
+        "docs/pictures/life-of-a-pod.svg",
         "charts/berth/files/crds/infra.yaml",
         "charts/berth/files/crds/tenant.yaml",
         "charts/berth/files/roles.json",
