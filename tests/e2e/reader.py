@@ -17,6 +17,7 @@ from tests.e2e.users import Kubectl, PythonClient
 from tests.support.ports import NODE_PORTS, lasting_port
 from tests.support.processes import Background
 from tests.support.real_apiserver import real_api_servers
+from tests.support.waiting import Refused, wait_until
 
 PAGE = "docs/install.md"
 ADDRESS, NODE_PORT = "10.133.133.1", "30001"
@@ -53,6 +54,17 @@ class Reader:
     def follow(self, heading: str, cluster: str, *, page: str = PAGE) -> str:
         """Type what a section says; what was printed."""
         return "".join(self.type(block, cluster) for block in commands_of(page, heading))
+
+    def find_nothing_wrong(self, cluster: str, release: str = "--namespace berth-system") -> None:
+        """Once all has settled, the doctor ends with status 0: there is nothing but information."""
+
+        def look() -> str:
+            printed = self.type(f"berth doctor {release} || echo failed", cluster)
+            if printed.endswith("failed\n"):
+                raise Refused(printed)
+            return printed
+
+        wait_until(look)
 
     def put(self, name: str, text: str) -> None:
         """A file that the reader has beside the repository's."""

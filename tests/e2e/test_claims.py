@@ -90,6 +90,7 @@ def test_the_page(reader: Reader, kubectl: Kubectl) -> None:
     later = addresses(kubectl)
     wait_until(lambda: published(kubectl) == with_prefixes(later))
     wait_until(lambda: endpoints(kubectl) == [later["net2"]])
+    reader.find_nothing_wrong(CLUSTER)
     kubectl.run("delete", "service,pod", "database", "--timeout=120s")
     wait_until(lambda: json.loads(kubectl.run("get", "resourceclaims", "-o", "json"))["items"] == [])
     wait_until(lambda: endpoints(kubectl) == [])

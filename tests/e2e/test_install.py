@@ -109,7 +109,7 @@ def test_upgrade_rollback_and_new_certificates_stop_nobody(reader: Reader) -> No
         wait_until(lambda: load.injected > done + 100 or load.failed)
     assert not load.failed
     assert load.injected > 100
-    find_nothing_wrong(reader, "tenant2")
+    reader.find_nothing_wrong("tenant2")
 
 
 def webhook(reader: Reader) -> str:
@@ -216,6 +216,7 @@ def test_nothing_of_the_peer_is_left(reader: Reader) -> None:
     assert kubectl.run("get", kinds, "-n", "kube-system", "-o", "name").count(name) == 16
     reader.follow("Delete the peer", "tenant2", page=PEER)
     assert name not in kubectl.run("get", kinds, "-n", "kube-system", "-o", "name")
+    reader.find_nothing_wrong("tenant2")
 
 
 def is_refused(python: PythonClient, body: JSON) -> bool:
@@ -267,20 +268,8 @@ def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
     for release, namespace in RELEASES.items():
-        find_nothing_wrong(reader, "tenant2", f"--namespace {namespace} --release-name {release}")
+        reader.find_nothing_wrong("tenant2", f"--namespace {namespace} --release-name {release}")
     assert reader.type("git status --porcelain -- . ':!bin'", "tenant2") == ""
-
-
-def find_nothing_wrong(reader: Reader, cluster: str, release: str = "--namespace berth-system") -> None:
-    """Once all has settled, the doctor ends with status 0: there is nothing but information."""
-
-    def look() -> str:
-        printed = reader.type(f"berth doctor {release} || echo failed", cluster)
-        if printed.endswith("failed\n"):
-            raise Refused(printed)
-        return printed
-
-    wait_until(look)
 
 
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
@@ -371,4 +360,4 @@ def test_companions_across_clusters(reader: Reader) -> None:
     mirrors = "kubectl get uvspods --namespace universe -o name"
     wait_until(lambda: "tenant1-rule1-" in reader.type(mirrors, "tenant1"))
     for cluster in ("icp", "tenant1"):
-        find_nothing_wrong(reader, cluster)
+        reader.find_nothing_wrong(cluster)

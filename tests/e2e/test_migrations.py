@@ -141,6 +141,7 @@ def test_there_and_back_and_there(reader: Reader, manifests: str) -> None:
         f"appwrapper-{role}-role" for role in ("editor", "viewer", "user")
     }
     assert identities(kubectl) == before
+    reader.find_nothing_wrong(CLUSTER)
     kubectl.delete(KIND, "taken")
     with pytest.raises(Refused, match="not found"):
         kubectl.get("pod", "taken")

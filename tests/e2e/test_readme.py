@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.pages import Shell, commands_of
 from tests.e2e.users import Kubectl
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE, wait_until
@@ -69,3 +70,17 @@ def test_a_rule_gives_a_pod_its_companion_as_the_page_has_it(sandbox: Path) -> N
         examples = ROOT / "examples" / "workload-api"
         tenant.run("delete", *(f"--filename={examples}/tenant1-{name}.yaml" for name in ("rule1", "pod1")))
         wait_until(lambda: not infra.run("get", "pods", "--namespace", "tenant-tenant1", "--output", "name"))
+
+
+def test_the_page_for_authors_of_pods(sandbox: Path, tmp_path: Path) -> None:
+    """What is injected and why, as an author asks for it; the Pod is fine."""
+    shell, page = Shell.at(tmp_path), "docs/pods.md"
+    kubectl = Kubectl(sandbox / "tenant1.kubeconfig")
+    try:
+        blocks = [*commands_of(page, "What Berth adds"), *commands_of(page, "What can go wrong")]
+        explained, created, why = (shell.type(block, kubeconfig=sandbox / "tenant1.kubeconfig") for block in blocks)
+        assert "example.com/foo" in explained
+        assert 'example.com/foo: "2"' in created
+        assert why.startswith("Pod default/webhook-demo")
+    finally:
+        kubectl.run("delete", "pod/webhook-demo", "network-attachment-definition/foo-network", "--ignore-not-found")

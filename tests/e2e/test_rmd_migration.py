@@ -70,6 +70,7 @@ def test_the_operator_is_replaced(reader: Reader) -> None:
         reader.follow("Remove the operator", CLUSTER, page=PAGE)
         left = "deployments,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"
         assert "intel-rmd" not in kubectl.run("get", left, "-n", "default", "-o", "name")
+        reader.find_nothing_wrong(CLUSTER)
         go_back(reader, kubectl, daemon)
 
 
