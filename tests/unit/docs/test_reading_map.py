@@ -13,7 +13,7 @@ from app.registry import WINGS
 from tests.support.paths import ROOT
 
 README = (ROOT / "README.md").read_text()
-SECTION = README.partition("\n## What to read\n")[2].partition("\n## ")[0]
+SECTION = README.partition("\n## What to read in the code\n")[2].partition("\n## ")[0]
 ROWS = [
     [cell.strip() for cell in row] for row in re.findall(r"^\|(.+)\|(.+)\|(.+)\|(.+)\|$", SECTION, re.MULTILINE)[2:]
 ]
