@@ -10,6 +10,7 @@ from pathlib import Path
 
 from docs.generate.annotations import annotations_page
 from docs.generate.chart import chart_pages
+from docs.generate.contents import contents_page
 from docs.generate.crds import chart_definitions, crds_page
 from docs.generate.drawings import TARGET, pictures
 from docs.generate.flags import flags_page
@@ -44,6 +45,7 @@ def build_pages(root: Path) -> list[Page]:
         *chart_pages(root),
         openapi_file(),
         *pictures(root),
+        contents_page(root),
     ]
 
 

@@ -23,6 +23,7 @@ from docs.generate import limits
 from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
 from docs.generate.catalog import catalog
+from docs.generate.contents import BEGIN, END, contents_page
 from docs.generate.drawings import SOURCES
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
 from docs.generate.limits import limits_page
@@ -76,6 +77,7 @@ def tree(tmp_path: Path, built: list[Page]) -> Path:
     for path in (VALUES, SCHEMA):
         shutil.copy(ROOT / path, tmp_path / path)
     shutil.copytree(ROOT / SOURCES, tmp_path / SOURCES)
+    (tmp_path / "docs").joinpath("troubleshooting.md").write_text(f"{BEGIN}\n{END}\n")
     assert write_pages(tmp_path, built) == sorted(page.path for page in built if page.path != SCHEMA)
     return tmp_path
 
@@ -115,6 +117,7 @@ def test_what_was_generated_is_not_stale_until_it_is_changed(tree, capfd):
             )
         ),
         "docs/pictures/life-of-a-pod.svg",
+        "docs/troubleshooting.md",
         "charts/berth/files/crds/infra.yaml",
         "charts/berth/files/crds/tenant.yaml",
         "charts/berth/files/roles.json",
@@ -144,6 +147,22 @@ def test_check_writes_nothing(tree):
         shutil.rmtree(tree / folder)
     assert main(["--check", "--root", str(tree)]) == 1
     assert not any((tree / folder).exists() for folder in FOLDERS)
+
+
+def test_contents_are_those_of_the_headings(tmp_path):
+    text = "# A\n\n## No Pods: why?\n\n## Alerts\n\n### BerthDown\n\n## Findings\n\n### BERTH0002\n\n### BERTH0501\n"
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs/troubleshooting.md"
+    page.write_text(text)
+    with pytest.raises(MissingTextError, match="between which the contents are written"):
+        contents_page(tmp_path)
+    page.write_text(f"{BEGIN}\nold\n{END}\n{text}")
+    written = contents_page(tmp_path).text
+    assert "old" not in written
+    assert written.endswith(f"{END}\n{text}")
+    assert "- [No Pods: why?](#no-pods-why)\n" in written
+    assert "**By alert**: [BerthDown](#berthdown)\n" in written
+    assert "| 00xx | every check | [0002](#berth0002) |\n| 05xx | `registrations` | [0501](#berth0501) |\n" in written
 
 
 def test_a_limit_is_that_of_the_code(monkeypatch):
