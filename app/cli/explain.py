@@ -137,16 +137,15 @@ def explain(
     one, and --offline is not given: attachments, claims, templates and ConfigMaps that the files lack are read from
     it, and the workloads of rules.
 
-    Where the cluster has a release of Berth, its flags count, with those of the command line in their place, and a Pod
-    is explained as the release is registered: Berth is not asked about one that a selector leaves out.
+    If the cluster has a release of Berth, its flags count, and flags of the command line replace them. A Pod is
+    explained as the release is registered: Berth is not asked about one that a selector leaves out.
 
     With --server-dry-run each Pod, and each object that makes Pods, is sent to the API server in a dry run: shown are
     its warnings, or who refuses, and each field that it changes with who changed it: the API server, Berth, or another
     webhook or policy.
 
-    By which road a device would be served (device plugin, extended resource, claim) is said where Nodes,
-    DeviceClasses or ResourceSlices are among the files, or there is a cluster.
-    Nothing is ever written.
+    With a cluster, or with Nodes, DeviceClasses or ResourceSlices among the files, explain also says what would serve
+    each device: a device plugin, an extended resource of DRA, or a claim. Nothing is ever written.
     """  # noqa: D412  Typer's help joins lines that no empty line parts
     if server_dry_run and output not in _OF_TRIALS:
         raise UsageError(f"--server-dry-run: has no form {output}: want -o {', '.join(_OF_TRIALS)}")

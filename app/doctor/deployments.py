@@ -64,7 +64,7 @@ async def _clock(cluster: Cluster) -> AsyncIterator[Finding]:
         if ahead >= _NOTICED:
             seconds, fix = ahead.total_seconds(), commands.set_clock(node)
             yield noted(_how_bad(ahead), "BERTH0103", f"Node {node}", seconds=seconds, command=fix)
-    yield all_well("", f"this machine and the API server differ by less than {_NOTICED.seconds} s")
+    yield all_well("", f"the clocks of this machine and of the API server differ by less than {_NOTICED.seconds} s")
 
 
 def _how_bad(skew: timedelta) -> Severity:

@@ -57,7 +57,7 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
         if not question.namespace or replace(question, namespace="") not in granted:
             grants.setdefault(grant_of(reason), []).append(question)
     findings += [await _too_much(cluster, account, given, questions) for given, questions in grants.items()]
-    text = f"role {account.role} has the permissions that it needs, and none of the dangerous ones that were asked for"
+    text = f"role {account.role} has all permissions that it needs, and no dangerous one that the doctor knows"
     return findings or [ok(account.subject, text)]
 
 

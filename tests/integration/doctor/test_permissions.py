@@ -209,7 +209,7 @@ async def test_who_may_ask_needs_no_right_to_impersonate(patient: Patient) -> No
     (found,) = await patient.examine(CHECK, kubeconfig=kubeconfig)
     assert (found.severity, found.message) == (
         Severity.ok,
-        "role webhook has the permissions that it needs, and none of the dangerous ones that were asked for",
+        "role webhook has all permissions that it needs, and no dangerous one that the doctor knows",
     )
 
 
