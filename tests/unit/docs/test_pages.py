@@ -28,6 +28,12 @@ WRITTEN = [page for page in PAGES if not page.startswith("docs/reference/")]
 ALERTS = "charts/berth/files/alerts.yaml"
 APP = ROOT / "app"
 RUNBOOK = "docs/troubleshooting.md"
+START = "docs/README.md"
+TERMS = {
+    *("companion", "mirror", "infra cluster", "drop-in", "stand-in", "wing", "peer", "term", "control switches"),
+    *("UVS objects", "DPF", "DPU", "host", "tenant", "bundle", "selection", "attachment", "to pin", "floor", "mark"),
+}
+"""Words that pages use in a sense of their own."""
 
 SCREEN = 50
 """Lines."""
@@ -86,6 +92,17 @@ def broken_links(page: str, root: Path = ROOT) -> list[str]:
     return broken
 
 
+def linked(page: str) -> set[str]:
+    """The pages that a page leads to; of a folder all of its pages."""
+    found = set()
+    for target in _LINK.findall(_CODE.sub("code", prose_of(page))):
+        path = ((ROOT / page).parent / target.partition("#")[0]).resolve()
+        if not re.match(r"[a-z]+:", target) and path.is_relative_to(ROOT):
+            pages = path.glob("*.md") if path.is_dir() else [path]
+            found |= {one.relative_to(ROOT).as_posix() for one in pages}
+    return found & {*PAGES}
+
+
 def alerts() -> list[dict[str, object]]:
     groups = yaml.safe_load(text_of(ALERTS))["groups"]
     return [rule for group in groups for rule in group["rules"]]
@@ -103,6 +120,25 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(f"[gone](c.md) [no](b.md#nothing)\n{good}\n\n```\n[x](y)\n```\n")
     found = ["c.md: there is no such file", "b.md#nothing: there is no such heading"]
     assert broken_links("a.md", tmp_path) == found
+
+
+def test_every_page_is_reached_from_the_start_of_the_documentation() -> None:
+    reached, ahead = {START}, {START}
+    while ahead:
+        ahead = {page for one in ahead for page in linked(one)} - reached
+        reached |= ahead
+    assert {page for page in PAGES if page.startswith("docs/")} <= reached
+    assert START in linked("README.md")
+
+
+def test_the_terms_of_berth_are_explained() -> None:
+    explained = {
+        word
+        for row in re.findall(r"^\| ([^|]+) \|", text_of("docs/glossary.md"), re.MULTILINE)
+        for word in row.split(", ")
+    }
+    assert explained >= TERMS
+    assert "docs/glossary.md" in linked("README.md")
 
 
 def test_every_alert_has_its_section() -> None:
