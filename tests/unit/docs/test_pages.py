@@ -96,8 +96,9 @@ def linked(page: str) -> set[str]:
     """The pages that a page leads to; of a folder all of its pages."""
     found = set()
     for target in _LINK.findall(_CODE.sub("code", prose_of(page))):
-        path = ((ROOT / page).parent / target.partition("#")[0]).resolve()
-        if not re.match(r"[a-z]+:", target) and path.is_relative_to(ROOT):
+        place = target.partition("#")[0]
+        path = ((ROOT / page).parent / place).resolve()
+        if place and not re.match(r"[a-z]+:", target) and path.is_relative_to(ROOT):
             pages = path.glob("*.md") if path.is_dir() else [path]
             found |= {one.relative_to(ROOT).as_posix() for one in pages}
     return found & {*PAGES}
