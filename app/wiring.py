@@ -23,6 +23,8 @@ OFF = "off"
 """The value of a setting that turns off what it names; as False, where a setting has to be on."""
 SYSTEM_NAMESPACE = "universe"
 """Where the objects of the cloud admin are, in the infra cluster and in those of tenants."""
+REGISTRATION_DELETED = "RegistrationDeleted"
+"""The reason of the Event, in namespace `default`, that a webhook configuration was deleted."""
 RELEASE_NAMESPACE = "berth-system"
 """The namespace that the documents install a release into."""
 

@@ -38,6 +38,7 @@ from app.kube.store import Key, Store
 from app.kube.walls import Apart
 from app.text import utc_now
 from app.wire import JSON
+from app.wiring import REGISTRATION_DELETED
 
 CONTROLLER = "certificates"
 _FAULT = "an internal error; the log has it"
@@ -142,7 +143,7 @@ def _tell_deleted(kit: Kit, resource: Resource, _event: object, key: Key, old: o
     if kit.events is not None and old is not None and new is None:
         message = f"{resource.kind} {key[1]} was deleted: Berth is not called any more for what it registered"
         regarding = Regarding.of(resource, key, "")
-        kit.events.record(regarding, "Warning", reason="RegistrationDeleted", message=message)
+        kit.events.record(regarding, "Warning", reason=REGISTRATION_DELETED, message=message)
 
 
 def _version(obj: JSON) -> str:

@@ -17,11 +17,19 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, sound, warning
 from app.doctor.namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
 from app.doctor.webhooks import Registered, differences, selecting, uncovered
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from app.errors import ApiError
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    JOBS,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from app.registration import further_webhooks, rules_of
 from app.registry import ALWAYS_REVIEWED, WINGS, asked_of_pods, webhooks_of
 from app.wire import JSON
-from app.wiring import resolve
+from app.wiring import REGISTRATION_DELETED, resolve
 
 _DEADLINE = 8.0
 _OF_TIMEOUT = 0.9
@@ -38,14 +46,32 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     webhooks = await cluster.registered()
     if webhooks or "webhook" in await cluster.expected_roles():
         if not any(webhook.mutating for webhook in webhooks):
-            fix = await registering(cluster, webhooks)
-            yield error("BERTH0501", MUTATING_WEBHOOKS.kind, command=fix, explains=(REGISTERED,))
+            fix, deleted = await registering(cluster, webhooks), await _deletion(cluster, MUTATING_WEBHOOKS)
+            kind = MUTATING_WEBHOOKS.kind
+            yield error("BERTH0501", kind, command=fix, explains=(REGISTERED,), deleted=deleted)
         if all(webhook.mutating for webhook in webhooks):
-            fix = await registering(cluster, webhooks)
-            yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix)
+            fix, deleted = await registering(cluster, webhooks), await _deletion(cluster, VALIDATING_WEBHOOKS)
+            yield warning("BERTH0501", VALIDATING_WEBHOOKS.kind, case="validating", command=fix, deleted=deleted)
         fix = for_pods(cluster, webhooks)
         if fix and not any(webhook.injects for webhook in await cluster.of_all_releases()):
             yield info("BERTH0501", MUTATING_WEBHOOKS.kind, "none calls Berth for Pods", command=fix)
+
+
+async def _deletion(cluster: Cluster, resource: Resource) -> str:
+    """What was deleted, and when, for the end of a message; "" where no Event of the role `certificates` says it.
+
+    An API server keeps Events for an hour.
+    """
+    times: dict[str, str] = {}
+    try:
+        async for event in cluster.paged(EVENTS, namespace="default", field_selector=f"reason={REGISTRATION_DELETED}"):
+            regarding = event.get("involvedObject") or {}
+            if regarding.get("kind") == resource.kind:
+                times[str(event.get("lastTimestamp") or "")] = str(regarding.get("name"))
+    except ApiError:
+        return ""  # an Event only adds to what is known
+    last = max(times, default="")
+    return f"; {times[last]} was deleted at {last}" if last else ""
 
 
 def for_pods(cluster: Cluster, registered: Sequence[Registered]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS
+from app.kube.resources import DEPLOYMENTS, EVENTS, MUTATING_WEBHOOKS
 from app.permissions import permissions_of
 from app.why.model import State
+from app.wiring import REGISTRATION_DELETED
 from tests.integration.doctor.installation import Place
 from tests.integration.doctor.patient import HOME
 
@@ -38,6 +39,24 @@ async def test_a_configuration_that_was_deleted(place: Place) -> None:
     assert answer.verdict.codes[0] == "BERTH0501"
     assert answer.verdict.fix.startswith("helm upgrade")
     assert "BERTH0501" in (await place.patient.why(WEBHOOK, namespace=HOME)).verdict.codes
+
+
+async def test_an_event_says_when_a_configuration_was_deleted(place: Place) -> None:
+    """The object is gone with all that it said; the newest Event of its kind counts."""
+    await place.client.delete(MUTATING_WEBHOOKS, "berth")
+    for number, (kind, name) in enumerate(
+        [("MutatingWebhookConfiguration", "older"), ("MutatingWebhookConfiguration", "berth"), ("Pod", "other")]
+    ):
+        event = EVENTS.body(
+            {"name": f"deleted-{number}", "namespace": "default"},
+            involvedObject={"kind": kind, "name": name, "namespace": "default"},
+            reason=REGISTRATION_DELETED,
+            type="Warning",
+            lastTimestamp=f"2026-03-01T10:0{number}:00Z",
+        )
+        await place.client.create(EVENTS, event, namespace="default")
+    answer = await place.patient.why("mutatingwebhookconfiguration/berth")
+    assert answer.verdict.because[0].endswith("none calls Berth; berth was deleted at 2026-03-01T10:01:00Z")
 
 
 async def test_a_bundle_that_trusts_another_authority(place: Place) -> None:
