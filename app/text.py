@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -22,7 +23,13 @@ _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 """How aiohttp says by which TLS context it tried to connect."""
-
+UNTRUSTED = "tls: failed to verify the certificate"
+"""How the fault of a connection begins whose other end is not trusted."""
+_PLAIN = "http: server gave HTTP response to HTTPS client"
+_PEER = re.compile(r"ipv[46]:([^ ]+?): ")
+_VERIFIED = re.compile(r"CERTIFICATE_VERIFY_FAILED: (.*?)(?:: OK)?$")
+_UNRESOLVED = re.compile(r"(?:errors resolving|DNS resolution failed for) ([^ ]+?):\d+:")
+"""How gRPC says whom it called, what OpenSSL said of a certificate, and which name it could not resolve."""
 
 _WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
 """Texts for errors of pydantic, by type, where its own are unclear."""
@@ -98,10 +105,43 @@ def fault(error: BaseException) -> str:
         case "ConnectionRefusedError":
             return f"the connection to {host}:{port} was refused: is the address right, and does anything listen there?"
         case "gaierror":
-            return f"there is no host {host}"
+            return f"dial tcp: lookup {host}: no such host"
         case "SSLCertVerificationError":
-            return f"the certificate of {host}:{port} is not trusted: {getattr(cause, 'verify_message', cause)}"
-    return _CONTEXT.sub("", str(error)) or type(error).__name__
+            return f"{UNTRUSTED} of {host}:{port}: {_x509(str(getattr(cause, 'verify_message', cause)))}"
+        case "ConnectionResetError":
+            return f"read tcp {host}:{port}: connection reset by peer"
+    text = _CONTEXT.sub("", str(error)) or type(error).__name__
+    if "WRONG_VERSION_NUMBER" in text:
+        return f"{_PLAIN} at {host}:{port}"
+    return "EOF: the server closed the connection" if text == "Server disconnected" else text
+
+
+def rpc_fault(details: str) -> str:
+    """The details of a gRPC status: of one that says how a connection failed, in the words for API servers."""
+    place = _PEER.search(details)
+    where = "" if place is None else f" {unquote(place[1])}"
+    if "Connection refused" in details:
+        return f"dial tcp{where}: connect: connection refused"
+    if "WRONG_VERSION_NUMBER" in details:
+        return f"{_PLAIN}{where and f' at{where}'}"
+    if said := _VERIFIED.search(details):
+        return f"{UNTRUSTED}{where and f' of{where}'}: {_x509(said[1])}"
+    if "handshake failed" in details.lower():
+        return f"tls: handshake failed{where and f' with{where}'}: {details.rpartition('OPENSSL_internal:')[2]}"
+    if lookup := _UNRESOLVED.search(details):
+        return f"dial tcp: lookup {lookup[1]}: no such host"
+    if place is not None and details.endswith("Socket closed"):
+        return f"read tcp{where}: connection closed by the server"
+    return details
+
+
+def _x509(said: str) -> str:
+    """What OpenSSL says of a certificate, in Go's words."""
+    if "issuer certificate" in said or "self-signed" in said or "self signed" in said:
+        return "x509: certificate signed by unknown authority"
+    if "expired" in said or "not yet valid" in said:
+        return f"x509: certificate has expired or is not yet valid ({said})"
+    return f"x509: {said.rpartition(' mismatch, ')[2].rstrip('.')}"
 
 
 def wanted(item: ErrorDetails) -> str:

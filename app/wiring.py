@@ -25,6 +25,8 @@ SYSTEM_NAMESPACE = "universe"
 """Where the objects of the cloud admin are, in the infra cluster and in those of tenants."""
 REGISTRATION_DELETED = "RegistrationDeleted"
 """The reason of the Event, in namespace `default`, that a webhook configuration was deleted."""
+CLUSTER_RULE = "$KUBECONFIG, else in-cluster, else ~/.kube/config"
+"""Where the API server is looked for if `--kubeconfig` does not say it, in words for help."""
 RELEASE_NAMESPACE = "berth-system"
 """The namespace that the documents install a release into."""
 

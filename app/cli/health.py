@@ -55,7 +55,9 @@ def health(
         answer = connection.getresponse()
         body = answer.read(_LONGEST_ANSWER)
     except (OSError, http.client.HTTPException) as error:
-        print(f"Error: no answer from port {target[1]} of {target[0]}: {error}", file=sys.stderr)
+        # Python adds the number of the error.
+        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+        print(f"Error: no answer from port {target[1]} of {target[0]}: {reason}", file=sys.stderr)
         return 1
     finally:
         connection.close()

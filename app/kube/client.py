@@ -91,6 +91,16 @@ class KubeClient:
         await self._session.close()
 
     @property
+    def source(self) -> str:
+        """What named the API server, for messages: the kubeconfig and its context, or the service account."""
+        return self._session.source
+
+    @property
+    def default_namespace(self) -> str:
+        """The namespace of the kubeconfig's context, or of the Pod; that of objects whose namespace is not given."""
+        return self._session.namespace
+
+    @property
     def server(self) -> str:
         """The URL of the API server."""
         return self._session.server

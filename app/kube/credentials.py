@@ -30,6 +30,9 @@ from app.wire import load_yaml
 log = structlog.get_logger(__name__)
 
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_AT_HOME = "~/.kube/config"
+_OWN_NAMESPACE = "namespace"
+"""The file beside the token that has the namespace of the Pod."""
 _RECHECK = 60.0  # seconds between looks at token files and OIDC tokens
 _MAX_SKEW = 300.0  # the official loader renews an exec token only within its last five minutes
 
@@ -78,6 +81,26 @@ def _load(file: Any) -> Any:
 # Where the official loader looks for its own.
 config.kube_config.yaml = SimpleNamespace(safe_load=_load)  # type: ignore[assignment,attr-defined]  # kubectl's YAML
 config.kube_config.OpenIDRequestor = VerifyingRequestor  # type: ignore[attr-defined]  # imported there, not exported
+_Merger: Any = config.kube_config.KubeConfigMerger
+
+
+class _FirstWins(_Merger):  # type: ignore[misc]  # theirs has no types
+    """Of several files, the first that sets the current context counts, as in kubectl; upstream takes the last.
+
+    A file without content adds nothing.
+    """
+
+    def load_config(self, path: str) -> None:
+        with Path(path).open(encoding="utf-8") as file:
+            if _load(file) is None:
+                return
+        present = self.config_merged and self.config_merged.value.get("current-context")
+        super().load_config(path)
+        if present:
+            self.config_merged.value["current-context"] = present
+
+
+setattr(config.kube_config, _Merger.__name__, _FirstWins)  # where the official loader looks for its own
 
 
 _UNRESERVED = "!#$&'*+-.^_`|~"
@@ -140,6 +163,10 @@ class Credentials:
     configuration: Any = None
     """The client's current Configuration; a new object after `reload`."""
     impersonation: Impersonation | None = None
+    source: str = ""
+    """What named the API server, for messages: the kubeconfig and its context, or the service account."""
+    namespace: str = "default"
+    """That of objects whose namespace is not given."""
 
     @property
     def due(self) -> bool:
@@ -155,15 +182,18 @@ class Credentials:
 
 
 async def load_credentials(*, kubeconfig: str | None, context: str | None = None) -> Credentials:
-    """The service account if no kubeconfig is named and one is mounted, else the kubeconfig (`$KUBECONFIG` rules)."""
+    """By the kubeconfig, else `$KUBECONFIG`, else in-cluster, else ~/.kube/config.
+
+    A context is looked for in a kubeconfig alone.
+    """
     credentials: Credentials
+    named = kubeconfig or os.environ.get("KUBECONFIG")
     mounted = os.environ.get("KUBERNETES_SERVICE_HOST") and SERVICE_ACCOUNT_TOKEN.exists()  # noqa: ASYNC240
-    if kubeconfig is None and context is None and mounted:
+    if not named and context is None and mounted:
         credentials = ServiceAccount()
     else:
-        given = kubeconfig or os.environ.get("KUBECONFIG")
-        instead = "" if given else _sandbox_hint()
-        credentials = KubeConfig(given or config.KUBE_CONFIG_DEFAULT_LOCATION, context=context, instead=instead)
+        instead = "" if named else _sandbox_hint()
+        credentials = KubeConfig(named or _AT_HOME, context=context, instead=instead)
     await credentials.reload()
     return credentials
 
@@ -174,13 +204,25 @@ def _sandbox_hint() -> str:
     return f"; a sandbox runs here: export KUBECONFIG={here}" if here.is_file() else ""
 
 
+def context_names(kubeconfig: str | None) -> list[str]:
+    """The contexts of the kubeconfig, or of the one that counts without. Raises UsageError for a bad one."""
+    path = kubeconfig or os.environ.get("KUBECONFIG") or _AT_HOME
+    with _reported(f"kubeconfig {path}"):
+        return _contexts(path)
+
+
 class ServiceAccount(Credentials):
     """The Pod's own identity. The official loader reads its token again every minute, through its hook."""
+
+    source = "in-cluster, the service account of the Pod"
 
     async def reload(self) -> None:
         configuration = Configuration()
         with _reported("service account"):
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+        with contextlib.suppress(OSError):
+            own = SERVICE_ACCOUNT_TOKEN.with_name(_OWN_NAMESPACE).read_text(encoding="utf-8")
+            self.namespace = own.strip() or "default"
         self.configuration = configuration
 
 
@@ -229,6 +271,8 @@ class KubeConfig(Credentials):
                 )
             _check_server(configuration.host)
             impersonation = Impersonation.of_kubeconfig(_user(self._loader))
+            name, self.namespace = _active(self._loader)
+            self.source = f"kubeconfig {self._path}, context {name}"
         if not configuration.api_key and not configuration.cert_file:
             # The official loader logs a failed exec plugin and goes on without credentials.
             log.warning("kubeconfig gives no credentials", kubeconfig=self._path)
@@ -268,10 +312,14 @@ def _check_header(text: str) -> None:
 
 def _check_context(path: str, name: str) -> None:
     """Raises ValueError for a context that the kubeconfig does not have, with those that it has."""
-    contexts, _ = config.list_kube_config_contexts(config_file=path)  # type: ignore[no-untyped-call]  # theirs
-    names = [str(context["name"]) for context in contexts]
+    names = _contexts(path)
     if name not in names:
         raise ValueError(f"there is no context {quoted(name)}: want one of {enumerated(names)}")
+
+
+def _contexts(path: str) -> list[str]:
+    merged = _FirstWins(path).config
+    return [] if merged is None else [str(context["name"]) for context in merged.value["contexts"]]
 
 
 def _check_server(url: object) -> None:
@@ -279,6 +327,12 @@ def _check_server(url: object) -> None:
     parts = urlsplit(str(url or ""))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError(f"the cluster's server is {str(url or '')!r}; want https://HOST[:PORT]")
+
+
+def _active(loader: Any) -> tuple[str, str]:
+    """The name of the active context, and the namespace that it gives."""
+    active = loader._current_context  # noqa: SLF001  it has no other way to it
+    return str(active["name"]), str(active["context"].safe_get("namespace") or "default")
 
 
 def _user(loader: Any) -> dict[str, Any]:

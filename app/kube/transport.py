@@ -118,6 +118,16 @@ class Session:
     def server(self) -> str:
         return str(self._credentials.configuration.host)
 
+    @property
+    def source(self) -> str:
+        """What named the API server: the kubeconfig and its context, or the service account."""
+        return self._credentials.source
+
+    @property
+    def namespace(self) -> str:
+        """That of objects whose namespace is not given."""
+        return self._credentials.namespace
+
     def _present_identity(self) -> tuple[object, ...]:
         """What a client is made from, the state of TLS files included: when it changes, a new client is needed."""
         configuration = self._credentials.configuration

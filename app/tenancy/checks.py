@@ -46,7 +46,7 @@ from app.tenancy.namespace import ISOLATION, bounds_of, uncounted_in
 from app.tenancy.sections import SOON, certificate_days
 from app.tenancy.tenants.bundles import AGENT_SECRET
 from app.tenancy.why.trust import Peer, Trusted, peer_of, pinned_at, trusted_by_gateway
-from app.text import stamp
+from app.text import UNTRUSTED, stamp
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 from app.workloads.settings import QuotaSettings
@@ -61,7 +61,6 @@ _OF_CLUSTER = "failed_precondition"
 _NO_TENANT, _SUSPENDED, _TAKEN = "bound to no tenant", "is suspended", "another tenant"
 """What the gateway says where another certificate would not help: of the Tenant, and of a cluster that is not free."""
 _WHICH = "TENANT"
-_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
 
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -240,7 +239,7 @@ async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
         accepted = 0 < objects.spec(agent.object).get("replicas", 1) <= ready
         if peer is not None and peer.answer is None and not complaints and accepted:
             yield info("BERTH2106", agent, gateway=agent.deployed.get("gateway", ""))
-        if peer is not None and peer.distrusted and not any(_UNTRUSTED in text for text in complaints):
+        if peer is not None and peer.distrusted and not any(UNTRUSTED in text for text in complaints):
             yield await _distrust(cluster, agent, peer, later=accepted)
         elif accepted:
             yield ok(agent.subject, "the gateway accepts the agent")
@@ -295,7 +294,7 @@ async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | No
             fix, so = await renew_agent(cluster, agent, _WHICH), agent.descriptor.when_expired
             so = f"{so}; in the command, {_WHICH} is the tenant of this cluster"
         return refused("BERTH2102", place, answer=answer, consequence=so, command=fix)
-    if _UNTRUSTED in text:
+    if UNTRUSTED in text:
         return await _distrust(cluster, agent, peer)
     return refused("BERTH2104", agent, gateway=gateway, text=text)
 
@@ -303,7 +302,9 @@ async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | No
 async def renew_gateway(cluster: Cluster, deployment: Installed) -> str:
     """The command that writes the Secret of the gateway again, with a new certificate."""
     keepers = await cluster.running("certificates")
-    return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {deployment.namespace}"
+    return (
+        commands.restart(keepers[0]) if keepers else f"berth tenant authority --berth-namespace {deployment.namespace}"
+    )
 
 
 async def renew_agent(cluster: Cluster, deployment: Installed, tenant: str = "", *, verb: str = "rotate") -> str:

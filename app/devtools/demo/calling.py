@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pool, json_format, message_factory
 
 from app.errors import BerthError, UsageError
 from app.tenancy.model import GATEWAY_NAME
+from app.text import rpc_fault
 from app.wire import JSON
 
 _PROTOS = (
@@ -75,6 +76,6 @@ class Caller:
             try:
                 answer = await unary(request, timeout=self.timeout)
             except grpc.aio.AioRpcError as error:
-                raise CallError(error.code().name, error.details() or "") from error
+                raise CallError(error.code().name, rpc_fault(error.details() or "")) from error
         found: JSON = json_format.MessageToDict(answer, preserving_proto_field_name=True)
         return found

@@ -30,6 +30,7 @@ from app.tenancy.agent import metrics, outages
 from app.tenancy.agent.outages import UNKNOWN, Cause, Outage, Outages
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.model import CLUSTER_KEY
+from app.text import rpc_fault
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
@@ -196,7 +197,8 @@ class Connection:
             running.result()
         except grpc.aio.AioRpcError as error:
             code = outages.word(error.code())
-            return code, f"{code}: {error.details()}" if error.details() else code
+            details = rpc_fault(error.details() or "")
+            return code, f"{code}: {details}" if details else code
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise

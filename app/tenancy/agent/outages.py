@@ -15,7 +15,7 @@ import grpc.aio
 
 from app.errors import EXCEEDED_QUOTA, Terminal, Transient
 from app.kube.retry import Backoff
-from app.text import stamp
+from app.text import rpc_fault, stamp
 
 Version = tuple[str, int]
 _MESSAGE_LIMIT = 8192
@@ -59,7 +59,7 @@ class GatewayRefused(Terminal):
 
 def fault(error: grpc.aio.AioRpcError) -> GatewayUnavailable | GatewayRefused:
     """The error of our tree for an answer that is not OK."""
-    code, details = error.code(), (error.details() or "")[:_MESSAGE_LIMIT]
+    code, details = error.code(), rpc_fault(error.details() or "")[:_MESSAGE_LIMIT]
     # The rate of calls is exhausted for a moment; a quota until something is removed.
     if code in _REFUSALS or (code is grpc.StatusCode.RESOURCE_EXHAUSTED and EXCEEDED_QUOTA in details):
         return GatewayRefused(details or word(code), code=code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -14,9 +15,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from app.certs.issuing import issue_authority
 from app.errors import ApiError, UsageError
+from app.kube import credentials
 from app.kube.answers import MESSAGE_LIMIT, delay_of
 from app.kube.client import KubeClient
+from app.kube.credentials import context_names
 from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, Resource
 from app.kube.retry import get_or_none
 from app.kube.transport import Session, connect
@@ -333,6 +337,81 @@ async def test_default_rules_read_the_environment(
         assert client.server == server.url
     with pytest.raises(UsageError, match="nowhere"):
         await connect(kubeconfig=None, context="nowhere")
+
+
+def config(path: Path, current: str, **contexts: str) -> str:
+    """A kubeconfig whose contexts have these namespaces ("": none), with a cluster and a user of the same names."""
+    listed = [
+        {"name": name, "context": {"cluster": name, "user": name} | ({"namespace": place} if place else {})}
+        for name, place in contexts.items()
+    ]
+    clusters = [{"name": name, "cluster": {"server": f"https://{path.name}.{name}.example"}} for name in contexts]
+    users = [{"name": name, "user": {"token": "t"}} for name in contexts]
+    body = {"current-context": current, "contexts": listed, "clusters": clusters, "users": users}
+    path.write_text(json.dumps(body))
+    return str(path)
+
+
+async def test_several_files_are_joined_as_kubectl_joins_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first that sets something counts; one that is missing or empty adds nothing."""
+    (tmp_path / "empty").write_text("")
+    first, second = config(tmp_path / "a", "one", one="mine"), config(tmp_path / "b", "two", one="", two="other")
+    paths = [str(tmp_path / "absent"), str(tmp_path / "empty"), first, second]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
+    async with await connect(kubeconfig=None) as client:
+        assert (client.server, client.default_namespace) == ("https://a.one.example", "mine")
+        assert client.source == f"kubeconfig {os.pathsep.join(paths)}, context one"
+    async with await connect(kubeconfig=None, context="two") as client:
+        assert (client.server, client.default_namespace) == ("https://b.two.example", "other")
+    assert context_names(None) == ["one", "two"]
+
+
+async def test_a_context_without_a_namespace_means_default(tmp_path: Path) -> None:
+    async with await connect(kubeconfig=config(tmp_path / "a", "one", one="")) as client:
+        assert client.default_namespace == "default"
+
+
+async def test_a_context_that_is_not_there_is_said_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no context 'nope': want one of one; two"):
+        await connect(kubeconfig=config(tmp_path / "a", "one", one="", two=""), context="nope")
+
+
+async def test_what_names_the_cluster_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flag, else the variable, else the service account, else the file at home."""
+    mounted = tmp_path / "serviceaccount"
+    mounted.mkdir()
+    authority = issue_authority(common_name="pod", now=dt.datetime.now(dt.UTC), days=2).certificate_pem
+    for name, content in {"token": b"t", "namespace": b"of-pod", "ca.crt": authority}.items():
+        (mounted / name).write_bytes(content)
+    home = tmp_path / "home"
+    (home / ".kube").mkdir(parents=True)
+    config(home / ".kube" / "config", "home", home="of-home")
+    flag, variable = config(tmp_path / "flag", "flag", flag="of-flag"), config(tmp_path / "env", "env", env="of-env")
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT_TOKEN", mounted / "token")
+    incluster = credentials.config.incluster_config
+    monkeypatch.setattr(incluster, "SERVICE_TOKEN_FILENAME", str(mounted / "token"))
+    monkeypatch.setattr(incluster, "SERVICE_CERT_FILENAME", str(mounted / "ca.crt"))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setenv("KUBECONFIG", variable)
+    seen = []
+    async with await connect(kubeconfig=flag) as client:
+        seen.append((client.default_namespace, client.source))
+    async with await connect(kubeconfig=None) as client:
+        seen.append((client.default_namespace, client.source))
+    monkeypatch.delenv("KUBECONFIG")
+    async with await connect(kubeconfig=None) as client:
+        seen.append((client.default_namespace, client.source))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+    async with await connect(kubeconfig=None) as client:
+        seen.append((client.default_namespace, client.source))
+    assert seen == [
+        ("of-flag", f"kubeconfig {flag}, context flag"),
+        ("of-env", f"kubeconfig {variable}, context env"),
+        ("of-pod", "in-cluster, the service account of the Pod"),
+        ("of-home", "kubeconfig ~/.kube/config, context home"),
+    ]
 
 
 async def test_the_answer_of_a_watch_is_closed_with_its_iterator(
