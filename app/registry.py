@@ -114,7 +114,7 @@ WEBHOOK = Role(
             ),
         ),
         next=(
-            "berth doctor --namespace {{ .Release.Namespace }} --release-name {{ .Release.Name }}",
+            "berth doctor --berth-namespace {{ .Release.Namespace }} --release-name {{ .Release.Name }}",
             (
                 "{{ if .Values.webhook.webhooks.pods.enabled }}kubectl get network-attachment-definitions -A"
                 "   # what Pods can ask for, with annotation k8s.v1.cni.cncf.io/networks{{ end }}"

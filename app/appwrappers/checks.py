@@ -122,4 +122,4 @@ async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
         yield info("BERTH4014", "", count=several(unjudged, "AppWrapper"), most=MOST_JUDGED)
 
 
-CHECK = Check("appwrappers", (_controllers, _app_wrappers))
+CHECK = Check("appwrappers", (_controllers, _app_wrappers), of_users=(_app_wrappers,))

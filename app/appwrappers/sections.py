@@ -29,4 +29,5 @@ SECTION = Section(
     _read,
     totals={"all": "AppWrappers", "<phase>": "those in this phase, as `status.phase` has it; `New` before the first"},
     columns=COLUMNS,
+    of_users=True,
 )

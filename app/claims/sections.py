@@ -16,8 +16,8 @@ from app.status.verdicts import Reasons
 
 async def _read(reading: Reading) -> Found | None:
     """Every cluster has ResourceClaims; they count where a role of Berth publishes their network data."""
-    roles = await reading.workloads()
-    if not any(
+    roles = [] if reading.cluster.scope else await reading.workloads()
+    if not reading.cluster.scope and not any(
         role.role == "claims-node" or (role.role == "controller" and "claims" in role.setting("controllers"))
         for role in roles
     ):
@@ -58,4 +58,5 @@ SECTION = Section(
         Column("count", "how many"),
         Column("example", "the first of them"),
     ),
+    of_users=True,
 )

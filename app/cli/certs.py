@@ -9,16 +9,16 @@ import asyncio
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app import registration
 from app.certs import certificate_set, folder, issuing, patching
-from app.cli import cluster, options
+from app.cli import cluster, completing, options
 from app.errors import Transient, UsageError
+from app.explain.rendering import Plain, structured
 from app.text import stamp
-from app.wire import encode_json
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -36,7 +36,6 @@ certs_app = options.group(
 
 _Directory = Annotated[Path, typer.Option("--dir", help="Directory of the certificates", show_default=False)]
 _POLICIES: dict[str, registration.FailurePolicy] = {"ignore": "Ignore", "fail": "Fail"}
-_Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("Cluster to change (default: in-cluster)")]
 
 
 @certs_app.command(
@@ -114,13 +113,16 @@ def renew(
 @certs_app.command(epilog=options.epilog("berth certs show --dir certs", "berth certs show --dir certs -o json"))
 def show(
     directory: _Directory,
-    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    output: Annotated[Plain, options.output_option()] = "text",
 ) -> None:
     """Show subjects, names, validity and fingerprints of the certificates in a directory."""
     descriptions = folder.describe(folder.read_files(directory), now=datetime.now(UTC))
     if not descriptions:
         raise UsageError(f"{directory} holds no certificate; make some with berth certs make --dir {directory}")
-    print(encode_json(descriptions).decode() if output == "json" else folder.render(descriptions))
+    if output == "text":
+        print(folder.render(descriptions))
+    else:
+        options.show(structured(descriptions, output))
 
 
 @certs_app.command(
@@ -134,7 +136,7 @@ def patch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Webhook configurations", show_default=False)],
     authority: Annotated[Path, typer.Option("--ca", help="PEM file of the CA, or of several", show_default=False)],
     service: Annotated[str, typer.Option(metavar="NS/NAME", help="Only webhooks that call this Service")] = "",
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Make webhook configurations trust a CA; changes only caBundle."""
@@ -171,10 +173,18 @@ repairs what an earlier one left undone. An existing Service keeps its targetPor
 )
 def install_command(
     *,
-    namespace: Annotated[str, typer.Option(help="Namespace Berth runs in")] = "kube-system",
+    namespace: Annotated[
+        str,
+        typer.Option("--berth-namespace", "--namespace", help="Namespace of Berth; --namespace as the peer has it"),
+    ] = "kube-system",
     name: Annotated[str, typer.Option(help="Prefix of every object")] = "network-resources-injector",
     failure_policy: Annotated[
-        str, typer.Option(help="Ignore or Fail: what happens to Pods while Berth is down")
+        str,
+        typer.Option(
+            metavar=options.one_of(_POLICIES.values()),
+            help="What happens to Pods while Berth is down",
+            autocompletion=completing.among(_POLICIES.values()),
+        ),
     ] = "Fail",
     timeout_seconds: Annotated[
         int | None,
@@ -184,7 +194,7 @@ def install_command(
     ] = None,
     directory: Annotated[Path, typer.Option("--dir", help="Where tls.crt and tls.key are written")] = Path("/etc/tls"),
     every: Annotated[int, typer.Option(min=0, help="Keep running, and repeat after so many seconds (0: run once)")] = 0,
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
     _logtostderr: Annotated[bool, typer.Option("--logtostderr/--no-logtostderr", hidden=True)] = False,
     _alsologtostderr: Annotated[bool, typer.Option("--alsologtostderr/--no-alsologtostderr", hidden=True)] = False,
@@ -225,7 +235,7 @@ def unregister(
     service: Annotated[
         str, typer.Option(metavar="NS/NAME", help="Also delete configurations that call this Service alone")
     ] = "",
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Delete Berth's webhook configurations, before the webhook is removed."""

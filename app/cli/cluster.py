@@ -1,9 +1,11 @@
-"""What commands that talk to a cluster have alike: their options, and the client."""
+"""What commands that talk to a cluster have alike: their options, and the client.
+
+`-n` is everywhere the namespace of objects, `--berth-namespace` that of the release.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -11,8 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from app.cli import completing
+from app.doctor.aiming import Aim
 from app.errors import ApiError, Terminal, Transient, UsageError
 from app.kube.names import check_dns_label
+from app.wiring import CLUSTER_RULE
 
 if TYPE_CHECKING:
     from app.doctor.cluster import Cluster
@@ -20,38 +25,94 @@ if TYPE_CHECKING:
 
 EXAMINING_DEADLINE = 35.0
 """Seconds for one request: an API server waits up to 30 for a webhook before it reports what is wrong with it."""
+_UNANSWERED = (0, 401)
+"""Statuses of a cluster that cannot be asked: no answer, and a user that it does not know."""
 T = TypeVar("T")
-Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
 
 
-def kubeconfig_option(text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option("--kubeconfig", help=text, show_default=False)
-    return option
-
-
-def dns_label(flag: str, *, optional: bool = False) -> Callable[[str], str]:
+def dns_label(flag: str) -> Callable[[str | None], str | None]:
     """A check of the namespace that a flag gives."""
 
-    def check(name: str) -> str:
+    def check(name: str | None) -> str | None:
         try:
-            return name if optional and not name else check_dns_label(name)
+            return check_dns_label(name) if name else name
         except ValueError as error:
             raise UsageError(f"{flag}: {error}") from error
 
     return check
 
 
-Home = Annotated[
+def namespace_option(*names: str, text: str) -> typer.models.OptionInfo:
+    """A flag for a namespace. The first long name is that in messages."""
+    option: typer.models.OptionInfo = typer.Option(
+        *names,
+        help=text,
+        callback=dns_label(next(name for name in names if name.startswith("--"))),
+        autocompletion=completing.namespaces,
+        show_default=False,
+    )
+    return option
+
+
+Kubeconfig = Annotated[
     str | None,
     typer.Option(
-        "-n",
-        "--namespace",
-        help="Namespace of Berth (default: found by its labels)",
-        callback=dns_label("--namespace", optional=True),
+        "--kubeconfig",
+        metavar="FILE",
+        help=f"Kubeconfig of the cluster (default: {CLUSTER_RULE})",
+        show_default=False,
     ),
 ]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        help="Context of the kubeconfig (default: its current one)",
+        autocompletion=completing.contexts,
+        show_default=False,
+    ),
+]
+Home = Annotated[
+    str | None, namespace_option("--berth-namespace", text="Namespace of Berth (default: found by its labels)")
+]
 Release = Annotated[str, typer.Option("--release-name", help="Name of the release")]
-Examined = Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")]
+Scope = Annotated[
+    str | None,
+    namespace_option(
+        "-n", "--namespace", text="Only objects of this namespace, with rights in it alone (default: the whole cluster)"
+    ),
+]
+Mine = Annotated[
+    bool,
+    typer.Option("--mine", help="As -n with the namespace of the kubeconfig's context", show_default=False),
+]
+
+
+class Unanswered(Transient):
+    """The API server gives no answer, or does not know the user."""
+
+    def __str__(self) -> str:
+        return f"the API server could not be asked: {super().__str__()}"
+
+
+@asynccontextmanager
+async def connected(
+    kubeconfig: str | None, context: str | None, *, deadline: float | None = None
+) -> AsyncIterator[KubeClient]:
+    """A client of the cluster. Raises UsageError for a kubeconfig that cannot be used.
+
+    Where the cluster cannot be asked, Unanswered says which kubeconfig and context named it.
+    """
+    # Imported late: the official client takes longer to import than the flags to parse. Signals may come meanwhile.
+    from app.kube.transport import DEADLINE, connect  # noqa: PLC0415
+
+    async with await connect(kubeconfig=kubeconfig, context=context, deadline=deadline or DEADLINE) as client:
+        try:
+            yield client
+        except ApiError as error:
+            if error.status not in _UNANSWERED:
+                raise
+            raise Unanswered(f"{error} ({client.source})") from error
 
 
 def in_cluster(
@@ -71,10 +132,7 @@ def in_cluster(
         if stop is not None:  # the first process of a container gets no default action for these signals
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        # Imported late: the official client takes longer to import than the flags to parse. Signals may come meanwhile.
-        from app.kube.transport import DEADLINE, connect  # noqa: PLC0415
-
-        async with await connect(kubeconfig=kubeconfig, context=context, deadline=deadline or DEADLINE) as client:
+        async with connected(kubeconfig, context, deadline=deadline) as client:
             return await work(client)
 
     return asyncio.run(run())
@@ -82,42 +140,58 @@ def in_cluster(
 
 @asynccontextmanager
 async def examining(
-    kubeconfig: str | None, context: str | None, *, namespace: str | None, release: str, roles: Iterable[str] = ()
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    namespace: str | None,
+    release: str,
+    roles: Iterable[str] = (),
+    scope: str | None = None,
+    mine: bool = False,
 ) -> AsyncIterator[Callable[[], Cluster]]:
-    """A function that makes what the doctor and the status read, each time without anything that was read before.
+    """A function that makes what doctor, status and why read, each time without anything that was read before.
 
-    Raises Terminal for a kubeconfig that cannot be used.
+    `namespace` is that of Berth; `scope` the one whose objects are asked about, with `mine` that of the context.
     """
     # Imported late: the official client takes longer to import than the flags to parse.
     from app.doctor.cluster import Cluster  # noqa: PLC0415
-    from app.kube.transport import connect  # noqa: PLC0415
 
-    named = {"--kubeconfig": kubeconfig, "--context": context}
-    options = tuple(word for flag, value in named.items() if value for word in (flag, value))
-    async with await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE) as client:
+    if mine and scope:
+        raise UsageError("--mine is the namespace of the context, and --namespace names one: use one of them")
+    async with connected(kubeconfig, context, deadline=EXAMINING_DEADLINE) as client:
+        if mine:
+            scope = client.default_namespace
+        if scope:
+            await _check_namespace(client, scope)
         yield lambda: Cluster(
             client,
             namespace=namespace or "",
             release=release,
             roles=frozenset(roles),
-            options=options,
+            aim=Aim(kubeconfig or "", context or ""),
             sought=bool(namespace),
+            scope=scope or "",
         )
 
 
-def answered(examination: Coroutine[Any, Any, T], kubeconfig: str | None = None, context: str | None = None) -> T:
-    """What the examination of a cluster returns. Raises UsageError or Transient where the cluster cannot be asked."""
+async def _check_namespace(client: KubeClient, name: str) -> None:
+    """Raises UsageError for a namespace that is not there: of a wrong name, all would be well for ever."""
+    from app.kube.resources import NAMESPACES  # noqa: PLC0415
+    from app.kube.retry import get_or_none  # noqa: PLC0415
+
+    try:
+        found = await get_or_none(client, NAMESPACES, name)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return
+    if found is None:
+        raise UsageError(f"--namespace: there is no namespace {name} in the cluster ({client.source})")
+
+
+def answered(examination: Coroutine[Any, Any, T]) -> T:
+    """What the examination of a cluster returns. Raises UsageError for what stays wrong until it is changed."""
     try:
         return asyncio.run(examination)
     except Terminal as error:
         raise UsageError(str(error)) from error
-    except ApiError as error:
-        # Before any part of it: none of them would have more to say.
-        raise Transient(f"the API server could not be asked: {error} ({named_by(kubeconfig, context)})") from error
-
-
-def named_by(kubeconfig: str | None, context: str | None) -> str:
-    """How the cluster was named: by the flags, by $KUBECONFIG, or as a Pod or kubectl would find it."""
-    place = kubeconfig or os.environ.get("KUBECONFIG")
-    text = f"kubeconfig {place}" if place else "in-cluster, or ~/.kube/config"
-    return f"{text}, {f'context {context}' if context else 'its current context'}"

@@ -57,11 +57,33 @@ def objects(context: typer.Context, incomplete: str) -> list[str]:
         return []
 
     async def names(client: KubeClient) -> list[str]:
-        namespace = str(context.params.get("namespace") or "default") if resource.namespaced else None
+        namespace = (context.params.get("namespace") or client.default_namespace) if resource.namespaced else None
         page = await client.list_page(resource, namespace=namespace, limit=_MOST)
         return [f"{kind}/{obj['metadata']['name']}" for obj in page.items]
 
     return _beginning(_ask(context, names), incomplete)
+
+
+def namespaces(context: typer.Context, incomplete: str) -> list[str]:
+    """The namespaces of the cluster."""
+
+    async def names(client: KubeClient) -> list[str]:
+        from app.kube.resources import NAMESPACES  # noqa: PLC0415  as above
+
+        page = await client.list_page(NAMESPACES, limit=_MOST)
+        return [obj["metadata"]["name"] for obj in page.items]
+
+    return _beginning(_ask(context, names), incomplete)
+
+
+def contexts(context: typer.Context, incomplete: str) -> list[str]:
+    """The contexts of the kubeconfig; no cluster is asked."""
+    from app.kube.credentials import context_names  # noqa: PLC0415  as above
+
+    try:
+        return _beginning(context_names(context.params.get("kubeconfig")), incomplete)
+    except Exception:  # noqa: BLE001  as in `_ask`
+        return []
 
 
 def tenants(context: typer.Context, incomplete: str) -> list[str]:

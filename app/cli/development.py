@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import typer
 from rich.console import Console
@@ -21,6 +21,7 @@ _SANDBOX_EPILOG = epilog(
     "berth sandbox --bare   # then: helm install berth charts/berth",
     "berth sandbox --kubeconfig icp=real.kubeconfig",
 )
+_Level = Literal["debug", "info", "warning", "error"]
 _DEMO_EPILOG = epilog(
     "berth demo",
     "berth demo companions",
@@ -54,7 +55,7 @@ def sandbox(
             "--bare", help="Leave Berth out, to install it; Pods of its image run as processes of this machine."
         ),
     ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_level: Annotated[_Level, typer.Option(help="Lowest level that is logged.")] = "warning",
 ) -> int:
     """Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C."""
     running = devtool("app.devtools.clusters.foreground:run_sandbox")(
@@ -83,7 +84,7 @@ def demo(
         bool, typer.Option("--step", help="Wait for a key between steps; s goes to the next part, q ends.")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the parts and exit.")] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error",
+    log_level: Annotated[_Level, typer.Option(help="Lowest level that is logged.")] = "error",
 ) -> int:
     """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
     if listed:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from app.cli import completing
-from app.cli.cluster import Context, Examined, Home, Release, answered, examining
-from app.cli.options import alone, epilog, show
+from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining
+from app.cli.options import alone, epilog, one_of, output_option, show
 from app.doctor.model import Finding, worst
 from app.doctor.rendering import Form, render
 from app.errors import UsageError
@@ -17,9 +17,10 @@ from app.registry import BY_NAME
 
 _EPILOG = epilog(
     "berth doctor",
-    "berth doctor --namespace kube-system --release-name network-resources-injector",
+    "berth doctor --berth-namespace kube-system --release-name network-resources-injector",
     "berth doctor --only registrations --only certificate -o json",
     "berth doctor --ignore pods --ignore BERTH0307 -o junit",
+    "berth doctor -n research   # the objects of one namespace, with rights in it alone",
     "berth doctor --pre   # before helm install",
     "berth doctor --explain BERTH0306",
     text="""Exit status: 0 nothing worse than information, 1 it could not run, 2 the command line is wrong, 3 warnings,
@@ -36,12 +37,13 @@ doctor_app = alone()
 @doctor_app.command(epilog=_EPILOG)
 def doctor(
     *,
-    namespace: Home = None,
-    release: Release = "berth",
+    namespace: Scope = None,
+    mine: Mine = False,
     roles: Annotated[
         list[str] | None,
         typer.Option(
             "--role",
+            metavar=one_of(BY_NAME),
             help="A role that has to be here; repeatable (default: as installed)",
             autocompletion=completing.among(BY_NAME),
         ),
@@ -62,7 +64,7 @@ def doctor(
             autocompletion=completing.checks,
         ),
     ] = None,
-    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    output: Annotated[Form, output_option()] = "text",
     explain: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +76,9 @@ def doctor(
     pre: Annotated[
         bool, typer.Option("--pre", help="Check what an installation needs, before there is one", show_default=False)
     ] = False,
-    kubeconfig: Examined = None,
+    home: Home = None,
+    release: Release = "berth",
+    kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> int:
     """Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it."""
@@ -84,8 +88,10 @@ def doctor(
 
         show(map(Line, section_text(explain).splitlines()))
         return 0
-    if pre and (only or ignore or roles):
-        raise UsageError("--pre checks what an installation needs: leave out --only, --ignore and --role")
+    if pre and (only or ignore or roles or namespace or mine):
+        raise UsageError("--pre checks what an installation needs: leave out --only, --ignore, --role, -n and --mine")
+    if roles and (namespace or mine):
+        raise UsageError("--role names what has to be in the cluster: leave out -n and --mine")
     for role in roles or []:
         if role not in BY_NAME:
             raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")
@@ -96,7 +102,9 @@ def doctor(
         from app.doctor.examining import CHECKS, PREFLIGHT, examine, pick, shown_of  # noqa: PLC0415
 
         checks = [PREFLIGHT] if pre else pick(CHECKS, only or (), ignore or ())
-        async with examining(kubeconfig, context, namespace=namespace, release=release, roles=roles or ()) as fresh:
+        async with examining(
+            kubeconfig, context, namespace=home, release=release, roles=roles or (), scope=namespace, mine=mine
+        ) as fresh:
             cluster = fresh()
             try:
                 await locate(cluster)
@@ -104,6 +112,6 @@ def doctor(
             finally:
                 await cluster.close()
 
-    findings = answered(run(), kubeconfig, context)
+    findings = answered(run())
     show(render(findings, output))
     return worst(findings).exit_status

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -24,10 +24,11 @@ from app.settings.webhook import WebhookSettings
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
+T = TypeVar("T")
 FAILED, CLUSTER = 1, 3
 _WITHOUT = "--offline explains with the files alone"
 
-_OF_TRIALS = ("text", "diff", "json")
+_OF_TRIALS = ("text", "json", "yaml", "diff")
 _INJECTION = "Injection (as berth webhook)"
 
 
@@ -63,15 +64,15 @@ def explain(
         bool, typer.Option("-R", "--recursive", help="Read the directories below those of -f too", show_default=False)
     ] = False,
     namespace: Annotated[
-        str,
-        typer.Option(
-            "-n", "--namespace", help="Namespace of objects that name none (default: default)", show_default=False
+        str | None,
+        cluster.namespace_option(
+            "-n",
+            "--namespace",
+            text="Namespace of objects that name none (default: that of the kubeconfig's context, or default)",
         ),
-    ] = "",
-    output: Annotated[rendering.Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
-    kubeconfig: Annotated[
-        str | None, cluster.kubeconfig_option("Cluster to read what the files lack (default: $KUBECONFIG, else none)")
     ] = None,
+    output: Annotated[rendering.Form, options.output_option()] = "text",
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no cluster, that of $KUBECONFIG neither", show_default=False)
@@ -84,14 +85,8 @@ def explain(
             show_default=False,
         ),
     ] = False,
-    own_namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--webhook-namespace",
-            help="Namespace the webhook runs in (default: $NAMESPACE or kube-system)",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
+    home: cluster.Home = None,
+    _webhook_namespace: Annotated[str | None, typer.Option("--webhook-namespace", hidden=True)] = None,
     existing_resources: Annotated[str | None, _as_webhook("existing_resources")] = None,
     honor_resources: Annotated[bool | None, _as_webhook("honor_resources")] = None,
     node_selector_conflict: Annotated[str | None, _as_webhook("node_selector_conflict")] = None,
@@ -134,8 +129,8 @@ def explain(
     Attachments, the ConfigMaps (nri-control-switches, those of --rmd-classes and --claim-templates), Namespaces
     (whose label berth.dev/tenant confines Pods), Nodes, DeviceClasses, ResourceSlices, and claims and their
     templates come from the files. A cluster is asked where --kubeconfig, --context or the variable KUBECONFIG names
-    one, and --offline is not given: attachments, claims, templates and ConfigMaps that the files lack are read from
-    it, and the workloads of rules.
+    one, and --offline is not given; no other is looked for. Attachments, claims, templates and ConfigMaps that the
+    files lack are read from it, and the workloads of rules.
 
     If the cluster has a release of Berth, its flags count, and flags of the command line replace them. A Pod is
     explained as the release is registered: Berth is not asked about one that a selector leaves out.
@@ -149,11 +144,12 @@ def explain(
     """  # noqa: D412  Typer's help joins lines that no empty line parts
     if server_dry_run and output not in _OF_TRIALS:
         raise UsageError(f"--server-dry-run: has no form {output}: want -o {', '.join(_OF_TRIALS)}")
+    home = home or _webhook_namespace
     named = [*(files or ()), *(kustomizations or ())]
     if not named:
         raise UsageError("missing option -f: want a file or directory of manifests, - for standard input, or -k")
     flags = {
-        "namespace": own_namespace,
+        "namespace": home,
         "existing_resources": existing_resources,
         "honor_resources": honor_resources,
         "node_selector_conflict": node_selector_conflict,
@@ -169,28 +165,30 @@ def explain(
     given = {name: value for name, value in flags.items() if value is not None}
     chosen = _settings(given)
     source = reading.read_all(files or (), kustomizations or (), recursive=recursive)
-    objects = manifests.sort_objects(source, namespace=namespace)
 
-    async def explained(client: KubeClient | None) -> answer.Answer:
+    async def explained(client: KubeClient | None) -> tuple[manifests.Manifests, answer.Answer]:
+        objects = manifests.sort_objects(
+            source, namespace=namespace or ("" if client is None else client.default_namespace)
+        )
+        planned, ours = await planned_of(client, objects)
+        if server_dry_run and client is not None:
+            planned.trials = await trials.Trials(client, ours, planned.notes).of(objects, planned.pods)
+            planned.findings += trials.trial_findings(planned.trials)
+        return objects, planned
+
+    async def planned_of(client: KubeClient | None, objects: manifests.Manifests) -> tuple[answer.Answer, Marks]:
         if client is not None and (release := await _release_in(client, objects)) is not None:
             settings = _settings({**release.flags, **given}, environment=False)
             planned = await explaining.explain(
-                objects, rehearsal.Rehearsal(settings, own_namespace or release.namespace, client), release.left_out
+                objects, rehearsal.Rehearsal(settings, home or release.namespace, client), release.left_out
             )
             planned.notes.append(f"flags and registrations are those of {release.about}")
-            return await tried(client, planned, release.webhooks)
+            return planned, release.webhooks
         own = settings_as(chosen, WebhookSettings).namespace
-        return await tried(client, await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client)))
-
-    async def tried(client: KubeClient | None, result: answer.Answer, ours: Marks = frozenset()) -> answer.Answer:
-        if server_dry_run and client is not None:
-            run = trials.Trials(client, ours, result.notes)
-            result.trials = await run.of(objects, result.pods)
-            result.findings += trials.trial_findings(result.trials)
-        return result
+        return await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client)), frozenset()
 
     try:
-        result = _in_cluster(
+        objects, result = _in_cluster(
             explained,
             kubeconfig,
             context,
@@ -198,7 +196,7 @@ def explain(
             needed="--server-dry-run" if server_dry_run else "",
         )
     except Transient as error:
-        print(f"Error: the cluster could not be asked: {error}; {_WITHOUT}", file=sys.stderr)
+        print(f"Error: the cluster could not be asked: {error.args[0]}; {_WITHOUT}", file=sys.stderr)
         return CLUSTER
     if objects.empty and not (result.findings or result.judged):
         raise UsageError(f"no Pod, nothing that makes Pods and nothing to check in {', '.join(named)}")
@@ -258,13 +256,13 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
 
 
 def _in_cluster(
-    work: Callable[[KubeClient | None], Coroutine[Any, Any, answer.Answer]],
+    work: Callable[[KubeClient | None], Coroutine[Any, Any, T]],
     kubeconfig: str | None,
     context: str | None,
     *,
     offline: bool,
     needed: str = "",
-) -> answer.Answer:
+) -> T:
     """Do the work, with a client where a cluster is named. `needed` is the flag that needs one."""
     given = kubeconfig is not None or context is not None
     if offline and given:

@@ -16,7 +16,7 @@ import typer
 import typer.main
 from typer.exceptions import Abort, TyperException
 
-from app.cli.options import HELP_NAMES, App, LazyGroup, alone, epilog, show_help, switches_of
+from app.cli.options import HELP_NAMES, App, LazyGroup, alone, epilog, output_option, show, show_help, switches_of
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
 from app.text import in_our_words, printable
@@ -114,20 +114,20 @@ version_app = alone()
 
 @version_app.command(epilog=epilog("berth version", "berth version -o json"))
 def version(
-    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    output: Annotated[Literal["text", "json", "yaml"], output_option()] = "text",
 ) -> None:
     """Print the version of Berth and of Python."""
     # Imported late, as no other command needs them here.
     import platform  # noqa: PLC0415
     from importlib.metadata import version  # noqa: PLC0415
 
-    from app.wire import encode_json  # noqa: PLC0415
-
     versions = {"version": version("berth"), "python": platform.python_version()}
-    if output == "json":
-        print(encode_json(versions).decode())
-    else:
+    if output == "text":
         print(f"berth {versions['version']} (Python {versions['python']})")
+        return
+    from app.explain.rendering import structured  # noqa: PLC0415
+
+    show(structured(versions, output))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -203,6 +203,17 @@ def epilog(*examples: str, text: str = "") -> str:
     return "\n\n".join(("Examples:", *(f"  {example}" for example in examples), *filter(None, paragraphs)))
 
 
+def one_of(choices: Iterable[str]) -> str:
+    """What the help calls the value of a flag that is one of these words; "" where there are none."""
+    words = "|".join(choices)
+    return words and f"<{words}>"
+
+
+def output_option() -> Any:
+    """The flag for the form of an answer; its values are those of a Literal."""
+    return typer.Option("-o", "--output", help="Form of the answer")
+
+
 def devtool(reference: str) -> Callable[..., Any]:
     """A function of `app.devtools`, which a container image does not have. Raises UsageError there."""
     try:

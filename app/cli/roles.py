@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from app.cli import completing
+from app.cli import completing, options
 from app.cli.options import PlainCommand, alone, epilog
 from app.registry import settings_of
 from app.settings.source import RoleSettings, flag_names, flags_of, help_of, parsed_type
@@ -49,14 +49,14 @@ def given(role: Role, values: dict[str, Any]) -> dict[str, object]:
 def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> typer.models.OptionInfo:
     """The option of one field; `panel` is where it stands, if not where the field says."""
     flag, info = flags_of(settings)[field], settings.model_fields[field]
-    names = flag_names(field, flag)
+    names, choices = flag_names(field, flag), _choices(info) or flag.choices
     if parsed_type(info, flag) is bool:
         names = tuple(f"{name}/--no-{name.removeprefix('--')}" for name in names)
     option: typer.models.OptionInfo = typer.Option(
         *names,
         help=help_of(info, flag),
-        metavar=flag.metavar or None,
-        autocompletion=completing.among(choices) if (choices := _choices(info)) else None,
+        metavar=flag.metavar or options.one_of(choices) or None,
+        autocompletion=completing.among(choices) if choices else None,
         rich_help_panel=panel or flag.panel,
         show_default=False,
     )

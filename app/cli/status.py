@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.cluster import Context, Examined, Home, Release, answered, examining
-from app.cli.options import alone, epilog, show
-from app.explain.rendering import Line
+from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining
+from app.cli.options import alone, epilog, output_option, show
+from app.explain.rendering import STRUCTURED, Line, Plain
 from app.status.model import Away, Status
-from app.status.rendering import Form, compact, fitted, render, unreachable
+from app.status.rendering import fitted, one_of_many, render, unreachable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 
 _EPILOG = epilog(
     "berth status",
+    "berth status --mine   # what is yours, with your rights",
     "berth status --watch",
     "berth status --kubeconfig tenant1.kubeconfig -o json",
     text="""Exit status: 0 all is well, 1 it could not run, 2 the command line is wrong, 3 warnings, 4 errors, of the
 screen or of the doctor. With --watch it runs until Ctrl-C, and exits 130.
 
+With -n or --mine it shows the objects of one namespace, for which the ClusterRole view there is enough.
+
 Changes nothing. What it has no right to read is a line of the screen, and hides nothing else; an administrator of the
 cluster sees everything. With --watch a terminal shows the newest screen; a file or a pipe gets each screen that
-differs from the one before, in JSON one document a line. The members of the JSON: docs/reference/status.md.""",
+differs from the one before, in JSON one document a line, in YAML each behind a line of dashes. The members of the
+JSON: docs/reference/status.md.""",
 )
 
 status_app = alone()
@@ -39,20 +43,22 @@ status_app = alone()
 @status_app.command(epilog=_EPILOG)
 def status(
     *,
-    namespace: Home = None,
-    release: Release = "berth",
-    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    namespace: Scope = None,
+    mine: Mine = False,
+    output: Annotated[Plain, output_option()] = "text",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Show changes until Ctrl-C")] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, max=3600.0, help="With --watch: pause between two reads")
     ] = 5.0,
-    kubeconfig: Examined = None,
+    home: Home = None,
+    release: Release = "berth",
+    kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> int:
     """Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments."""
 
     async def run() -> int:
-        async with examining(kubeconfig, context, namespace=namespace, release=release) as fresh:
+        async with examining(kubeconfig, context, namespace=home, release=release, scope=namespace, mine=mine) as fresh:
             if watch:
                 await _watch(fresh, output, interval)
                 return 0
@@ -60,7 +66,7 @@ def status(
         show(render(status, output))
         return status.severity.exit_status
 
-    return answered(run(), kubeconfig, context)
+    return answered(run())
 
 
 async def _once(fresh: Callable[[], Cluster]) -> Status:
@@ -76,7 +82,7 @@ async def _once(fresh: Callable[[], Cluster]) -> Status:
     return replace(status, diagnosis=diagnosis)
 
 
-async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) -> None:
+async def _watch(fresh: Callable[[], Cluster], output: Plain, interval: float) -> None:
     """Runs until it is interrupted."""
     from rich.console import Console  # noqa: PLC0415
 
@@ -87,8 +93,8 @@ async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) ->
         await _draw(watching.screens(), console)
     async with aclosing(watching.changes()) as changes:
         async for screen in changes:
-            if output == "json":
-                show([compact(screen)])
+            if output in STRUCTURED:
+                show(one_of_many(screen, output))
             else:
                 show([*(render(screen, "text") if isinstance(screen, Status) else [unreachable(screen)]), Line("")])
 

@@ -16,7 +16,6 @@ import typer
 from app.certs.certificate_set import DAYS
 from app.cli import cluster, options, tenant_commands
 from app.cli.tenant_commands import (
-    Kubeconfig,
     Name,
     NewName,
     Yes,
@@ -30,6 +29,7 @@ from app.cli.tenant_commands import (
     suspend,
 )
 from app.errors import UsageError
+from app.explain.rendering import Plain
 from app.tenancy.authority import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.tenants import bundles, changes, enrolling
@@ -67,13 +67,11 @@ _AuthorityCert = Annotated[
 ]
 _AuthorityKey = Annotated[Path | None, typer.Option("--ca-key", help="PEM file of its key", show_default=False)]
 _Gateway = Annotated[str, typer.Option("--gateway-name", help="Name that the gateway's certificate answers to")]
-_Namespace = Annotated[
+_Home = Annotated[
     str,
-    typer.Option(
-        "--namespace",
-        callback=cluster.dns_label("--namespace", optional=True),
-        help="Namespace of the gateway's Secrets (default: the one that has its CA, else universe)",
-        show_default=False,
+    cluster.namespace_option(
+        "--berth-namespace",
+        text="Namespace of Berth, that of the gateway's Secrets (default: the one that has its CA, else universe)",
     ),
 ]
 _AgentNamespace = Annotated[
@@ -107,18 +105,18 @@ def authority(
     addresses: Annotated[
         list[str] | None, typer.Option("--address", metavar="IP", help="One more address of the gateway; repeatable")
     ] = None,
-    namespace: _Namespace = "",
-    kubeconfig: Kubeconfig = None,
+    home: _Home = "",
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Make or renew the certificates of the gateway and of the cloud admin."""
 
     async def work(client: KubeClient) -> list[str]:
-        home = namespace or await locate_authority(client)
-        authority = AuthorityOptions(namespace=home, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
+        place = home or await locate_authority(client)
+        authority = AuthorityOptions(namespace=place, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
         return await enrolling.certify(client, options=authority, directory=out, now=datetime.now(UTC))
 
-    print_lines(in_infra(work, kubeconfig, context))
+    print_lines(in_infra(work, kubeconfig, context), kubeconfig, context)
 
 
 @tenant_app.command(
@@ -147,7 +145,7 @@ def add(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    namespace: _Namespace = "",
+    home: _Home = "",
     agent_namespace: _AgentNamespace = RELEASE_NAMESPACE,
     force: Annotated[
         bool, typer.Option(help="Issue another certificate to a tenant that exists", show_default=False)
@@ -156,7 +154,7 @@ def add(
         str, typer.Option(metavar="TENANT", help="Take over the cluster of this tenant", show_default=False)
     ] = "",
     admin_names: Annotated[str, typer.Option(help="Comma list of names that no tenant may have")] = ADMIN_NAME,
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Make a tenant, its namespace, and the certificate bundle of its agent."""
@@ -166,7 +164,7 @@ def add(
         days=days,
         gateway=gateway,
         authority_files=_authority_files(ca_cert, ca_key),
-        namespace=namespace,
+        namespace=home,
         agent_namespace=agent_namespace,
     )
     admins = tuple(admin.strip() for admin in admin_names.split(",") if admin.strip())
@@ -182,7 +180,7 @@ def add(
             return lines
         return [*lines, *await changes.move_cluster(client, cluster, source=move, target=name, now=now)]
 
-    print_lines(in_infra(work, kubeconfig, context))
+    print_lines(in_infra(work, kubeconfig, context), kubeconfig, context)
 
 
 tenant_app.add_typer(host_app)
@@ -190,13 +188,13 @@ tenant_app.add_typer(host_app)
 
 @tenant_app.command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
 def list_command(
-    output: Annotated[tenant_commands.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
-    kubeconfig: Kubeconfig = None,
+    output: Annotated[tenant_commands.Form, options.output_option()] = "text",
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """List the tenants with their certificates and state."""
     tenants = in_infra(changes.list_tenants, kubeconfig, context)
-    if not tenants and output == "table":
+    if not tenants and output == "text":
         print("no tenants; add one with berth tenant add NAME", file=sys.stderr)
     elif text := tenant_commands.render_tenants(tenants, output):
         print(text)
@@ -213,8 +211,8 @@ namespace has.""",
 def show(
     *,
     name: Name,
-    output: Annotated[tenant_commands.SummaryForm, typer.Option("-o", "--output", help="Form of the answer")] = "text",
-    kubeconfig: Kubeconfig = None,
+    output: Annotated[Plain, options.output_option()] = "text",
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Show one tenant: its state, hosts, DPUs and certificates."""
@@ -246,9 +244,9 @@ def rotate(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    namespace: _Namespace = "",
+    home: _Home = "",
     agent_namespace: _AgentNamespace = RELEASE_NAMESPACE,
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Issue a new certificate to a tenant, and end the older ones."""
@@ -259,12 +257,14 @@ def rotate(
         days=days,
         gateway=gateway,
         authority_files=_authority_files(ca_cert, ca_key),
-        namespace=namespace,
+        namespace=home,
         agent_namespace=agent_namespace,
     )
-    print_lines(
-        in_infra(lambda client: enrolling.rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context)
-    )
+
+    async def work(client: KubeClient) -> list[str]:
+        return await enrolling.rotate(client, name, issuing, now=moment, overlap=ends)
+
+    print_lines(in_infra(work, kubeconfig, context), kubeconfig, context)
 
 
 tenant_app.command(
@@ -289,7 +289,7 @@ def remove(
     *,
     name: Name,
     yes: Yes = False,
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,
 ) -> int:
     """Remove a tenant, its namespace and everything in it."""
@@ -297,7 +297,8 @@ def remove(
     print(in_infra(lambda client: enrolling.describe(client, name), kubeconfig, context))
     if not confirmed(f"Remove tenant {name} for good?", "nothing removed", yes=yes):
         return 1
-    print_lines(in_infra(lambda client: enrolling.remove(client, name), kubeconfig, context))
+    lines = in_infra(lambda client: enrolling.remove(client, name), kubeconfig, context)
+    print_lines(lines, kubeconfig, context)
     return 0
 
 

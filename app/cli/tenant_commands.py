@@ -11,14 +11,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
-import yaml
 
 from app.cli import cluster, completing, options
-from app.errors import Terminal, UsageError
+from app.cli.cluster import Context, Kubeconfig
+from app.doctor.aiming import Aim
+from app.errors import BerthError, Terminal, Transient, UsageError
+from app.explain.rendering import Plain, structured
 from app.tenancy.model import name_problem, tenant_state
 from app.tenancy.tenants import changes, enrolling
 from app.text import MESSAGE, cut, printable, several
-from app.wire import JSON, encode_json
+from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 
 if TYPE_CHECKING:
@@ -34,10 +36,8 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False, autocompletion=completing.tenants),
 ]
-Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster (default: in-cluster, $KUBECONFIG)")]
 Yes = Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)]
-Form = Literal["table", "json", "yaml", "name"]
-SummaryForm = Literal["text", "json", "yaml"]
+Form = Literal[Plain, "name"]
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "message")
 _SHOWN_DIGITS = 12
 _NAMES = {"other Pod": "otherPods"}
@@ -55,10 +55,15 @@ _Hosts = Annotated[
 
 def in_infra(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
     """Do the work in the cluster. What will not pass by itself is a UsageError: the user has to act."""
+    aim = Aim(kubeconfig or "", context or "")
     try:
         return cluster.in_cluster(work, kubeconfig, context)
-    except Terminal as error:
-        raise UsageError(str(error)) from error
+    except (Terminal, UsageError) as error:
+        raise UsageError(aim.prose(str(error))) from error
+    except Transient:
+        raise
+    except BerthError as error:
+        raise BerthError(aim.prose(str(error))) from error
 
 
 async def placement(client: KubeClient) -> PlacementOptions:
@@ -81,9 +86,11 @@ def check_name(name: str) -> None:
         raise UsageError(f"NAME: {problem}")
 
 
-def print_lines(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str], kubeconfig: str | None, context: str | None) -> None:
+    """The commands in them, in backticks, name the cluster as the user did."""
+    aim = Aim(kubeconfig or "", context or "")
     for line in lines:
-        print(line)
+        print(aim.prose(line))
 
 
 def confirmed(question: str, refused: str, *, yes: bool) -> bool:
@@ -110,11 +117,11 @@ def render_tenants(tenants: Sequence[JSON], form: Form) -> str:
             )
         case "name":
             return "\n".join(f"tenant.{TENANTS.group}/{tenant['metadata']['name']}" for tenant in tenants)
-        case "table":
+        case "text":
             return _table([("NAME", "NAMESPACE", "HOSTS", "CERTIFICATES", "STATE"), *map(_row, tenants)])
 
 
-def render_summary(summary: Summary, form: SummaryForm) -> str:
+def render_summary(summary: Summary, form: Plain) -> str:
     """Text without a newline at its end."""
     if form != "text":
         return _document(_summary_document(summary), form)
@@ -150,7 +157,12 @@ other nodes lose its label: the command says which, and asks.""",
     ),
 )
 def add(
-    *, name: Name, hosts: _NewHosts, yes: Yes = False, kubeconfig: Kubeconfig = None, context: cluster.Context = None
+    *,
+    name: Name,
+    hosts: _NewHosts,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> int:
     """Add hosts to a tenant."""
     return _change_hosts(name, kubeconfig, context, add=hosts, yes=yes)
@@ -164,20 +176,25 @@ or are deleted; they cannot be placed there again. The command says which nodes 
     ),
 )
 def remove(
-    *, name: Name, hosts: _Hosts, yes: Yes = False, kubeconfig: Kubeconfig = None, context: cluster.Context = None
+    *,
+    name: Name,
+    hosts: _Hosts,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> int:
     """Remove hosts from a tenant."""
     return _change_hosts(name, kubeconfig, context, remove=hosts, yes=yes)
 
 
-def suspend(*, name: Name, yes: Yes = False, kubeconfig: Kubeconfig = None, context: cluster.Context = None) -> int:
+def suspend(*, name: Name, yes: Yes = False, kubeconfig: Kubeconfig = None, context: Context = None) -> int:
     """Refuse a tenant at the gateway until it is resumed; what it has stays."""
     check_name(name)
     consequences = in_infra(lambda client: enrolling.suspension(client, name), kubeconfig, context)
     if not consequences:
         print(f"tenant {name} is suspended already")
         return 0
-    print_lines(consequences)
+    print_lines(consequences, kubeconfig, context)
     if not confirmed(f"Suspend tenant {name}?", "nothing changed", yes=yes):
         return 1
     in_infra(lambda client: changes.set_suspended(client, name, suspended=True), kubeconfig, context)
@@ -185,7 +202,7 @@ def suspend(*, name: Name, yes: Yes = False, kubeconfig: Kubeconfig = None, cont
     return 0
 
 
-def resume(*, name: Name, kubeconfig: Kubeconfig = None, context: cluster.Context = None) -> None:
+def resume(*, name: Name, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Let the gateway accept a suspended tenant again."""
     check_name(name)
 
@@ -219,9 +236,7 @@ def _summary_document(summary: Summary) -> JSON:
 
 
 def _document(value: JSON, form: str) -> str:
-    if form == "json":
-        return encode_json(value).decode()
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n")
+    return "\n".join(line.text for line in structured(value, form))
 
 
 def _shown(tenant: JSON) -> JSON:
@@ -301,8 +316,9 @@ def _change_hosts(
 
     change = in_infra(plan, kubeconfig, context)
     losses = change.losses()
-    print_lines(losses)
+    print_lines(losses, kubeconfig, context)
     if (remove or losses) and not confirmed(f"Change the hosts of tenant {name}?", "nothing changed", yes=yes):
         return 1
-    print_lines(in_infra(lambda client: changes.change_hosts(client, change), kubeconfig, context))
+    lines = in_infra(lambda client: changes.change_hosts(client, change), kubeconfig, context)
+    print_lines(lines, kubeconfig, context)
     return 0

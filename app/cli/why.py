@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completing
-from app.cli.cluster import Context, Examined, Release, answered, dns_label, examining
-from app.cli.options import alone, epilog, show
+from app.cli.cluster import Context, Home, Kubeconfig, Release, answered, examining, namespace_option
+from app.cli.options import alone, epilog, output_option, show
 from app.errors import UsageError
+from app.explain.rendering import Plain
 from app.text import utc_now
-from app.why.rendering import STATUSES, Answer, Form, render
+from app.why.rendering import STATUSES, Answer, render
 
 if TYPE_CHECKING:
     from app.doctor.cluster import Cluster
@@ -39,9 +40,11 @@ def why(
     ] = None,
     *,
     namespace: Annotated[
-        str,
-        typer.Option("-n", "--namespace", help="Namespace of the object", callback=dns_label("--namespace")),
-    ] = "default",
+        str | None,
+        namespace_option(
+            "-n", "--namespace", text="Namespace of the object (default: that of the kubeconfig's context)"
+        ),
+    ] = None,
     files: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,17 +54,10 @@ def why(
             help="Objects that are not in the cluster yet: manifests, - for standard input; repeatable",
         ),
     ] = None,
-    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
-    home: Annotated[
-        str | None,
-        typer.Option(
-            "--berth-namespace",
-            help="Namespace of Berth (default: found by its labels)",
-            callback=dns_label("--berth-namespace", optional=True),
-        ),
-    ] = None,
+    output: Annotated[Plain, output_option()] = "text",
+    home: Home = None,
     release: Release = "berth",
-    kubeconfig: Examined = None,
+    kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> int:
     """Say why an object is as it is: the causes, and the command that changes it."""
@@ -77,14 +73,15 @@ def why(
         manifests = [obj for _, obj in read_all(files).objects] if files else []
         async with examining(kubeconfig, context, namespace=home, release=release) as fresh:
             cluster: Cluster = fresh()
+            place = namespace or cluster.client.default_namespace
             try:
                 await locate(cluster)
                 if files:
-                    return await asking.why_manifests(cluster, manifests, namespace=namespace)
-                return await asking.why(cluster, words or (), namespace=namespace)
+                    return await asking.why_manifests(cluster, manifests, namespace=place)
+                return await asking.why(cluster, words or (), namespace=place)
             finally:
                 await cluster.close()
 
-    answers = answered(run(), kubeconfig, context)
+    answers = answered(run())
     show(render(answers, output, utc_now()))
     return max(STATUSES[answer.verdict.state] for answer in answers)

@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from app.doctor.aiming import AIMLESS, Aim
 from app.doctor.installed import Installed, read_deployment, roles_in, settings_in_force
 from app.doctor.model import or_default
 from app.doctor.objects import INSTANCE, PART_OF, labels, spec
 from app.doctor.webhooks import Registered, calling_us
 from app.errors import ApiError
+from app.kube.discovery import Discovery
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import every_item, get_or_none
 from app.settings.source import S
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
 PAGE = 500
+EVERYWHERE = ""
+"""As the namespace of a list: the whole cluster, whatever the scope. For what serves all namespaces."""
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of Pods that have not ended."""
 _OURS = f"{PART_OF}=berth"
@@ -39,8 +43,9 @@ T = TypeVar("T")
 class Cluster:
     """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed).
 
-    `options` are the words by which the user names the cluster, for commands of `berth`. With `sought` the user has
-    named the namespace, and Berth has to be there.
+    `aim` is how the user named the cluster, for commands that are printed. With `sought` the user has named the
+    namespace of Berth, and Berth has to be there. `scope` is the one namespace whose objects are asked about, "" for
+    all: lists of namespaced kinds without a namespace are those of the scope.
     """
 
     client: KubeClient
@@ -48,13 +53,15 @@ class Cluster:
     release: str = "berth"
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = utc_now
-    options: tuple[str, ...] = ()
+    aim: Aim = AIMLESS
     sought: bool = False
+    scope: str = ""
     _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
 
     def doctor(self, *words: str) -> str:
-        """The command that examines the same cluster."""
-        return shlex.join(["berth", "doctor", "--namespace", self.namespace, *words, *self.options])
+        """The command that examines the same release."""
+        scope = ["--namespace", self.scope] if self.scope else []
+        return shlex.join(["berth", "doctor", *scope, "--berth-namespace", self.namespace, *words])
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:
         """The object, None where there is none; asked once. Raises ApiError for every other answer."""
@@ -67,23 +74,25 @@ class Cluster:
 
         Kinds of which there are many (Pods) are read with `paged`.
         """
+        place = self._place(resource, namespace)
 
         async def read() -> list[JSON]:
-            return [obj async for obj in self.paged(resource, namespace=namespace, label_selector=label_selector)]
+            return [obj async for obj in self.paged(resource, namespace=place, label_selector=label_selector)]
 
-        return await self._once(("list", resource, namespace, label_selector), read)
+        return await self._once(("list", resource, place, label_selector), read)
 
     async def paged(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[JSON]:
         """One object after the other, none of a kind that is not known; a page in memory at a time, and not kept."""
+        place = self._place(resource, namespace) or None
         chosen: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
-        page = partial(self.client.list_page, resource, namespace=namespace, limit=PAGE, **chosen)
+        page = partial(self.client.list_page, resource, namespace=place, limit=PAGE, **chosen)
         try:
             async for obj in every_item(lambda token: page(continue_token=token)):
                 yield obj
         except ApiError as refusal:
-            if not refusal.not_found:
+            if not (refusal.not_found or await self._undefined(resource, refusal)):
                 raise
 
     def pods(self, *, label_selector: str = "", field_selector: str = "") -> AsyncIterator[JSON]:
@@ -94,9 +103,9 @@ class Cluster:
 
         async def ask() -> bool:
             try:
-                await self.client.list_page(resource, limit=1)
+                await self.client.list_page(resource, namespace=self._place(resource, None) or None, limit=1)
             except ApiError as refusal:
-                if not refusal.not_found:
+                if not (refusal.not_found or await self._undefined(resource, refusal)):
                     raise
                 return False
             return True
@@ -196,6 +205,20 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*self._kept.values(), return_exceptions=True)
 
+    async def _undefined(self, resource: Resource, refusal: ApiError) -> bool:
+        """Whether the kind is not there that was refused: who has no right to it gets the same answer in both cases."""
+        if refusal.status != 403 or not resource.group:
+            return False
+        ask = partial(Discovery(self.client).resource_of, resource.api_version, resource.kind)
+        try:
+            return await self._once(("defined", resource), ask) is None
+        except ApiError:
+            return False
+
+    def _place(self, resource: Resource, namespace: str | None) -> str | None:
+        """The namespace of a list: that which is given, EVERYWHERE for the whole cluster, else the scope."""
+        return namespace if namespace is not None or not resource.namespaced else self.scope
+
     async def _once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of `work`, or its error. All callers with the same key share it."""
         if key not in self._kept:
@@ -212,7 +235,7 @@ async def locate(cluster: Cluster) -> None:
     Commands that upgrade name the release that is there, whatever was assumed. Where nothing runs any more, the
     registrations that were left say both. Raises ApiError where the API server does not answer at all.
     """
-    namespace, candidates = cluster.namespace or None, list[tuple[str, str]]()
+    namespace, candidates = cluster.namespace or EVERYWHERE, list[tuple[str, str]]()
     try:
         deployments = await cluster.listed(DEPLOYMENTS, namespace=namespace, label_selector=_OURS)
         if not deployments:
@@ -232,7 +255,7 @@ async def locate(cluster: Cluster) -> None:
         if not error.status:
             raise
         # The checks meet the same refusal, and report it.
-    candidates = [candidate for candidate in candidates if namespace in (None, candidate[0])]
+    candidates = [candidate for candidate in candidates if namespace in (EVERYWHERE, candidate[0])]
     first = next(iter(candidates), (namespace or RELEASE_NAMESPACE, cluster.release))
     cluster.namespace, cluster.release = next(
         (candidate for candidate in candidates if candidate[1] == cluster.release), first

@@ -137,7 +137,7 @@ def certs_install(webhook: Registered, *, namespace: str = "") -> str:
 
 
 def install_without_chart(namespace: str, name: str, failure_policy: str = "Fail") -> str:
-    flags = f"--namespace {namespace} --name {name} --failure-policy {failure_policy}"
+    flags = f"--berth-namespace {namespace} --name {name} --failure-policy {failure_policy}"
     return f'berth certs install {flags} --dir "$(mktemp -d)"'
 
 

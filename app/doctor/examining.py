@@ -10,15 +10,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from app.doctor import certificate, definitions, deployments, permissions, preflight, reachability, registrations
+from app.doctor.aiming import Aim
 from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.model import (
+    LEFT_OUT,
     NO_RIGHT,
     NOT_ALLOWED,
+    NOT_APPLICABLE,
     Check,
     Finding,
     Severity,
     internal,
+    is_right_beyond,
     unchecked,
     warning,
     with_causes,
@@ -41,7 +45,6 @@ CHECKS: tuple[Check, ...] = (
 )
 PREFLIGHT = preflight.CHECK
 """What is asked before an installation, in place of all others."""
-_SKIPPED = "did not apply: what it is about is not installed, or there is none of it"
 
 
 async def examine(
@@ -49,7 +52,8 @@ async def examine(
 ) -> list[Finding]:
     """The findings of all checks that are `shown`, with their causes: the worst first, else in the order of the checks.
 
-    A check that finds nothing at all says that it did not apply. All rights that are missing are one finding.
+    A check that finds nothing at all says that it did not apply; in a cluster with a scope, one that is about the whole
+    cluster says so. All rights that are missing are one finding.
     """
     found = await asyncio.gather(*(run(cluster, check) for check in checks))
     once: dict[tuple[str, str, str], Finding] = {}
@@ -58,9 +62,26 @@ async def examine(
             # A problem that several checks meet (a missing right) is reported once, by the first of them.
             once.setdefault((finding.subject, finding.message, ""), finding)
         if not findings:
-            once["", "", check.name] = Finding(check.name, Severity.skipped, "", _SKIPPED)
-    kept = _together([finding for finding in once.values() if shown(finding)])
+            why = LEFT_OUT if cluster.scope and not check.of_users else NOT_APPLICABLE
+            once["", "", check.name] = Finding(check.name, Severity.skipped, "", why)
+    wanted = _within(cluster.scope, [finding for finding in once.values() if shown(finding)])
+    kept = [_aimed(cluster.aim, finding) for finding in _together(wanted)]
     return sorted(with_causes(kept), key=lambda finding: -finding.severity)
+
+
+def _aimed(aim: Aim, finding: Finding) -> Finding:
+    message, consequence = aim.prose(finding.message), aim.prose(finding.consequence)
+    return replace(finding, message=message, consequence=consequence, command=aim.command(finding.command))
+
+
+def _within(scope: str, findings: list[Finding]) -> list[Finding]:
+    """With a scope, a right that is missing elsewhere is no fault: one has it who asks about the whole cluster."""
+    return [
+        replace(finding, severity=Severity.info, consequence="", command="")
+        if scope and is_right_beyond(finding.message, scope)
+        else finding
+        for finding in findings
+    ]
 
 
 def _together(findings: list[Finding]) -> list[Finding]:
@@ -68,8 +89,9 @@ def _together(findings: list[Finding]) -> list[Finding]:
     lacking = [finding for finding in findings if finding.code == NO_RIGHT]
     if len(lacking) < 2:
         return findings
+    lacking.sort(key=lambda finding: -finding.severity)
     rights = "; ".join(finding.message.removeprefix(NOT_ALLOWED) for finding in lacking)
-    command = "\n".join(dict.fromkeys(finding.command for finding in lacking))
+    command = "\n".join(dict.fromkeys(filter(None, (finding.command for finding in lacking))))
     whole = replace(lacking[0], subject="", message=f"{NOT_ALLOWED}{rights}", command=command)
     return [
         whole if finding is lacking[0] else finding
@@ -81,10 +103,11 @@ def _together(findings: list[Finding]) -> list[Finding]:
 async def run(cluster: Cluster, check: Check) -> list[Finding]:
     """The findings of one check in their order, each once."""
     findings: list[Finding] = []
-    for index, usual in enumerate(check.parts):
+    parts, otherwise = (check.of_users, None) if cluster.scope else (check.parts, check.otherwise)
+    for index, usual in enumerate(parts):
         try:
             served = check.about is None or await cluster.serves(check.about)
-            part = usual if served else check.otherwise
+            part = usual if served else otherwise
             if part is None or (index and not served):
                 continue
             async for finding in part(cluster):

@@ -30,6 +30,9 @@ _ASKED = re.compile(
 What = Literal["role", "rights", "kinds", "files", "link", "start", "companions"]
 NO_RIGHT, NOT_ALLOWED = "BERTH0001", "not checked: you have no right to "
 """The code of a right that the doctor lacks, and how the message begins; the right follows."""
+NOT_APPLICABLE = "did not apply: what it is about is not installed, or there is none of it"
+LEFT_OUT = "left out with a namespace: it is about the whole cluster"
+"""Why a check found nothing at all."""
 _VERBS = {"POST": "create", "PATCH": "patch", "WATCH": "watch"}
 
 
@@ -141,6 +144,8 @@ class Check:
     """One question, by parts that are run one after the other. `name` is the word by which the user picks it.
 
     Where the API server does not know the kind that it is `about`, if there is one, `otherwise` is run in their place.
+    `of_users` are the parts that speak of the objects of users: they are run in place of all others where the cluster
+    has a scope, and get along with rights in that namespace. A check without them is about the whole cluster.
     A part reads, asks (access reviews) and tries (dry runs), and changes nothing. An ApiError that ends it becomes a
     finding: what could not be checked, and which right is missing.
     """
@@ -149,6 +154,7 @@ class Check:
     parts: tuple[Part, ...]
     about: Resource | None = None
     otherwise: Part | None = None
+    of_users: tuple[Part, ...] = ()
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
@@ -223,6 +229,11 @@ def unchecked(error: ApiError, *, subject: str = "") -> Finding:
     what = f"{kind}/{asked['name']}" if asked["name"] else kind
     command = f"kubectl auth can-i {verb} {what} {scope}"
     return warning(NO_RIGHT, subject or what, f"{NOT_ALLOWED}{verb} {kind} {where}", command=command)
+
+
+def is_right_beyond(message: str, namespace: str) -> bool:
+    """Whether a message of `unchecked` says that a right is missing elsewhere than in this namespace."""
+    return message.startswith(NOT_ALLOWED) and not message.endswith(f"in namespace {namespace}")
 
 
 def internal(error: Exception) -> str:

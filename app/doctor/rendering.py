@@ -5,7 +5,6 @@ What follows from a finding is written below it, and only findings that follow f
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,14 +13,15 @@ from typing import Any, Literal
 from xml.etree import ElementTree as ET
 
 from app.doctor.catalog import section_of
-from app.doctor.model import Finding, Severity, follow_from, roots
-from app.explain.rendering import Line
+from app.doctor.model import LEFT_OUT, NOT_APPLICABLE, Finding, Severity, follow_from, roots
+from app.explain.rendering import STRUCTURED, Line, Plain, structured
 from app.text import printable, several
 
-Form = Literal["text", "json", "junit"]
+Form = Literal[Plain, "junit"]
 
 _STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: "green"}
 _MEMBERS = ("subject", "message", "consequence", "command")
+_HEADINGS = {NOT_APPLICABLE: "did not apply here", LEFT_OUT: "left out, for the whole cluster"}
 _NOUNS = {Severity.error: "error", Severity.warning: "warning"}
 
 
@@ -34,12 +34,12 @@ def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
 
 
 def _rendered(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
-    if form == "json":
+    if form in STRUCTURED:
         document = {
             "summary": _counts(findings),
             "findings": [_object(finding, findings) for finding in roots(findings)],
         }
-        yield from map(Line, json.dumps(document, indent=2, ensure_ascii=False).split("\n"))
+        yield from structured(document, form)
     elif form == "junit":
         yield from map(Line, _junit(findings).split("\n"))
     else:
@@ -77,8 +77,10 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
             for depth, below in _below(finding, findings):
                 yield Line(f"    {'  ' * depth}{below}")
     yield Line(counted(Counter(finding.severity for finding in shown)) or "nothing was found")
-    if skipped := [finding.check for finding in findings if finding.severity is Severity.skipped]:
-        yield Line(f"did not apply here: {', '.join(skipped)}")
+    skipped = [finding for finding in findings if finding.severity is Severity.skipped]
+    for text in dict.fromkeys(finding.message for finding in skipped):
+        names = [finding.check for finding in skipped if finding.message == text]
+        yield Line(f"{_HEADINGS.get(text, text)}: {', '.join(names)}")
 
 
 def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Iterator[tuple[int, str]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from app.explain import rules, trial_rendering, wrapped
 from app.explain.model import Finding
-from app.explain.rendering import Explained, Form, Line, asides, object_of, render
+from app.explain.rendering import STRUCTURED, Explained, Form, Line, asides, object_of, render, structured
 from app.explain.rules import RuleExplained
 from app.explain.trials import Trial
 from app.explain.wrapped import Requested
@@ -83,15 +82,15 @@ def lines(answer: Answer, form: Form) -> Iterator[Line]:
 def lines_aside(answer: Answer, form: Form) -> Iterator[Line]:
     """For standard error: notes, and what the form has no place for."""
     aside = [Line(f"note: {note}") for note in (*answer.notes, *_unused(answer))]
-    if form not in ("text", "json"):
+    if form not in ("text", *STRUCTURED):
         asides_of = map(trial_rendering.aside_of, answer.trials) if answer.trials else [asides(answer.pods, form)]
         aside += [*chain.from_iterable(asides_of), *_findings(answer), _summary(answer)]
     yield from (Line(printable(text), style) for text, style in aside)
 
 
 def _lines(answer: Answer, form: Form) -> Iterator[Line]:
-    if form == "json":
-        yield from map(Line, json.dumps(_document(answer), indent=2, ensure_ascii=False).split("\n"))
+    if form in STRUCTURED:
+        yield from structured(_document(answer), form)
         return
     if form == "diff" and answer.trials is not None:
         yield from chain.from_iterable(map(trial_rendering.difference_of, answer.trials))

@@ -1,4 +1,4 @@
-"""Writes what was explained in the five forms of `berth explain`. Pure: results in, styled lines out.
+"""Writes what was explained in the forms of `berth explain`, and documents as JSON or YAML. Pure: values in, lines out.
 
 A line is text and a style ("" for none). The caller decides whether it prints styles.
 """
@@ -17,9 +17,13 @@ from app.admission.decision import Decision
 from app.admission.injected import summary
 from app.admission.patch import Operation
 from app.explain.model import PodManifest
+from app.text import printable
 from app.wire import JSON, encode_json, mapping
 
-Form = Literal["text", "diff", "json", "patch", "pod"]
+Plain = Literal["text", "json", "yaml"]
+"""The forms that every command has which answers; some have more."""
+Form = Literal[Plain, "diff", "patch", "pod"]
+STRUCTURED = ("json", "yaml")
 
 
 class Line(NamedTuple):
@@ -55,7 +59,7 @@ class Explained:
 
 
 def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
-    """The answer about Pods for standard output, in any form but JSON; what it leaves out is in `asides`."""
+    """The answer about Pods for standard output, in any form but JSON and YAML; what it leaves out is in `asides`."""
     match form:
         case "diff":
             for result in results:
@@ -80,7 +84,7 @@ def asides(results: Sequence[Explained], form: Form) -> Iterator[Line]:
             yield Line(f"{result.manifest.subject}: warning: {warning}", "yellow")
 
 
-def dump(obj: JSON) -> str:
+def dump(obj: JSON | list[JSON]) -> str:
     """An object as YAML, in its own order, lines not folded.
 
     Where a character of it cannot be printed, all that are not ASCII are escaped.
@@ -89,6 +93,12 @@ def dump(obj: JSON) -> str:
     if text.replace("\n", "").isprintable():
         return text
     return yaml.safe_dump(obj, sort_keys=False, width=2**31)
+
+
+def structured(document: JSON | list[JSON], form: str) -> Iterator[Line]:
+    """A document as JSON or as YAML, no line of which has a character that commands a terminal."""
+    text = dump(document).rstrip("\n") if form == "yaml" else json.dumps(document, indent=2, ensure_ascii=False)
+    yield from (Line(printable(line)) for line in text.split("\n"))
 
 
 def _text(result: Explained) -> Iterator[Line]:

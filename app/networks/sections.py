@@ -78,4 +78,5 @@ SECTION = Section(
         Column("example", "the first of them"),
         Column("message", "what is missing", shown="note"),
     ),
+    of_users=True,
 )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from app.doctor import objects
 from app.doctor.model import Severity
 from app.rmd.model import CONNECTED, RMD_NODE_STATES, RMD_WORKLOADS
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.status.verdicts import COLUMNS, Tally
+from app.wire import JSON
 
 
 async def _read(reading: Reading) -> Found | None:
     cluster = reading.cluster
-    if not await cluster.serves(RMD_NODE_STATES):
+    if not await cluster.serves(RMD_WORKLOADS if cluster.scope else RMD_NODE_STATES):
         return None
     rows, nodes, workloads = list[Row](), 0, 0
-    async for state in reading.each(cluster.paged(RMD_NODE_STATES)):
+    # RmdNodeStates are in one namespace, and say how the nodes of all are.
+    async for state in _states(reading):
         nodes += 1
         said = objects.condition(state, CONNECTED)
         if said.get("status") != "True":
@@ -26,8 +30,15 @@ async def _read(reading: Reading) -> Found | None:
     async for workload in reading.each(cluster.paged(RMD_WORKLOADS)):
         workloads += 1
         await tally.add(workload)
-    totals = {"nodes": nodes, "ready": nodes - len(rows), "workloads": workloads}
+    of_nodes = {} if cluster.scope else {"nodes": nodes, "ready": nodes - len(rows)}
+    totals = {**of_nodes, "workloads": workloads}
     return Found(totals, (*rows, *tally.rows()), tuple(reading.unread))
+
+
+async def _states(reading: Reading) -> AsyncIterator[JSON]:
+    if not reading.cluster.scope:
+        async for state in reading.each(reading.cluster.paged(RMD_NODE_STATES)):
+            yield state
 
 
 SECTION = Section(
@@ -40,4 +51,5 @@ SECTION = Section(
         Column("node", "a node whose daemon does not answer; null for RmdWorkloads"),
         *COLUMNS,
     ),
+    of_users=True,
 )

@@ -15,7 +15,7 @@ from app.status.verdicts import Reasons
 async def _read(reading: Reading) -> Found | None:
     """Why a Service has no endpoints, the Pods say: `berth why` and the doctor read these."""
     cluster = reading.cluster
-    if CONTROLLER not in await cluster.controllers():
+    if not cluster.scope and CONTROLLER not in await cluster.controllers():
         return None
     ours = cluster.paged(ENDPOINT_SLICES, label_selector=f"{MANAGED_BY}={OURS}")
     slices = [stored async for obj in reading.each(ours) if (stored := stored_endpoint_slice(obj)) is not None]
@@ -43,4 +43,5 @@ SECTION = Section(
         Column("count", "how many"),
         Column("example", "the first of them"),
     ),
+    of_users=True,
 )

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from app.errors import UsageError
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.text import quoted, wanted
+from app.wiring import CLUSTER_RULE
 
 SERVING, TLS, CLUSTER, LOGS = "Serving", "TLS", "Cluster", "Logs"
 PLACEMENT, RECONCILING = "Placement and tenants", "Reconciling"
@@ -31,7 +32,8 @@ class Flag:
 
     `names` are its spellings where they are not made from the field's name. `default` is what the help says the
     default is, where that is not the field's own default. A `repeatable` flag adds one element each time. `metavar` is
-    what the help calls the value ("": its type).
+    what the help calls the value ("": its type). `choices` are the values that help and shell offer, of a field whose
+    type does not have them.
     """
 
     text: str
@@ -40,6 +42,7 @@ class Flag:
     default: str | None = None
     repeatable: bool = False
     metavar: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,9 @@ class RoleSettings(BaseModel):
 
     bind_address: Annotated[NotEmpty, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
     health_check_port: Annotated[Port, Flag("Plain port of /livez, /healthz, /readyz, /metrics", SERVING)] = 8444
-    kubeconfig: Annotated[str | None, Flag("Kubeconfig of the role's cluster", CLUSTER, default="in-cluster")] = None
-    context: Annotated[str | None, Flag("Context of the kubeconfig", CLUSTER)] = None
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Flag("debug, info, warning or error", LOGS)] = (
+    kubeconfig: Annotated[str | None, Flag("Kubeconfig of the cluster", CLUSTER, default=CLUSTER_RULE)] = None
+    context: Annotated[str | None, Flag("Context of the kubeconfig", CLUSTER, default="its current one")] = None
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Flag("Lowest level that is logged", LOGS)] = (
         "info"
     )
 

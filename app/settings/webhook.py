@@ -87,7 +87,9 @@ class WebhookSettings(RoleSettings):
     certificate_poll_seconds: Annotated[float, Flag("How often the TLS files are read", TLS)] = Field(
         10.0, gt=0, allow_inf_nan=False
     )
-    tls_min_version: Annotated[str, Flag("VersionTLS12 or VersionTLS13", TLS, default="VersionTLS12")] = ""
+    tls_min_version: Annotated[
+        str, Flag("Oldest version of TLS", TLS, default="VersionTLS12", choices=("VersionTLS12", "VersionTLS13"))
+    ] = ""
     tls_cipher_suites: Annotated[str, Flag("Comma list of IANA cipher names", TLS)] = ""
     tls_curve_preferences: Annotated[str, Flag("Comma list of IANA curve numbers", TLS)] = ""
     enable_http2: Annotated[bool, Flag("Accepted; Berth speaks HTTP/1.1 only", TLS)] = False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from app.doctor.cluster import Cluster, locate
 from app.doctor.examining import CHECKS, examine
-from app.doctor.model import Severity, internal, roots
+from app.doctor.model import NOT_ALLOWED, Severity, internal, is_right_beyond, roots
 from app.errors import ApiError
 from app.registry import WINGS
 from app.status import roles
@@ -30,9 +30,19 @@ async def gather(cluster: Cluster) -> Status:
     """The status without the doctor's part. Raises ApiError where the API server cannot be asked at all."""
     await _accepted(cluster)
     await locate(cluster)
-    contents = await asyncio.gather(*(_read(cluster, section) for section in SECTIONS))
-    parts = [(section, content) for section, content in zip(SECTIONS, contents, strict=True) if content is not None]
-    return Status(cluster.now(), cluster.namespace, cluster.release, tuple(parts))
+    chosen = [section for section in SECTIONS if section.of_users or not cluster.scope]
+    beyond: dict[str, None] = {}
+    contents = await asyncio.gather(*(_read(cluster, section, beyond) for section in chosen))
+    parts = [(section, content) for section, content in zip(chosen, contents, strict=True) if content is not None]
+    return Status(
+        cluster.now(),
+        cluster.namespace,
+        cluster.release,
+        tuple(parts),
+        scope=cluster.scope,
+        left_out=tuple(section for section in SECTIONS if section not in chosen),
+        beyond=tuple(beyond),
+    )
 
 
 async def _accepted(cluster: Cluster) -> None:
@@ -49,15 +59,16 @@ async def diagnose(cluster: Cluster) -> Diagnosis:
     await locate(cluster)
     findings = roots(await examine(cluster, CHECKS))
     counts = Counter(finding.severity for finding in findings)
+    look = cluster.aim.command(cluster.doctor("--release-name", cluster.release))
     problems = tuple(finding for finding in findings if finding.severity > Severity.info)
-    return Diagnosis(cluster.now(), counts, cluster.doctor("--release-name", cluster.release), problems)
+    return Diagnosis(cluster.now(), counts, look, problems)
 
 
-async def _read(cluster: Cluster, section: Section) -> Found | None:
-    """One section; what it cannot read hides no other."""
+async def _read(cluster: Cluster, section: Section, beyond: dict[str, None]) -> Found | None:
+    """One section; what it cannot read hides no other. Rights that are missing outside of the scope go to `beyond`."""
     reading = Reading(cluster)
     try:
-        content = await section.read(reading)
+        content = _within(cluster.scope, await section.read(reading), beyond)
         if content is None or not content.unread or any(content.totals.values()):
             return content
         return replace(content, totals={})  # zeros would look as if they were counted
@@ -66,6 +77,16 @@ async def _read(cluster: Cluster, section: Section) -> Found | None:
     except Exception as error:  # noqa: BLE001  the wall of a section: one object that it cannot read must not hide the rest
         reading.unread.append(f"not read: {internal(error)}")
     return Found(unread=tuple(reading.unread))
+
+
+def _within(scope: str, content: Found | None, beyond: dict[str, None]) -> Found | None:
+    """Without what is missing outside of the scope, and None where nothing is left to say."""
+    if not scope or content is None:
+        return content
+    outside = [text for text in content.unread if is_right_beyond(text, scope)]
+    beyond.update(dict.fromkeys(text.removeprefix(NOT_ALLOWED) for text in outside))
+    unread = tuple(text for text in content.unread if text not in outside)
+    return replace(content, unread=unread) if unread or content.rows or any(content.totals.values()) else None
 
 
 @dataclass

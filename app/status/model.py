@@ -62,6 +62,7 @@ class Section:
 
     `name` is the member in JSON; `totals` are the meanings of the numbers in its heading, by name. Where the names
     depend on the cluster, the one key is in angle brackets. `empty` is what the screen says where there are no items.
+    One `of_users` speaks of objects of users, and is read in a cluster with a scope too; all others are left out there.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Section:
     totals: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     empty: str = ""
+    of_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,20 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything that the screen shows. `diagnosis` is None until the doctor has ended once."""
+    """Everything that the screen shows. `diagnosis` is None until the doctor has ended once.
+
+    With a `scope`, the one namespace that is asked about, `left_out` are the sections about the whole cluster, and
+    `beyond` says what the rights in the namespace do not show.
+    """
 
     at: datetime
     namespace: str
     release: str
     sections: tuple[tuple[Section, Found], ...]
     diagnosis: Diagnosis | None = None
+    scope: str = ""
+    left_out: tuple[Section, ...] = ()
+    beyond: tuple[str, ...] = ()
 
     @property
     def severity(self) -> Severity:

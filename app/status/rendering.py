@@ -6,17 +6,14 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
 from app.doctor.catalog import plain
 from app.doctor.model import Severity
 from app.doctor.rendering import counted
-from app.explain.rendering import Line
+from app.explain.rendering import STRUCTURED, Line, Plain, structured
 from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
 from app.text import abridged, moment, several, stamp
 from app.wire import JSON
-
-Form = Literal["text", "json"]
 
 WIDTH = 80
 ROWS = 20
@@ -35,16 +32,26 @@ _FLAG = re.compile(r"(--\S+) ")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def render(status: Status, form: Form) -> Iterator[Line]:
-    if form == "json":
-        yield from map(Line, json.dumps(document(status), indent=2).split("\n"))
+def render(status: Status, form: Plain) -> Iterator[Line]:
+    if form in STRUCTURED:
+        yield from structured(document(status), form)
         return
-    yield Line(f"Berth in namespace {status.namespace}, release {status.release}: {stamp(status.at)}", "bold")
+    where = f"Berth in namespace {status.namespace}, release {status.release}"
+    yield Line(f"{f'Namespace {status.scope}' if status.scope else where}: {stamp(status.at)}", "bold")
     for section, content in status.sections:
         yield Line("")
         yield from _section(section, content, status)
     yield Line("")
     yield from _diagnosis(status.diagnosis)
+    if status.scope:
+        yield from _wrapped(_outside(status), indent="", style="")
+
+
+def _outside(status: Status) -> str:
+    """What the screen of a namespace does not show, on one line."""
+    left_out = ", ".join(section.name for section in status.left_out)
+    rights = "; ".join(plain(text) for text in status.beyond)
+    return f"left out, for the whole cluster: {left_out}{f'. No right to {rights}' if rights else ''}"
 
 
 def unreachable(away: Away) -> Line:
@@ -52,10 +59,14 @@ def unreachable(away: Away) -> Line:
     return Line(plain(f"{stamp(away.at)}: the API server could not be asked: {away.message}"), "bold red")
 
 
-def compact(screen: Status | Away) -> Line:
-    """JSON on one line."""
+def one_of_many(screen: Status | Away, form: Plain) -> Iterator[Line]:
+    """A document in a stream of them: JSON on one line, YAML behind a line of dashes."""
     members = document(screen) if isinstance(screen, Status) else {"at": stamp(screen.at), "error": screen.message}
-    return Line(json.dumps(members))
+    if form == "json":
+        yield Line(json.dumps(members))
+    else:
+        yield Line("---")
+        yield from structured(members, form)
 
 
 def fitted(lines: Sequence[Line], height: int) -> Sequence[Line]:
@@ -71,6 +82,9 @@ def document(status: Status) -> JSON:
         "at": stamp(status.at),
         "namespace": status.namespace,
         "release": status.release,
+        "scope": status.scope,
+        "leftOut": [section.name for section in status.left_out],
+        "beyond": list(status.beyond),
         "severity": status.severity.name,
         "sections": {section.name: _object(section, content) for section, content in status.sections},
         "doctor": status.diagnosis and _counted(status.diagnosis),

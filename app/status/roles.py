@@ -145,5 +145,5 @@ SECTION = Section(
         Column("version", "the tag of the image; without a tag, the label `app.kubernetes.io/version`"),
         Column("message", "why it does not work", shown="note"),
     ),
-    empty="no Deployment here runs Berth; --namespace names another namespace",
+    empty="no Deployment here runs Berth; --berth-namespace names another namespace",
 )

@@ -117,7 +117,7 @@ async def locate_authority(client: KubeClient) -> str:
     names = [str(secret["metadata"]["namespace"]) for secret in page.items]
     places = sorted(name for name in names if not name.startswith(TENANT_NAMESPACE_PREFIX))
     if len(places) > 1:
-        raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(places)}: say --namespace")
+        raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(places)}: say --berth-namespace")
     return places[0] if places else SYSTEM_NAMESPACE
 
 

@@ -8,7 +8,7 @@ from app.wiring import TLS_FILES, Argument, Chart, Controller, Port, Role, Wing
 AGENT_LEASE = "berth-agent"
 _NEXT = (
     (
-        "berth tenant add tenant1 --namespace {{ .Release.Namespace }} --host HOST --out tenant1"
+        "berth tenant add tenant1 --berth-namespace {{ .Release.Namespace }} --host HOST --out tenant1"
         "   # HOST: a node of the tenant's cluster"
     ),
     "kubectl get tenants.workload.infra.universe.nvidia.com",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from app.doctor.aiming import Aim
 from app.doctor.catalog import listed as shown
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
@@ -36,10 +37,12 @@ async def why(cluster: Cluster, words: Sequence[str], *, namespace: str) -> list
         choices = ", ".join(f"{it.plural}/{it.name}" for it in objects)
         raise UsageError(f"KIND: {kind} means more than one object here: want one of {choices}")
     if objects:
-        return [await _answer(inquiry, objects[0])]
-    if refusals:
+        answer = await _answer(inquiry, objects[0])
+    elif refusals:
         raise refusals[0]
-    return [await _missing(inquiry, meant[0], name, _home(meant[0], namespace))]
+    else:
+        answer = await _missing(inquiry, meant[0], name, _home(meant[0], namespace))
+    return [_aimed(cluster.aim, answer)]
 
 
 def _by_kind(resources: Iterable[Resource]) -> list[list[Resource]]:
@@ -84,7 +87,16 @@ async def why_manifests(cluster: Cluster, manifests: Sequence[JSON], *, namespac
         raise UsageError(f"-f: {'; '.join(left_out) or 'there is no object'}: want one of {kinds}")
     inquiry = Inquiry(cluster, objects)
     answers = [await _answer(inquiry, it) for it in objects]
-    return [replace(answers[0], unread=(*answers[0].unread, *dict.fromkeys(left_out))), *answers[1:]]
+    answers[0] = replace(answers[0], unread=(*answers[0].unread, *dict.fromkeys(left_out)))
+    return [_aimed(cluster.aim, answer) for answer in answers]
+
+
+def _aimed(aim: Aim, answer: Answer) -> Answer:
+    verdict = answer.verdict
+    because = tuple(map(aim.prose, verdict.because))
+    so, next_step = aim.prose(verdict.so), aim.prose(verdict.next)
+    fix, more = aim.command(verdict.fix), aim.command(verdict.more)
+    return replace(answer, verdict=replace(verdict, because=because, so=so, next=next_step, fix=fix, more=more))
 
 
 async def _answer(inquiry: Inquiry, it: Object) -> Answer:

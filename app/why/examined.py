@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping
 
-from app.doctor.catalog import FINDINGS
+from app.doctor.catalog import FINDINGS, command_line, filled
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, Severity, noted, of_each
+from app.doctor.model import Finding, Part, Severity, of_each
 from app.doctor.objects import Object
 from app.kube.resources import Resource
 from app.why.inquiry import Inquiry
@@ -21,9 +20,33 @@ def finding_of(it: Object, verdict: Verdict) -> Finding | None:
         return None
     code = verdict.codes[0]
     severity = Severity[FINDINGS[code].severities.split()[0]]
-    causes = "; ".join(verdict.because)
-    finding = noted(severity, code, it, text=verdict.text, causes=causes, consequence=verdict.so, command=verdict.fix)
-    return finding if finding.command else replace(finding, command=verdict.more)
+    values = {"it": it, "text": verdict.text, "causes": "; ".join(verdict.because)}
+    said = f"{verdict.text}: {values['causes']}" if verdict.because else verdict.text
+    known = FINDINGS[code]
+    message, consequence = _filled(known.message, values) or said, verdict.so or _filled(known.consequence, values)
+    command = verdict.fix or _filled(known.command, values, command_line) or verdict.more
+    return Finding("", severity, it.subject, message, consequence or said, command, code)
+
+
+def _filled(template: str, values: Mapping[str, object], fill: Callable[..., str] = filled) -> str:
+    """A text of the catalog; "" of one that wants more than a verdict says, for it is about several objects."""
+    try:
+        return fill(template, values)
+    except KeyError:
+        return ""
+
+
+def judged(
+    resource: Resource, *, most: int = 100, noun: str = "", chosen: Callable[[JSON], bool] = lambda _: True
+) -> Part:
+    """A part of a check: each object of a kind that is chosen is judged as `berth why` does it."""
+
+    async def part(cluster: Cluster) -> AsyncIterator[Finding]:
+        bodies = (body async for body in cluster.paged(resource) if chosen(body))
+        async for finding in examine_each(cluster, resource, most=most, noun=noun or resource.kind, bodies=bodies):
+            yield finding
+
+    return part
 
 
 async def examine_each(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from app.explain.rendering import Line
+from app.explain.rendering import STRUCTURED, Line, Plain, structured
 from app.text import printable
 from app.why.model import State, Verdict
 
-Form = Literal["text", "json"]
 STATUSES = {State.fine: 0, State.waits: 3, State.stuck: 4, State.broken: 4}
 """Exit statuses of `berth why`."""
 _STYLES = {State.fine: "green", State.waits: "cyan", State.stuck: "yellow", State.broken: "bold red"}
@@ -31,12 +29,11 @@ class Answer:
     links: tuple[tuple[str, str, bool], ...] = ()
 
 
-def render(answers: Sequence[Answer], form: Form, now: datetime) -> Iterator[Line]:
+def render(answers: Sequence[Answer], form: Plain, now: datetime) -> Iterator[Line]:
     """The answers in their order. Names and messages come from the cluster: no line commands a terminal."""
-    if form == "json":
-        document: Any = [_object(answer) for answer in answers]
-        text = json.dumps(document[0] if len(document) == 1 else document, indent=2, ensure_ascii=False)
-        yield from map(Line, text.split("\n"))
+    if form in STRUCTURED:
+        documents = [_object(answer) for answer in answers]
+        yield from structured(documents[0] if len(documents) == 1 else documents, form)
         return
     for position, answer in enumerate(answers):
         if position:

@@ -31,10 +31,14 @@ _COMPARED = 20
 
 
 async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
-    count, compared = Counter[Resource](), _Compared(Inquiry(cluster, many=True))
+    # The workloads of a rule are those of all namespaces.
+    count, most = Counter[Resource](), 0 if cluster.scope else _COMPARED
+    compared = _Compared(Inquiry(cluster, many=True), most)
     findings = [
         finding
         for resource, role in WATCHERS.items()
+        # Who has the ClusterRole `view` reads no Secrets, and no UVSSecrets.
+        if not (cluster.scope and resource == workloads.UVS_SECRETS)
         async for finding in guarded(_of_kind(cluster, resource, role, count, compared))
     ]
     if len(findings) > _MOST:
@@ -49,8 +53,8 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
 class _Compared:
     """The nearest workloads of the first rules that match nothing: each is compared with all that there are."""
 
-    def __init__(self, inquiry: Inquiry) -> None:
-        self.inquiry, self._left = inquiry, _COMPARED
+    def __init__(self, inquiry: Inquiry, most: int) -> None:
+        self.inquiry, self._left = inquiry, most
 
     async def near(self, it: objects.Object) -> Near | None:
         if objects.condition(it.json, "Matched").get("reason") != "NoWorkloadMatches" or not self._left:
@@ -104,5 +108,5 @@ async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
         yield finding
 
 
-RULES_CHECK = Check("rules", (_rules,))
-COMPANIONS_CHECK = Check("companions", (_companions,))
+RULES_CHECK = Check("rules", (_rules,), of_users=(_rules,))
+COMPANIONS_CHECK = Check("companions", (_companions,), of_users=(_companions,))

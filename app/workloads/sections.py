@@ -168,4 +168,5 @@ SECTION = Section(
         Column("example", "the first of them"),
         Column("message", "what is said of the first", shown="note"),
     ),
+    of_users=True,
 )

@@ -132,5 +132,6 @@ def _typed(value: object) -> str:
 def _choices(parameter: Any) -> str:
     annotation = parameter.type_descriptor.annotation
     if typing.get_origin(annotation) is not Literal:
-        return ""
+        words = re.fullmatch(r"<(.+)>", parameter.metavar or "")
+        return f"; one of {codes(words[1].split('|'))}" if words else ""
     return f"; one of {codes(map(str, typing.get_args(annotation)))}"

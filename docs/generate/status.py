@@ -10,13 +10,17 @@ from app.why.rendering import MEMBERS
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _INTRO = f"""\
-`berth status --output json` prints one object; with `--watch` one on each line, and an object with `at` and `error`
-where the API server could not be asked. Members may be added; those here keep their names and meanings. A `severity` is
+`berth status --output json` prints one object, `--output yaml` the same as YAML; with `--watch` one on each line, and
+an object with `at` and `error` where the API server could not be asked. Members may be added; those here keep their
+names and meanings. A `severity` is
 one of {codes(one.name for one in Severity if one >= Severity.ok)}."""
 _MEMBERS = (
     ("at", "when it was read, RFC 3339"),
     ("namespace", "the namespace of Berth that was looked at"),
     ("release", "the name of the release"),
+    ("scope", "with `-n` or `--mine` the one namespace that is shown; else empty"),
+    ("leftOut", "with a scope, the sections that are about the whole cluster"),
+    ("beyond", "with a scope, the rights outside of it that the user has not"),
     ("severity", "the worst of all sections and of the doctor; it decides the exit status"),
     ("sections", "the sections below by name; one that the cluster has nothing for is absent"),
     ("doctor", "findings of `berth doctor`; null in a watch before it has ended once"),

@@ -167,7 +167,7 @@ def test_the_peer_can_be_put_aside_and_taken_back(reader: Reader) -> None:
         reader.follow("Have the peer called for nothing", "tenant2", page=PEER)
         found = wait_until(lambda: python.create(asking, dry_run=True))
         assert "example.com/foo" in str(found["spec"]["containers"][0]["resources"])
-        doctor = "berth doctor --only registrations --namespace berth-system || true"
+        doctor = "berth doctor --only registrations --berth-namespace berth-system || true"
         assert f"kubectl delete mutatingwebhookconfigurations {name}" in reader.type(doctor, "tenant2")
         reader.follow("Look first", "tenant2", page=PEER)
         reader.follow("Back to the peer", "tenant2", page=PEER)

@@ -92,7 +92,7 @@ def test_the_page(reader: Reader, kubectl: Kubectl, served: Daemons) -> None:
 
 def complaints(reader: Reader) -> list[JSON]:
     """What the doctor of the whole cluster says that is worse than information."""
-    said = reader.type("berth doctor --namespace berth-system --output json || true", CLUSTER)
+    said = reader.type("berth doctor --berth-namespace berth-system --output json || true", CLUSTER)
     found = json.loads(said)["findings"]
     assert {"rmd", "permissions", "deployments", "leases"} <= {one["check"] for one in found}
     return [one for one in found if one["severity"] in ("warning", "error")]

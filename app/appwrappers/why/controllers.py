@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
 from app.doctor import acting, commands, objects
-from app.doctor.cluster import Cluster
+from app.doctor.cluster import EVERYWHERE, Cluster
 from app.doctor.installed import Installed, read_deployment, settings_in_force
 from app.doctor.model import or_default
 from app.doctor.objects import PART_OF, Object, named
@@ -32,7 +32,7 @@ async def acts(cluster: Cluster) -> bool:
     if peer is not None and objects.spec(peer).get("replicas") != 0:
         return True
     # One that no chart has installed, in a namespace of its own.
-    async for body in cluster.paged(DEPLOYMENTS):
+    async for body in cluster.paged(DEPLOYMENTS, namespace=EVERYWHERE):
         if (deployment := read_deployment(body)) is not None and _runs(deployment):
             return True
     return False
@@ -48,7 +48,7 @@ def _chooses(deployment: Installed) -> bool:
 
 async def controllers(cluster: Cluster) -> list[Installed]:
     """Our controllers of AppWrappers, of all releases. Raises ApiError where Deployments may not be listed."""
-    bodies = await cluster.listed(DEPLOYMENTS, label_selector=f"{PART_OF}=berth")
+    bodies = await cluster.listed(DEPLOYMENTS, namespace=EVERYWHERE, label_selector=f"{PART_OF}=berth")
     bodies = [*bodies, *await cluster.listed(DEPLOYMENTS, namespace=cluster.namespace)]
     deployments = (deployment for body in bodies if (deployment := read_deployment(body)) is not None)
     return [deployment for deployment in deployments if _chooses(deployment)]

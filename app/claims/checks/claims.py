@@ -44,7 +44,7 @@ from app.kube.resources import (
 )
 from app.services.caches import stored_service
 from app.services.model import NETWORK
-from app.why.examined import examine_each, finding_of
+from app.why.examined import examine_each, finding_of, judged
 from app.why.inquiry import Inquiry
 from app.wire import JSON
 
@@ -53,6 +53,7 @@ _NAMES = 50
 """Pods whose names are kept of each driver."""
 _SHOWN = 3
 _MOST = 50
+_ASKING = "Service on a secondary network"
 _JUDGED = 200
 """ResourceClaims that are judged in one examination."""
 _OF_CLAIMS = frozenset({"BERTH5016", "BERTH5017", "BERTH5018"})
@@ -177,8 +178,7 @@ async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH5010", "", command=await acting.choose(cluster, _SERVICES), **values)
         return
 
-    noun = "Service on a secondary network"
-    async for finding in examine_each(cluster, SERVICES, most=_MOST, noun=noun, bodies=asking):
+    async for finding in examine_each(cluster, SERVICES, most=_MOST, noun=_ASKING, bodies=asking):
         yield finding
 
 
@@ -274,4 +274,9 @@ CHECK = Check(
     (_publishers, _network_data, _drivers, _multus, roads, _services, _definitions),
     about=RESOURCE_CLAIMS,
     otherwise=_unserved,
+    of_users=(
+        judged(RESOURCE_CLAIMS),
+        judged(RESOURCE_CLAIM_TEMPLATES),
+        judged(SERVICES, noun=_ASKING, chosen=lambda obj: stored_service(obj) is not None),
+    ),
 )

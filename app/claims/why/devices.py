@@ -12,12 +12,12 @@ from app.claims.roads import allocatable_of, devices_of
 from app.claims.slices import Pools, stored_slice
 from app.doctor import objects
 from app.doctor.catalog import listed
-from app.doctor.cluster import LIVING, Cluster
+from app.doctor.cluster import EVERYWHERE, LIVING, Cluster
 from app.doctor.model import or_default
 from app.errors import ApiError
 from app.kinds.requests import pod_requests
 from app.kube import quantity
-from app.kube.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from app.kube.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from app.text import moment
 from app.wire import JSON
 
@@ -60,7 +60,7 @@ def reach(devices: Iterable[Device]) -> int:
 async def holders(cluster: Cluster) -> dict[Place, str]:
     """The claim, NAMESPACE/NAME, of each device that is allocated. Raises ApiError where claims may not be listed."""
     held: dict[Place, str] = {}
-    async for obj in cluster.paged(RESOURCE_CLAIMS):
+    async for obj in cluster.paged(RESOURCE_CLAIMS, namespace=EVERYWHERE):
         for result in results_of(obj):
             if not result.get("adminAccess") and not result.get("shareID"):
                 driver, pool, device, _ = device_key(result)
@@ -112,7 +112,7 @@ async def plugin_hosts(cluster: Cluster) -> dict[str, list[Host]]:
     """
     taken: dict[tuple[str, str], dict[str, Decimal]] = {}
     try:
-        async for pod in cluster.pods(field_selector=LIVING):
+        async for pod in cluster.paged(PODS, namespace=EVERYWHERE, field_selector=LIVING):
             if node := objects.spec(pod).get("nodeName"):
                 for name, amount in _extended(pod).items():
                     by_pod = taken.setdefault((str(node), name), {})

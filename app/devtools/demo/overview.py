@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from app.devtools.demo.stage import Stage
+from app.doctor.aiming import Aim
 from app.doctor.cluster import Cluster
 from app.kube.client import KubeClient
 from app.status.gathering import diagnose, gather
@@ -19,7 +20,7 @@ async def show_status(stage: Stage, client: KubeClient, *, context: str, compani
     Raises DemoError if a role is not ready, or if this number of companions (None: any) does not come to run.
     """
     stage.command(f"berth status --context {context}")
-    cluster = Cluster(client, namespace="", options=("--context", context))
+    cluster = Cluster(client, namespace="", aim=Aim(context=context))
     status = await stage.until(
         "every role is ready" + (f", and {companions} companions run" if companions is not None else ""),
         lambda: gather(Cluster(client, namespace="")),

@@ -107,4 +107,4 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 SWITCHES_CHECK = Check("switches", (_switches,))
-ATTACHMENTS_CHECK = Check("attachments", (_attachments,))
+ATTACHMENTS_CHECK = Check("attachments", (_attachments,), of_users=(_attachments,))

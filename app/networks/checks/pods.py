@@ -29,16 +29,19 @@ from app.kube.resources import (
     PODS,
     STATEFUL_SETS,
     Resource,
+    controller_of,
 )
 from app.networks.why.attachments import offered_names
 from app.networks.why.lacking import LACKING, Lack, Planner, history, remedy
 from app.networks.why.makers import Owner, owner_of, topmost
 from app.registry import settings_of
 from app.text import several
+from app.why.examined import judged
 from app.wire import JSON
 
 _UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
 _OWNERS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
+_MAKERS = frozenset({"ReplicaSet", *(resource.kind for resource in _OWNERS)})
 _T = TypeVar("_T")
 _MOST = 200
 """Owners with a finding of their own, for each thing that their Pods lack."""
@@ -185,4 +188,11 @@ class _Groups(Generic[_T]):
             self.beyond += 1
 
 
-CHECK = Check("pods", (_pods, _unoffered))
+def _alone(pod: JSON) -> bool:
+    """Not one of an owner that is judged over its Pods."""
+    return controller_of(pod["metadata"]).get("kind") not in _MAKERS
+
+
+CHECK = Check(
+    "pods", (_pods, _unoffered), of_users=(judged(PODS, chosen=_alone), *(judged(resource) for resource in _OWNERS))
+)

@@ -15,6 +15,7 @@ from app.rmd.checks.workloads import workloads
 from app.rmd.controller.installing import AGENT, DAEMON
 from app.rmd.model import READY, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.stored import Config, stored_config, stored_daemon_set
+from app.why.examined import judged
 
 _OPERATOR = ("default", "intel-rmd-operator")
 
@@ -81,4 +82,8 @@ async def _not_its_own(cluster: Cluster, config: Config, name: str, message: str
         yield info("BERTH6007", it, owner="another controller" if owner else "no RmdConfig")
 
 
-CHECK = Check("rmd", (_controllers, _configs, daemons, certificate, runtime_classes, workloads))
+CHECK = Check(
+    "rmd",
+    (_controllers, _configs, daemons, certificate, runtime_classes, workloads),
+    of_users=(judged(RMD_WORKLOADS),),
+)

@@ -168,7 +168,7 @@ async def change_spec(client: KubeClient, name: str, change: Callable[[JSON], No
 def _explained(error: ApiError) -> BerthError:
     if error.not_found:
         return BerthError(
-            "the cluster does not know Tenants: berth crds infra | kubectl apply --server-side -f - makes them known"
+            "the cluster does not know Tenants: `berth crds infra | kubectl apply --server-side -f -` makes them known"
         )
     return error
 
@@ -213,7 +213,7 @@ async def plan_hosts(
     tenant = await existing_tenant(client, name)
     before = tenant["spec"].get("hosts")
     if remove and before is None:
-        raise UsageError(f"tenant {name} lists no hosts: remove the label by hand, kubectl label node NODE {label}-")
+        raise UsageError(f"tenant {name} lists no hosts: remove the label by hand, `kubectl label node NODE {label}-`")
     have = before or []
     if unknown := [host for host in remove if host not in have]:
         raise UsageError(f"{', '.join(unknown)}: not among the hosts of tenant {name} ({', '.join(have) or 'none'})")
@@ -257,7 +257,7 @@ async def cluster_to_move(client: KubeClient, source: str, target: str) -> str:
     if noted not in ("", cluster) and holder_of(noted, links.items()) == target:
         raise UsageError(
             f"--move: tenant {target} has cluster {noted}, and a tenant has one. If that one is gone for good: "
-            f"kubectl annotate tenant {target} {CLUSTER}-"
+            f"`kubectl annotate tenant {target} {CLUSTER}-`"
         )
     return "" if holder == target else cluster
 
@@ -278,7 +278,7 @@ async def move_cluster(client: KubeClient, cluster: str, *, source: str, target:
 
     await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
     refused = f"the gateway refuses agents of tenant {source} there"
-    otherwise = f"until its agent in another cluster removes them or you do: berth tenant remove {source}"
+    otherwise = f"until its agent in another cluster removes them or you do: `berth tenant remove {source}`"
     return [
         f"cluster {cluster} belongs to tenant {target} from now on: {refused}",
         f"workloads of tenant {source} are removed when the agent of tenant {target} has sent its own",

@@ -104,7 +104,7 @@ async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Iss
     if adding.names and set(adding.names) != set(identity["names"]):
         raise UsageError(
             f"tenant {name} exists with other certificate names ({', '.join(identity['names'])}); change them with "
-            f"kubectl edit tenant {name}"
+            f"`kubectl edit tenant {name}`"
         )
     if adding.hosts is not None:
         _check_hosts(name, present["spec"].get("hosts"), adding.hosts)
@@ -126,7 +126,7 @@ def _check_hosts(name: str, present: list[str] | None, names: tuple[str, ...]) -
     more = [host for host in names if host not in (present or ())]
     fewer = [host for host in present or () if host not in names]
     commands = [
-        f"berth tenant host {verb} {name} {' '.join(hosts)}"
+        f"`berth tenant host {verb} {name} {' '.join(hosts)}`"
         for verb, hosts in (("add", more), ("remove", fewer))
         if hosts
     ]
@@ -309,7 +309,7 @@ async def suspension(client: KubeClient, name: str) -> list[str]:
     return [
         f"the gateway ends the streams of tenant {name} and refuses every call of its agent",
         f"namespace {tenant_namespace(name)} stays as it is and its Pods run on: {counts}",
-        f"changes in the tenant's cluster do not arrive until berth tenant resume {name}",
+        f"changes in the tenant's cluster do not arrive until `berth tenant resume {name}`",
     ]
 
 

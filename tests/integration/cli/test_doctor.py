@@ -55,11 +55,12 @@ async def test_the_exit_status_is_that_of_the_worst(place: Place, replicas: int,
 
 async def test_json_is_for_programs(place: Place) -> None:
     await place.change(DEPLOYMENTS, "berth-webhook", {"op": "replace", "path": "/spec/replicas", "value": 0})
-    code, out, _ = await berth(place, "--namespace", HOME, "--only", "deployments", "-o", "json")
+    code, out, _ = await berth(place, "--berth-namespace", HOME, "--only", "deployments", "-o", "json")
     assert code == 4
     (finding,) = json.loads(out)["findings"]
     assert finding["subject"] == f"Deployment {HOME}/berth-webhook"
-    assert finding["command"] == f"kubectl --namespace {HOME} scale deployment/berth-webhook --replicas=2"
+    flags = f"--kubeconfig {place.patient.kubeconfig} --namespace {HOME}"
+    assert finding["command"] == f"kubectl {flags} scale deployment/berth-webhook --replicas=2"
     assert finding["documentation"] == "docs/troubleshooting.md#berth0305"
     code, out, _ = await berth(place, "--only", "deployments", "--ignore", "BERTH0305", "-o", "junit")
     assert code == 0
@@ -87,16 +88,16 @@ async def test_a_wrong_command_line_is_one_line(place: Place, arguments: list[st
 async def test_a_cluster_that_is_away_is_one_line(place: Place) -> None:
     """Nothing was examined: that is no finding, and nothing is claimed to be fine."""
     await place.patient.cluster.stop()
-    code, out, err = await berth(place, "--namespace", HOME)
+    code, out, err = await berth(place, "--berth-namespace", HOME)
     assert (code, out) == (1, "")
     assert err.startswith("Error: the API server could not be asked: ")
     assert "was refused: is the address right" in err
-    assert f"(kubeconfig {place.patient.kubeconfig}, its current context)" in err
+    assert f"(kubeconfig {place.patient.kubeconfig}, context ward)" in err
     assert err.count("\n") == 1
     assert " object at 0x" not in err
 
 
 async def test_a_namespace_that_cannot_be_is_a_mistake_of_the_user(place: Place) -> None:
-    code, out, err = await berth(place, "--namespace", "A B")
+    code, out, err = await berth(place, "--berth-namespace", "A B")
     assert (code, out) == (2, "")
-    assert err.startswith("Error: --namespace: ")
+    assert err.startswith("Error: --berth-namespace: ")

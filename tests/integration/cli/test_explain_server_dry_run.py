@@ -303,7 +303,7 @@ def test_without_a_cluster_the_flag_is_a_mistake(manifests: Path, words: tuple[s
 
 def test_forms_that_are_of_berth_alone_are_refused(manifests: Path) -> None:
     answer = berth("explain", "-f", "plain.yaml", "--server-dry-run", "-o", "patch")
-    assert answer.stderr == "Error: --server-dry-run: has no form patch: want -o text, diff, json\n"
+    assert answer.stderr == "Error: --server-dry-run: has no form patch: want -o text, json, yaml, diff\n"
 
 
 def create(typed: Typed, path: str, **body: Any) -> None:

@@ -185,7 +185,7 @@ async def test_an_infra_cluster(infra: Patient) -> None:
     ]
     assert re.match(r"[1-9]\d* errors?, ", doctor)
     assert doctor.splitlines()[-2:] == [
-        "  berth doctor --namespace berth-system --release-name berth \\",
+        "  berth doctor --berth-namespace berth-system --release-name berth \\",
         "    --kubeconfig KUBECONFIG",
     ]
 
@@ -210,7 +210,7 @@ async def test_json_is_for_programs(infra: Patient) -> None:
         "message": None,
         "severity": "ok",
     }
-    command = f"berth doctor --namespace {HOME} --release-name berth --kubeconfig {infra.kubeconfig}"
+    command = f"berth doctor --berth-namespace {HOME} --release-name berth --kubeconfig {infra.kubeconfig}"
     assert found["doctor"]["command"] == command
     # It counts as the doctor does: what follows from a finding is none of its own.
     process = BerthProcess(
@@ -270,7 +270,7 @@ async def test_an_empty_cluster(empty: Patient) -> None:
     lines = out.splitlines()
     assert lines[2:4] == [
         "ROLES: 0 roles, 0 ready",
-        "  no Deployment here runs Berth; --namespace names another namespace",
+        "  no Deployment here runs Berth; --berth-namespace names another namespace",
     ]
     assert lines[5].startswith("DOCTOR: 1 warning, ")
 
@@ -359,7 +359,7 @@ async def test_what_may_not_be_read_is_said_and_hides_nothing(infra: Patient) ->
     await infra.bind("reader", rules)
     path = infra.kubeconfig.with_name("reader")
     path.write_text(infra.cluster.kubeconfig(f"system:serviceaccount:{HOME}:reader", ()))
-    code, out, err = await berth(path, "-n", HOME, "-o", "json")
+    code, out, err = await berth(path, "--berth-namespace", HOME, "-o", "json")
     assert (code, err) == (4, "")
     sections = json.loads(out)["sections"]
     tenants = sections["tenants"]
@@ -408,7 +408,12 @@ async def test_companions_are_counted_over_all_pages(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--context", "nowhere"], "kubeconfig "), (["-n", "A B"], "--namespace: "), (["--interval", "0"], "")],
+    [
+        (["--context", "nowhere"], "kubeconfig "),
+        (["-n", "A B"], "--namespace: "),
+        (["--berth-namespace", "A B"], "--berth-namespace: "),
+        (["--interval", "0"], ""),
+    ],
 )
 async def test_a_wrong_command_line_is_one_line(empty: Patient, arguments: list[str], message: str) -> None:
     code, out, err = await berth(empty.kubeconfig, *arguments)

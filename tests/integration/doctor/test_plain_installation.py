@@ -14,7 +14,7 @@ from tests.integration.doctor.installation import ENDPOINTS, IMAGE, Place, a_web
 from tests.integration.doctor.patient import Patient, located
 
 NAME = "network-resources-injector"
-INSTALL = f'berth certs install --namespace kube-system --name {NAME} --failure-policy Fail --dir "$(mktemp -d)"'
+INSTALL = f'berth certs install --berth-namespace kube-system --name {NAME} --failure-policy Fail --dir "$(mktemp -d)"'
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -114,7 +114,7 @@ async def test_objects_of_an_agent_that_is_cut_off_are_one_finding(patient: Pati
     found = await one(patient, RULES_CHECK)
     assert (found.severity, found.code, found.message) == (Severity.error, "BERTH3001", message)
     assert found.subject == "WorkloadRule universe/one, and 1 other"
-    assert found.command == f"berth doctor --namespace {HOME} --only agent"
+    assert found.command == f"berth doctor --berth-namespace {HOME} --only agent"
     refused = error("BERTH2101", "Secret a/b", "the gateway refuses", explains=(topic("link", "agent"),))
     assert roots(with_causes([found, refused])) == [refused]
 

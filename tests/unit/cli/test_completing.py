@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from app.doctor.examining import CHECKS
@@ -19,10 +21,27 @@ from tests.support.completion import completed, printed
         ("berth doctor --role ", [role.name for role in ROLES]),
         ("berth webhook --log-level ", ["debug", "info", "warning", "error"]),
         ("berth crds t", ["tenant"]),
+        ("berth certs install --failure-policy ", ["Ignore", "Fail"]),
+        ("berth webhook --tls-min-version VersionTLS13", ["VersionTLS13"]),
+        ("berth demo --log-level w", ["warning"]),
+        ("berth status -o ", ["text", "json", "yaml"]),
     ],
 )
 def test_names_are_offered(line, offered) -> None:
     assert completed(line) == offered
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "why", "explain", "tenant list", "certs unregister"])
+def test_contexts_of_the_kubeconfig_are_offered(command, tmp_path, monkeypatch) -> None:
+    """No cluster is asked."""
+    for name, contexts in (("one", ["icp", "tenant1"]), ("two", ["other"])):
+        body = {"contexts": [{"name": context, "context": {"cluster": "c"}} for context in contexts]}
+        (tmp_path / name).write_text(json.dumps(body))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "one"))
+    assert completed(f"berth {command} --context ") == ["icp", "tenant1"]
+    assert completed(f"berth {command} --kubeconfig {tmp_path / 'two'} --context ") == ["other"]
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    assert completed(f"berth {command} --context ") == []
 
 
 @pytest.mark.parametrize(

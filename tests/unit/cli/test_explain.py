@@ -100,7 +100,11 @@ def test_nothing_to_inject_is_fine_and_says_why(manifests, capsys) -> None:
 
 
 def test_exempt_namespaces_are_those_of_the_webhook(manifests, capsys) -> None:
-    for namespace, arguments in (("kube-system", ()), ("berth", ("--webhook-namespace", "berth"))):
+    for namespace, arguments in (
+        ("kube-system", ()),
+        ("berth", ("--berth-namespace", "berth")),
+        ("berth", ("--webhook-namespace", "berth")),
+    ):
         assert explain("-f", "pod.yaml", "-n", namespace, *arguments) == 0
         assert f"namespace {namespace} is exempt" in capsys.readouterr().out
 

@@ -8,6 +8,7 @@ import platform
 from importlib.metadata import version
 
 import pytest
+import yaml
 
 from app.cli.main import run
 from docs.generate.flags import commands, shown
@@ -66,12 +67,15 @@ def test_examples_can_be_copied(path, capsys) -> None:
 
 def test_the_value_of_v_is_explained(capsys) -> None:
     run(["webhook", "-h"])
-    assert "-v, --v N          Verbosity as of klog: 4 or more is --log-level debug" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "-v, --v N Verbosity as of klog: 4 or more is --log-level debug" in said
 
 
 def test_version_names_berth_and_python(capsys) -> None:
     assert run(["version", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"version": version("berth"), "python": platform.python_version()}
+    assert run(["version", "-o", "yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == {"version": version("berth"), "python": platform.python_version()}
     assert run(["version"]) == 0
     assert capsys.readouterr().out == f"berth {version('berth')} (Python {platform.python_version()})\n"
 
@@ -80,8 +84,8 @@ def test_version_names_berth_and_python(capsys) -> None:
     ("arguments", "message"),
     [
         (
-            ["doctor", "-o", "yaml"],
-            "Invalid value for '-o' / '--output': 'yaml' is not one of 'text', 'json', 'junit'.",
+            ["doctor", "-o", "toml"],
+            "Invalid value for '-o' / '--output': 'toml' is not one of 'text', 'json', 'yaml', 'junit'.",
         ),
         (["crds", "x"], "Invalid value for 'cluster': 'x' is not one of 'infra', 'tenant', "),
         (["status", "--interval", "x"], "Invalid value for '--interval': want a valid number\n"),

@@ -14,8 +14,8 @@ from app.cli.main import run
         ("gateway --calls-per-second x", "Invalid value for '--calls-per-second': want a valid number"),
         ("status --interval 0", "Invalid value for '--interval': want greater than or equal to 1"),
         ("tenant add t --days 0", "Invalid value for '--days': want greater than or equal to 1"),
-        ("doctor -o x", "Invalid value for '-o' / '--output': 'x' is not one of 'text', 'json', 'junit'."),
-        ("tenant list -o x", "Invalid value for '-o' / '--output': 'x' is not one of 'table', 'json', 'yaml', 'name'."),
+        ("doctor -o x", "Invalid value for '-o' / '--output': 'x' is not one of 'text', 'json', 'yaml', 'junit'."),
+        ("tenant list -o x", "Invalid value for '-o' / '--output': 'x' is not one of 'text', 'json', 'yaml', 'name'."),
         ("webhook --workers 100", "--workers: want less than or equal to 64, got '100'"),
     ],
 )

@@ -6,15 +6,22 @@ import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from app.doctor.cluster import Cluster
 from app.doctor.examining import CHECKS, examine, pick, run, shown_of
 from app.doctor.model import Check, Finding, Severity, all_well, info, roots, sound, unchecked, warning, with_causes
 from app.doctor.rendering import Form, render
 from app.errors import ApiError, UsageError
 
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
+
+NOWHERE = Cluster(cast("KubeClient", None), "berth-system")
+"""For checks that look at no cluster."""
 FINDINGS = [
     Finding("b", Severity.error, "Thing a", "is broken", "it hurts", "repair this", "BERTH0305"),
     Finding("b", Severity.error, "Thing b", "is broken", "it hurts", "repair\nthat", "BERTH0306"),
@@ -88,7 +95,7 @@ def test_findings_that_explain_each_other_are_both_shown() -> None:
 
 
 async def test_checks_that_did_not_apply_are_said_at_the_end() -> None:
-    found = await examine(None, [says("empty", []), says("a", FINDINGS[2:]), says("none", [])])  # type: ignore[arg-type]  # look at no cluster
+    found = await examine(NOWHERE, [says("empty", []), says("a", FINDINGS[2:]), says("none", [])])
     assert texts(found)[-2:] == ["1 ok", "did not apply here: empty, none"]
 
 
@@ -150,14 +157,14 @@ def test_json_has_every_field_and_the_counts() -> None:
 async def test_the_worst_comes_first_and_one_failing_check_stops_no_other() -> None:
     refused = ApiError("GET /api/v1/pods: HTTP 403: pods is forbidden", status=403)
     checks = [says("a", FINDINGS[2:]), says("c", [], refused), says("b", FINDINGS[:2])]
-    found = await examine(None, checks)  # type: ignore[arg-type]  # these checks look at no cluster
+    found = await examine(NOWHERE, checks)
     assert [one.check for one in found] == ["b", "b", "c", "a"]
     assert found[2].message == "not checked: you have no right to list pods in the whole cluster"
 
 
 async def test_all_rights_that_are_missing_are_one_finding() -> None:
     refused = [ApiError(f"GET /api/v1/{kind}: HTTP 403: forbidden", status=403) for kind in ("pods", "nodes")]
-    found = await examine(None, [says("a", [], refused[0]), says("b", [], refused[1]), says("c", [], refused[1])])  # type: ignore[arg-type]  # look at no cluster
+    found = await examine(NOWHERE, [says("a", [], refused[0]), says("b", [], refused[1]), says("c", [], refused[1])])
     (one,) = [one for one in found if one.severity is not Severity.skipped]
     assert (one.check, one.code, one.subject) == ("a", "BERTH0001", "")
     assert one.message == (
@@ -168,7 +175,7 @@ async def test_all_rights_that_are_missing_are_one_finding() -> None:
 
 async def test_a_check_that_stumbles_stops_no_other() -> None:
     """It is an error of ours, and the finding says where; nothing of the object reaches it."""
-    found = await examine(None, [says("stumbles", [], KeyError("spec")), says("b", FINDINGS[:2])])  # type: ignore[arg-type]  # look at no cluster
+    found = await examine(NOWHERE, [says("stumbles", [], KeyError("spec")), says("b", FINDINGS[:2])])
     assert [one.check for one in found] == ["b", "b", "stumbles"]
     assert re.fullmatch(r"not checked: an internal error, KeyError in test_rendering\.py:\d+", found[2].message)
     assert found[2].severity is Severity.warning
@@ -177,7 +184,7 @@ async def test_a_check_that_stumbles_stops_no_other() -> None:
 async def test_a_part_that_fails_stops_no_other_and_what_it_had_found_stays() -> None:
     refused = ApiError("GET /api/v1/pods: HTTP 403: pods is forbidden", status=403)
     one, other = says("", FINDINGS[:1], refused), says("", FINDINGS[1:2])
-    found = await run(None, Check("a", (*one.parts, *other.parts)))  # type: ignore[arg-type]  # looks at no cluster
+    found = await run(NOWHERE, Check("a", (*one.parts, *other.parts)))
     assert [(one.check, one.subject) for one in found] == [("a", "Thing a"), ("a", "pods"), ("a", "Thing b")]
 
 
@@ -190,7 +197,7 @@ async def test_a_part_that_fails_stops_no_other_and_what_it_had_found_stays() ->
     ],
 )
 async def test_all_is_well_where_nothing_else_is_found(others: list[Finding], *, said: bool) -> None:
-    found = await run(None, says("a", [*others, all_well("", "all is well")]))  # type: ignore[arg-type]  # looks at none
+    found = await run(NOWHERE, says("a", [*others, all_well("", "all is well")]))
     assert ("all is well" in [one.message for one in found]) is said
 
 
@@ -256,14 +263,14 @@ def test_codes_pick_their_checks() -> None:
 )
 async def test_only_what_is_wanted_is_shown(only: list[str], ignore: list[str], left: list[str]) -> None:
     checks = [says("b", FINDINGS[:2]), says("a", FINDINGS[2:])]
-    found = await examine(None, checks, shown_of(only, ignore))  # type: ignore[arg-type]  # these checks look at no cluster
+    found = await examine(NOWHERE, checks, shown_of(only, ignore))
     assert [one.code for one in found] == left
 
 
 async def test_what_follows_from_an_ignored_finding_is_shown() -> None:
     """It was not named."""
     checks = [says("b", [CAUSE]), says("c", [MIDDLE])]
-    found = await examine(None, checks, shown_of([], ["BERTH0305"]))  # type: ignore[arg-type]  # these checks look at no cluster
+    found = await examine(NOWHERE, checks, shown_of([], ["BERTH0305"]))
     assert [(one.code, one.cause) for one in found] == [("BERTH0401", None)]
 
 

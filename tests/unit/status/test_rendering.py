@@ -7,13 +7,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import yaml
 
 from app.doctor.model import Finding, Severity
+from app.explain.rendering import Line
 from app.networks.sections import SECTION as ATTACHMENTS_SECTION
 from app.status import roles
 from app.status.gathering import SECTIONS
 from app.status.model import Away, Diagnosis, Found, Row, Section, Status
-from app.status.rendering import ROWS, WIDTH, compact, fitted, render, unreachable
+from app.status.rendering import ROWS, WIDTH, fitted, one_of_many, render, unreachable
 from app.tenancy.sections import TENANTS_SECTION
 from app.workloads.sections import SECTION as COMPANIONS_SECTION
 
@@ -21,7 +23,7 @@ NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 DIAGNOSIS = Diagnosis(
     NOW,
     {Severity.error: 1, Severity.warning: 2, Severity.ok: 9},
-    "berth doctor --namespace berth-system --release-name berth",
+    "berth doctor --berth-namespace berth-system --release-name berth",
 )
 
 
@@ -66,6 +68,11 @@ STATUS = Status(
 )
 
 
+def compact(screen: Status | Away) -> Line:
+    (line,) = one_of_many(screen, "json")
+    return line
+
+
 def text_of(status: Status) -> list[str]:
     return [line.text for line in render(status, "text")]
 
@@ -86,7 +93,7 @@ def test_the_screen() -> None:
         "    the certificate is not pinned; 1 of its DPUs is not ready",
         "",
         "DOCTOR: 1 error, 2 warnings, 9 ok",
-        "  berth doctor --namespace berth-system --release-name berth",
+        "  berth doctor --berth-namespace berth-system --release-name berth",
     ]
 
 
@@ -96,6 +103,9 @@ def test_the_json() -> None:
         "at": "2026-01-31T12:00:00Z",
         "namespace": "berth-system",
         "release": "berth",
+        "scope": "",
+        "leftOut": [],
+        "beyond": [],
         "severity": "error",
         "sections": {
             "roles": {
@@ -154,7 +164,7 @@ def test_the_json() -> None:
             "info": 0,
             "ok": 9,
             "skipped": 0,
-            "command": "berth doctor --namespace berth-system --release-name berth",
+            "command": "berth doctor --berth-namespace berth-system --release-name berth",
             "problems": [],
         },
     }
@@ -294,3 +304,29 @@ def test_sections_and_their_members_have_names_and_meanings() -> None:
         assert all(column.text for column in section.columns)
         assert {column.of for column in section.columns} - {""} <= set(names)
         assert section.text.endswith(".")
+
+
+def test_the_yaml_says_what_the_json_says() -> None:
+    whole, first, second = (
+        "\n".join(line.text for line in lines)
+        for lines in (render(STATUS, "yaml"), one_of_many(STATUS, "yaml"), one_of_many(Away(NOW, "no answer"), "yaml"))
+    )
+    document = json.loads(compact(STATUS).text)
+    assert yaml.safe_load(whole) == document
+    assert list(yaml.safe_load_all(f"{first}\n{second}")) == [
+        document,
+        {"at": "2026-01-31T12:00:00Z", "error": "no answer"},
+    ]
+
+
+def test_the_screen_of_a_namespace_says_on_one_line_what_it_leaves_out() -> None:
+    status = replace(
+        STATUS, sections=(), scope="mine", left_out=(roles.SECTION, TENANTS_SECTION), beyond=("list nodes",)
+    )
+    assert text_of(status) == [
+        "Namespace mine: 2026-01-31T12:00:00Z",
+        "",
+        "DOCTOR: 1 error, 2 warnings, 9 ok",
+        "  berth doctor --berth-namespace berth-system --release-name berth",
+        "left out, for the whole cluster: roles, tenants. No right to list nodes",
+    ]

@@ -94,10 +94,10 @@ async def test_git_ignores_what_is_secret(cluster, tmp_path) -> None:
 
 async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tmp_path) -> None:
     """Where `berth certificates --gateway` keeps the CA, and where the agent of the tenant's cluster looks."""
-    made = await cluster.berth("authority", "--namespace", "berth")
+    made = await cluster.berth("authority", "--berth-namespace", "berth")
     assert f"Secret berth/{CA_SECRET} made" in made.out
     folder = tmp_path / "bundle"
-    flags = ("--out", str(folder), "--namespace", "berth", "--agent-namespace", "there")
+    flags = ("--out", str(folder), "--berth-namespace", "berth", "--agent-namespace", "there")
     for command in ("add", "rotate"):
         result = await cluster.berth(command, "tenant1", *flags)
         assert (result.status, result.err) == (0, "")
@@ -109,9 +109,9 @@ async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tm
 
 async def test_the_ca_is_found_where_it_is(cluster, tmp_path) -> None:
     """As the chart keeps it: nobody has to say where, and no second CA is made that no gateway knows."""
-    await cluster.berth("authority", "--namespace", "berth-system")
+    await cluster.berth("authority", "--berth-namespace", "berth-system")
     # What a tenant may have made says nothing of the gateway.
-    await cluster.berth("authority", "--namespace", "tenant-other")
+    await cluster.berth("authority", "--berth-namespace", "tenant-other")
     made = await cluster.berth("add", "tenant1", "--out", str(tmp_path / "one"))
     assert made.status == 0
     stored = await cluster.client.get(SECRETS, CA_SECRET, namespace="berth-system")
@@ -123,14 +123,14 @@ async def test_the_ca_is_found_where_it_is(cluster, tmp_path) -> None:
 
 async def test_of_two_cas_one_has_to_be_named(cluster, tmp_path) -> None:
     for namespace in ("here", "there"):
-        await cluster.berth("authority", "--namespace", namespace)
+        await cluster.berth("authority", "--berth-namespace", namespace)
     result = await cluster.berth("add", "tenant1", "--out", str(tmp_path / "one"))
     assert result.status == 2
-    assert "Secret berth-gateway-ca is in namespaces here, there: say --namespace" in result.err
+    assert "Secret berth-gateway-ca is in namespaces here, there: say --berth-namespace" in result.err
     assert not (tmp_path / "one").exists()
 
 
-@pytest.mark.parametrize("flag", ["--namespace", "--agent-namespace"])
+@pytest.mark.parametrize("flag", ["--berth-namespace", "--agent-namespace"])
 async def test_what_is_no_namespace_is_one_line(cluster, flag) -> None:
     result = await cluster.berth("add", "tenant1", flag, "No Name")
     assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
@@ -192,7 +192,7 @@ async def test_add_takes_no_host_away(cluster, hosts, given, message) -> None:
     before = await cluster.client.create(TENANTS, tenant("tenant1", **spec))
     result = await cluster.berth("add", "tenant1", *(word for host in given for word in ("--host", host)))
     assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
-    assert message in result.err
+    assert message in result.err.replace(f" --kubeconfig {cluster.kubeconfig}", "").replace("`", "")
     assert await cluster.spec() == before["spec"]
     assert await cluster.find(NAMESPACES, "tenant-tenant1") is None
 
@@ -320,7 +320,8 @@ async def test_nothing_is_left_where_the_tenant_cannot_be_created(cluster, tmp_p
     await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "tenants.workload.infra.universe.nvidia.com")
     result = await cluster.berth("add", "tenant1")
     assert result.status == 1
-    assert "berth crds infra | kubectl apply --server-side -f -" in result.err
+    command = f"`berth crds infra | kubectl --kubeconfig {cluster.kubeconfig} apply --server-side -f -`"
+    assert command in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["infra.kubeconfig"]
     assert await cluster.find(NAMESPACES, "tenant-tenant1") is None
     assert (await cluster.berth("list")).status == 1

@@ -1,0 +1,78 @@
+"""Commands that name the cluster which the user has named: what is printed can be copied as it stands. Pure.
+
+A command without flags means the current context of the user's kubeconfig. That is another cluster where the user
+named this one by `--kubeconfig` or `--context`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+_PROGRAMS = ("kubectl", "helm", "berth")
+_CALLING = ("why", "status", "doctor", "explain", "tenant", "certs patch", "certs install", "certs unregister")
+"""The commands of Berth that talk to a cluster."""
+_TOKEN = re.compile(
+    r"""(?P<comment>(?<![^\s])\#[^\n]*)|(?P<quoted>'[^']*'|"(?:\\.|[^"\\])*")|(?P<end>&&|\|\|?|[;\n])|\\.|.""",
+    re.DOTALL,
+)
+_INNER = re.compile(r"\$\(([^()]*)\)")
+_ELSEWHERE = re.compile(r"\bin (?:the|its|another) .*\bcluster\b")
+"""The comment of a command that is meant for another cluster than the one that is examined."""
+_IN_PROSE = re.compile(rf"`((?:{'|'.join(_PROGRAMS)}) [^`]*)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The flags by which the user named the cluster, "" for those that were not given."""
+
+    kubeconfig: str = ""
+    context: str = ""
+
+    def command(self, line: str) -> str:
+        """The command line, each kubectl, helm and berth in it with the flags; its pipes and quotes stay.
+
+        A command with a kubeconfig or a context of its own, or with a comment that it is for another cluster, stays.
+        """
+        if not (self.kubeconfig or self.context):
+            return line
+        parts, body = list[str](), ""
+        for token in _TOKEN.finditer(line):
+            if token["end"] or token["comment"]:
+                comment = token["comment"] or ""
+                parts += [body if _ELSEWHERE.search(comment) else self._aimed(body), token[0]]
+                body = ""
+            elif token["quoted"] and token[0].startswith('"'):
+                body += _INNER.sub(lambda inner: f"$({self.command(inner[1])})", token[0])
+            else:
+                body += token[0]
+        return "".join([*parts, self._aimed(body)])
+
+    def prose(self, text: str) -> str:
+        """A text in which commands stand in backticks."""
+        return _IN_PROSE.sub(lambda match: f"`{self.command(match[1])}`", text)
+
+    def words(self, program: str) -> tuple[str, ...]:
+        """The flags in the spelling of a program."""
+        context = "--kube-context" if program == "helm" else "--context"
+        named = {"--kubeconfig": self.kubeconfig, context: self.context}
+        return tuple(word for flag, value in named.items() if value for word in (flag, value))
+
+    def _aimed(self, body: str) -> str:
+        """One command without operators."""
+        words = body.split()
+        program, *rest = words or [""]
+        named = any(word.startswith(("--kubeconfig", "--context", "--kube-context")) for word in rest)
+        calls = program != "berth" or any(" ".join(rest).startswith(command) for command in _CALLING)
+        if program not in _PROGRAMS or named or not calls:
+            return body
+        flags = shlex.join(self.words(program))
+        if program == "kubectl":  # what follows `--` in it is for another program
+            return body.replace("kubectl", f"kubectl {flags}", 1)
+        command = body.rstrip()
+        return f"{command} {flags}{body[len(command) :]}"
+
+
+AIMLESS = Aim()
+"""Of the cluster that commands without flags mean, too."""
