@@ -20,7 +20,9 @@ from app.devtools.sandbox.server import Cluster
 from app.doctor.objects import labels
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, ROLE_BINDINGS
 from app.kube.transport import connect
+from app.registry import CONTROLLERS
 from tests.integration.doctor.patient import CLUSTER_ROLES, RBAC, Patient
+from tests.support import chart_combinations
 from tests.support.chart import CHART, rendering
 from tests.support.forking import BerthProcess
 from tests.support.waiting import PATIENCE
@@ -52,7 +54,7 @@ async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pat
     The sandbox does not aggregate ClusterRoles: those of the chart are bound beside `view`.
     """
     folder = tmp_path_factory.mktemp("namespaced")
-    values = {"controller": {"enabled": True, "args": {"controllers": ["appwrappers"]}}}
+    values = {**chart_combinations.ALL, "controller": {"enabled": True, "args": {"controllers": [*CONTROLLERS]}}}
     rendered = rendering(helm_python.Chart.load(CHART))(values)
     viewers = [
         role for role in rendered.of("ClusterRole") if "rbac.authorization.k8s.io/aggregate-to-view" in labels(role)

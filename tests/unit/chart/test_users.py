@@ -73,9 +73,9 @@ def test_users_may_read_every_namespaced_kind_of_berth(render: Render) -> None:
 @pytest.mark.parametrize(
     ("combination", "names"),
     [
-        ("infra", {"admin-rule-viewer", "admin-rule-editor"}),
+        ("infra", {"attachment-viewer", "admin-rule-viewer", "admin-rule-editor"}),
         ("tenant", {"rule-viewer", "rule-editor"}),
-        ("defaults", set()),
+        ("defaults", {"attachment-viewer"}),
     ],
 )
 def test_rights_are_there_where_the_kinds_are(render: Render, combination: str, names: set[str]) -> None:
