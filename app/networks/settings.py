@@ -118,6 +118,15 @@ class Switches:
         return merge(annotations, entries, namespace=namespace)
 
 
+def mode_in_force(configured: Mode, switches: Switches) -> Mode:
+    """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
+    if switches.honor_existing is None:
+        return configured
+    if switches.honor_existing:
+        return "add"
+    return "top-up" if configured == "add" else configured
+
+
 def parse_switches(text: str | None, *, initial: Switches, previous: Switches | None = None) -> Switches:
     """The switches for the text of `config.json`; None where the ConfigMap or the key is missing.
 

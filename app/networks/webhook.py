@@ -25,7 +25,6 @@ from app.networks.model import (
     DEFAULT_NETWORK,
     NETWORKS,
     Attachment,
-    Mode,
     Networks,
     PodNetworks,
     attachment_problems,
@@ -35,7 +34,15 @@ from app.networks.model import (
 from app.networks.places import misplaced
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
 from app.networks.selection import Selection
-from app.networks.settings import CONFIG_MAP_NAME, ControlSwitches, NetworksOptions, NetworksSettings, Switches, text_of
+from app.networks.settings import (
+    CONFIG_MAP_NAME,
+    ControlSwitches,
+    NetworksOptions,
+    NetworksSettings,
+    Switches,
+    mode_in_force,
+    text_of,
+)
 from app.settings.source import settings_as
 from app.wire import mapping
 
@@ -134,8 +141,8 @@ class NetworksInjector:
         if not labels and not selects:
             plan.skip(*NO_NETWORKS)
             return None
-        switches, configured = self._switches(), self._options.existing_resources
-        mode = configured if switches.honor_existing is None else _mode(configured, add=switches.honor_existing)
+        switches = self._switches()
+        mode = mode_in_force(self._options.existing_resources, switches)
         own = (pod.spec.resource_claims and self._claimed) or (self._named and implicit_in(pod))
         beside = bool(own and namespace)
         alike = selects and not beside and not switches.injections
@@ -244,13 +251,6 @@ class NetworksInjector:
             f"the server could not find the requested resource (selected by annotation {annotation}){hint}",
             reason="AttachmentNotFound",
         )
-
-
-def _mode(configured: Mode, *, add: bool) -> Mode:
-    """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
-    if add:
-        return "add"
-    return "top-up" if configured == "add" else configured
 
 
 def _skip(pod: Pod) -> tuple[str, str] | None:
