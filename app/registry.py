@@ -16,6 +16,7 @@ from app.wiring import (
     Argument,
     Chart,
     Cluster,
+    Condition,
     Permission,
     Port,
     ReviewKind,
@@ -276,6 +277,16 @@ def webhooks_of(*kinds: ReviewKind) -> tuple[Webhook, ...]:
 def asked_of_pods() -> tuple[str | Term, ...]:
     """The annotations and terms by which Pods ask for something of a wing."""
     return tuple(key for wing in WINGS if wing.asks for key in resolve(wing.asks))
+
+
+def condition_terms(condition: Condition) -> tuple[Term, ...]:
+    """The terms of a match condition; those of what Pods ask for where it has none of its own."""
+    if condition.terms:
+        return condition.terms
+    asked = asked_of_pods()
+    keys = ", ".join(f"'{key}'" for key in asked if isinstance(key, str))
+    annotated = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+    return tuple(term for term in (Term(annotated), *asked) if isinstance(term, Term))
 
 
 _EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))

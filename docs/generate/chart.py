@@ -24,7 +24,7 @@ from app.registry import (
     ROLES,
     SCOPES,
     arguments_of,
-    asked_of_pods,
+    condition_terms,
     egress_of,
     needs_of,
     settings_of,
@@ -33,7 +33,7 @@ from app.registry import (
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.model import tenants_role
 from app.wire import JSON
-from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook
+from app.wiring import Argument, Permission, Role, Scope, Webhook
 from docs.generate.texts import Page
 
 FILES = "charts/berth/files"
@@ -228,20 +228,17 @@ def _webhook(one: Webhook) -> JSON:
             "namespaces": [_without_empty(asdict(requirement)) for requirement in one.namespaces],
             "objects": [_without_empty(asdict(requirement)) for requirement in one.objects],
             "conditions": [
-                _without_empty({"name": condition.name, "when": condition.when, "terms": _terms(condition)})
+                _without_empty(
+                    {
+                        "name": condition.name,
+                        "when": condition.when,
+                        "terms": [_without_empty(asdict(term)) for term in condition_terms(condition)],
+                    }
+                )
                 for condition in one.conditions
             ],
         }
     )
-
-
-def _terms(condition: Condition) -> list[JSON]:
-    if condition.terms:
-        return [_without_empty(asdict(term)) for term in condition.terms]
-    asked = asked_of_pods()
-    keys = ", ".join(f"'{one}'" for one in asked if isinstance(one, str))
-    annotated = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
-    return [_without_empty(asdict(term)) for term in (Term(annotated), *asked) if isinstance(term, Term)]
 
 
 def camel(field: str) -> str:
