@@ -50,6 +50,10 @@ _COMMANDS = {
         "development:demo_app",
         "Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds.",
     ),
+    "policies": (
+        "policies:policies_app",
+        "Have the API server inject networks itself, by admission policies in place of the webhook.",
+    ),
     "certs": (
         "certs:certs_app",
         "Make, renew and show certificates, and make webhook configurations trust them.",

@@ -31,11 +31,13 @@ def real_api_servers(
     services: str = "10.0.0.0/24",
     audited: str = "",
     accounts: bool = False,
+    arguments: Sequence[str] = (),
 ) -> Iterator[dict[str, Path]]:
     """One etcd and a kube-apiserver a name, as envtest starts them; yields administrators' kubeconfigs.
 
     `services` is the range of cluster IPs. Each keeps the requests of the group of users `audited` in `AUDIT_LOG`, beside
     its kubeconfig. With `accounts` each Pod gets the token of its ServiceAccount, which a controller manager has to make.
+    `arguments` are more of each API server's.
     """
     port = lasting_port()
     url = f"http://127.0.0.1:{port}"
@@ -54,7 +56,13 @@ def real_api_servers(
             yield {
                 name: stack.enter_context(
                     _api_server(
-                        assets, directory / name, etcd=url, services=services, audited=audited, accounts=accounts
+                        assets,
+                        directory / name,
+                        etcd=url,
+                        services=services,
+                        audited=audited,
+                        accounts=accounts,
+                        arguments=arguments,
                     )
                 )
                 for name in names
@@ -65,7 +73,14 @@ def real_api_servers(
 
 @contextlib.contextmanager
 def _api_server(
-    assets: Path, directory: Path, *, etcd: str, services: str, audited: str, accounts: bool
+    assets: Path,
+    directory: Path,
+    *,
+    etcd: str,
+    services: str,
+    audited: str,
+    accounts: bool,
+    arguments: Sequence[str],
 ) -> Iterator[Path]:
     directory.mkdir()
     port = lasting_port()
@@ -91,6 +106,7 @@ def _api_server(
             "--allow-privileged=true",
             f"--service-cluster-ip-range={services}",
             *(audit if audited else ()),
+            *arguments,
         ]
     )
     kubeconfig = client_kubeconfig(directory, "admin", url=f"https://127.0.0.1:{port}", groups=["system:masters"])

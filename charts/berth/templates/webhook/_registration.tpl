@@ -45,6 +45,12 @@ matchConditions:
     expression: {{ include "berth.cel" (dict "root" $root "terms" .terms) | quote }}
   {{- end }}
   {{- end }}
+  {{- if eq .entry.name "pods" }}
+  {{- with .root.Values.webhook.matchConditions.leftByPolicies }}
+  - name: left-by-policies
+    expression: {{ . | quote }}
+  {{- end }}
+  {{- end }}
 {{- end }}
 {{- end -}}
 

@@ -1,0 +1,229 @@
+"""Which Pods policies leave to the webhook, in CEL. Pure.
+
+The rules are those of `app.networks` (selection, interfaces, device_requests, podnetinfo, plan). The text of each is
+proven by tests that have a real API server judge the same Pods by policy and by webhook.
+"""
+
+from __future__ import annotations
+
+from app.admission.pods import INJECT, MIRROR
+from app.kube.resources import IMPLICIT_PREFIX
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.networks.podnetinfo import VOLUME
+from app.policies.cel import Maps, listed, literal
+from app.policies.model import Terms
+
+Variables = list[dict[str, str]]
+MOST_CHARACTERS = 4096
+"""Of the annotation."""
+MOST_NETWORKS = 32
+MOST_CONTAINERS = 32
+MOST_MOUNTS = 512
+"""Mounts and block devices of a Pod, and volumes. These bounds keep the cost of one expression below a third of what an
+API server lets it have (`PerCallLimit`, 1,000,000); a Pod beyond them is left to the webhook.
+"""
+_AMOUNT = r"^(?:[0-9]{1,15}|[0-9]{1,5}(?:m|k|M|G|Ki|Mi|Gi|e3|e6|e9))$"
+"""Amounts of devices that policies reckon with. API servers store one from 10^18 on in more than one form."""
+_ELEMENT = r"^(?:[a-z0-9][a-z0-9-]*/)?[a-z0-9][a-z0-9-]*(?:@[A-Za-z0-9._-]{1,15})?$"
+_JSON = literal('[[{"]')
+ANNOTATIONS, LABELS = "object.metadata.annotations", "object.metadata.labels"
+APPS = "object.spec.containers"
+INITS = "(has(object.spec.initContainers) ? object.spec.initContainers : [])"
+
+
+def has_annotation(key: str) -> str:
+    return f"(has({ANNOTATIONS}) && {literal(key)} in {ANNOTATIONS})"
+
+
+def annotation_of(key: str) -> str:
+    return f"string({ANNOTATIONS}[{literal(key)}])"
+
+
+def _is_false(place: str) -> str:
+    key = literal(INJECT)
+    return f"(has({place}) && {key} in {place} && {place}[{key}].lowerAscii() == 'false')"
+
+
+SKIPPED = " || ".join(
+    (
+        "(has(object.spec.hostNetwork) && object.spec.hostNetwork)",
+        has_annotation(MIRROR),
+        _is_false(LABELS),
+        _is_false(ANNOTATIONS),
+    )
+)
+"""A Pod that gets no networks."""
+SELECTS = f"{has_annotation(NETWORKS)} && {annotation_of(NETWORKS)} != ''"
+_SPLIT = f"{annotation_of(NETWORKS)}.split(',').map(element, element.trim())"
+
+
+def _keys(elements: str) -> str:
+    whole = "(element.contains('/') ? element : request.namespace + '/' + element)"
+    return f"{elements}.map(element, {whole}.split('@')[0])"
+
+
+def _any_container(condition: str, containers: str = f"({APPS} + {INITS})") -> str:
+    """Whether the condition holds for a container `c`."""
+    return f"{containers}.exists(c, {condition})"
+
+
+def _any_resource(condition: str) -> str:
+    """Whether the condition holds for an amount of container `c`; `{side}` in it is the map, `key` the resource."""
+    sides = ("c.resources.requests", "c.resources.limits")
+    texts = (f"(has({side}) && {side}.exists(key, {condition.replace('{side}', side)}))" for side in sides)
+    return f"has(c.resources) && ({' || '.join(texts)})"
+
+
+_SELECTED = [
+    {"name": "elements", "expression": _SPLIT},
+    {"name": "keys", "expression": _keys("variables.elements")},
+]
+_ELSEWHERE = (
+    "!keys.all(key, key.startsWith(request.namespace + '/'))",
+    literal("it selects networks of another namespace"),
+)
+
+
+RESOURCE, SELECTOR = 1, 2
+"""What policies add for a network: a resource, with the volume, or the labels of a node selector alone."""
+HAS_VOLUME = f"(has(object.spec.volumes) && object.spec.volumes.exists(volume, volume.name == {literal(VOLUME)}))"
+_NOT_SERVED = [
+    (f"!{HAS_VOLUME} && keys.exists(key, key in names && names[key] == {RESOURCE})", "''"),
+    (f"!has(object.spec.nodeSelector) && keys.exists(key, key in names && names[key] == {SELECTOR})", "''"),
+]
+"""Of a Pod that selects networks of which it has nothing. Another webhook has added the annotation: policies run before
+all webhooks, and what did not match then is not evaluated again.
+"""
+
+
+class LeftOut:
+    """The Pods that are left to the webhook: tests in CEL, each with the message of a Pod for which it holds."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+
+    @property
+    def _foreign(self) -> list[tuple[str, str]]:
+        """Conditions by which a Pod asks for something else, with their messages, which are CEL."""
+        asked = [*map(has_annotation, self._terms.annotations), *self._terms.asks]
+        return [(" || ".join(f"({ask})" for ask in asked), literal("it asks for more than networks"))] if asked else []
+
+    @property
+    def _others(self) -> list[tuple[str, str]]:
+        tests = [(has_annotation(DEFAULT_NETWORK), literal(f"it has annotation {DEFAULT_NETWORK}"))]
+        labels = [injection.label for injection in self._terms.switches.injections]
+        if labels:
+            said = f"{LABELS}[key].lowerAscii() == 'true'"
+            matched = f"has({LABELS}) && {listed(labels)}.exists(key, key in {LABELS} && {said})"
+            tests.append((matched, literal("a label injects annotations into it")))
+        return tests
+
+    @property
+    def _value(self) -> list[tuple[str, str]]:
+        value = annotation_of(NETWORKS)
+        return [
+            (f"{value}.matches({_JSON})", literal(f"annotation {NETWORKS} is in the JSON form")),
+            (
+                f"{value}.size() > {MOST_CHARACTERS}",
+                literal(f"annotation {NETWORKS} has more than {MOST_CHARACTERS} characters"),
+            ),
+        ]
+
+    @property
+    def _elements(self) -> list[tuple[str, str]]:
+        """Of `elements`."""
+        malformed = f"!elements.all(element, element.matches({literal(_ELEMENT)}))"
+        said = literal(f"annotation {NETWORKS}: an element is not name[@interface], in letters and digits of a name")
+        most = literal(f"annotation {NETWORKS} has more than {MOST_NETWORKS} elements")
+        return [(f"elements.size() > {MOST_NETWORKS}", most), (malformed, said)]
+
+    def _unknown(self, known: str) -> list[tuple[str, str]]:
+        """Of `keys`."""
+        unknown = f"keys.filter(key, !({known}))[0]"
+        said = literal(" does not exist, or policies do not serve it")
+        return [(f"!keys.all(key, {known})", f"'network attachment definition ' + {unknown} + {said}")]
+
+    @property
+    def _shape(self) -> list[tuple[str, str]]:
+        # What policies add does not count: the Pod is judged again behind them.
+        others = f"filter(volume, volume.name != {literal(VOLUME)}).size()"
+        mounts = (
+            f"(has(c.volumeMounts) ? c.volumeMounts.{others} : 0) + (has(c.volumeDevices) ? c.volumeDevices.size() : 0)"
+        )
+        volumes = f"(has(object.spec.volumes) && object.spec.volumes.{others} > {MOST_MOUNTS})"
+        count = f"{APPS}.size() + {INITS}.size()"
+        tests = [
+            (
+                f"{APPS}.size() == 0 || {count} > {MOST_CONTAINERS}",
+                literal(f"it has more than {MOST_CONTAINERS} containers"),
+            ),
+            (
+                f"{volumes} || ({APPS} + {INITS}).map(c, {mounts}).sum() > {MOST_MOUNTS}",
+                literal(f"it has more than {MOST_MOUNTS} volumes or mounts"),
+            ),
+            (
+                _any_container(
+                    _any_resource(f"key.contains('/') && !string({{side}}[key]).matches({literal(_AMOUNT)})")
+                ),
+                literal("an amount of devices is negative, or has more than 15 digits"),
+            ),
+        ]
+        if self._terms.switches.hugepage_down_api:
+            pages = _any_container(_any_resource("key.startsWith('hugepages-')"), APPS)
+            tests.append((pages, literal("its huge pages are published in /etc/podnetinfo")))
+        if self._terms.claims:
+            implicit = _any_container(_any_resource(f"key.startsWith({literal(IMPLICIT_PREFIX)})"))
+            claims = "(has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0)"
+            tests.append((f"{claims} || {implicit}", literal("it asks for devices by claims")))
+        return tests
+
+    def unknown(self, networks: Maps) -> Variables:
+        """`left` for a Pod that this `condition` does not leave: a message where policies do not know one of `keys`."""
+        tests = _of_variables(self._unknown(networks.has("key")))
+        return [*networks.variables, *_SELECTED, {"name": "left", "expression": chain(tests)}]
+
+    def variables(self, networks: Maps) -> Variables:
+        """`left`: the reason why a Pod is left to the webhook, "" where it is not, with what that needs."""
+        tests = [
+            *self._foreign,
+            (SKIPPED, "''"),
+            *self._others,
+            (f"!({SELECTS})", "''"),
+            *self._value,
+            *_of_variables(self._elements),
+            *_of_variables([_ELSEWHERE, *self._unknown(networks.has("key"))]),
+            *self._shape,
+        ]
+        return [*networks.variables, *_SELECTED, {"name": "left", "expression": chain(tests)}]
+
+    def condition(self, names: str = "") -> str:
+        """The same as one condition without variables: it is true for a Pod that is left.
+
+        `names` is a map of the networks that policies know to what each adds (`RESOURCE`, `SELECTOR`); a Pod that lacks
+        it is left too. Without `names` policies are taken to know any, and to have added it.
+        """
+        tests = [_ELSEWHERE, *(self._unknown("key in names") if names else ()), *(_NOT_SERVED if names else ())]
+        within_elements = f"{_any(self._elements)} || [{_keys('elements')}].exists(keys, {_any(tests)})"
+        named = f"[{_SPLIT}].exists(elements, {within_elements})"
+        bound = f"[{names}].exists(names, {named})" if names else named
+        selected = f"{SELECTS} && ({_any(self._value)} || {bound} || {_any(self._shape)})"
+        networks = f"!({SKIPPED}) && ({_any(self._others)} || ({selected}))"
+        return " || ".join(filter(None, (_any(self._foreign), f"({networks})")))
+
+
+def _any(tests: list[tuple[str, str]]) -> str:
+    return " || ".join(f"({test})" for test, _ in tests)
+
+
+def _of_variables(tests: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    def replaced(text: str) -> str:
+        for name in ("elements", "keys"):
+            text = text.replace(f"{name}.", f"variables.{name}.")
+        return text
+
+    return [(replaced(test), replaced(message)) for test, message in tests]
+
+
+def chain(tests: list[tuple[str, str]]) -> str:
+    """The message of the first test that holds, "" where none does. Both are CEL."""
+    return "".join(f"({test}) ? {message} : " for test, message in tests) + "''"

@@ -1,0 +1,248 @@
+"""The objects: policies, their bindings, and the condition that leaves the other Pods to the webhook. Pure.
+
+What an API server limits is computed here, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from app.policies import injection
+from app.policies.attachments import networks_in
+from app.policies.cel import SHARD, Maps, literal, maps
+from app.policies.leaving import RESOURCE, SELECTOR, SELECTS, SKIPPED, LeftOut, Variables
+from app.policies.model import Left, Network, Terms
+from app.wire import JSON, encode_json
+
+API_VERSION = "admissionregistration.k8s.io/v1"
+OBJECT_LIMIT = 1_400_000
+"""Bytes of a policy as JSON. etcd takes requests of 1.5 MiB, and the API server adds managedFields."""
+CONDITION = "left-by-policies"
+"""The name of the match condition of the webhook."""
+_INCOMPLETE = (
+    "the Pod lacks what its networks need: a webhook has added its networks, and policies run before webhooks; "
+    "the webhook of Berth serves such a Pod, with policies or without"
+)
+_PART_OF = {"app.kubernetes.io/part-of": "berth"}
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """`objects` are to be written together; `condition` is for the webhook, "" where there is none.
+
+    `left` says what they do not do. `unconditional` are the networks that they serve and the webhook is called for all
+    the same, since they do not fit into its condition.
+    """
+
+    objects: list[JSON] = field(default_factory=list)
+    condition: str = ""
+    networks: tuple[Network, ...] = ()
+    left: tuple[Left, ...] = ()
+    unconditional: int = 0
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes as JSON, by kind and name."""
+        return {f"{obj['kind']} {obj['metadata']['name']}": len(encode_json(obj)) for obj in self.objects}
+
+    @property
+    def longest(self) -> int:
+        """Code points of the longest expression."""
+        return max((len(text) for obj in self.objects for text in _expressions(obj)), default=0)
+
+
+def generate(attachments: Iterable[JSON], terms: Terms) -> Generated:
+    """The policies that serve what they can of these attachments on these terms.
+
+    Where the terms let policies serve nothing, there are no objects, and `left` says why.
+    """
+    networks, left = networks_in(attachments, terms)
+    if reason := _unable(terms):
+        return Generated(left=(Left("every Pod", reason), *left))
+    fitting = _fitting(networks, terms)
+    left += [
+        Left(f"NetworkAttachmentDefinition {network.key}", f"beyond it a policy has more than {OBJECT_LIMIT} bytes")
+        for network in networks[len(fitting) :]
+    ]
+    objects = _objects(fitting, terms)
+    if terms.mode != "both":
+        return Generated(objects, "", tuple(fitting), tuple(left))
+    condition, named = _condition(fitting, terms)
+    return Generated(objects, condition, tuple(fitting), tuple(left), len(fitting) - named)
+
+
+def _unable(terms: Terms) -> str:
+    """Why policies can serve no Pod at all, "" where they can."""
+    if terms.mode_in_force != "top-up":
+        return f"amounts that Pods ask for themselves: {terms.mode_in_force}; policies know top-up alone"
+    if terms.annotates:
+        return "--injected-annotation: policies write into no Pod what they have injected"
+    return ""
+
+
+def _fitting(networks: Sequence[Network], terms: Terms) -> Sequence[Network]:
+    """As many as fit, the first by their keys. A bound of what each adds, so that it need not be tried."""
+    room = OBJECT_LIMIT - len(encode_json(_mutating([], terms))) - 8192
+    for index, network in enumerate(networks):
+        room -= len(network.key) + len(network.resource) + 8
+        if network.labels:
+            room -= len(network.key) + 8 + sum(len(key) + len(value) + 8 for key, value in network.labels)
+        if room < 0:
+            return networks[:index]
+    return networks
+
+
+def _objects(networks: Sequence[Network], terms: Terms) -> list[JSON]:
+    policies = [_mutating(networks, terms), _refusing(networks, terms)]
+    actions = [None, ["Deny"]]
+    if terms.mode == "policies":
+        policies.append(_leaving(networks, terms))
+        actions.append(["Deny"] if terms.registration.failure_policy != "Ignore" else ["Warn"])
+    bindings = [_binding(policy, action) for policy, action in zip(policies, actions, strict=True)]
+    return [*policies, *bindings]
+
+
+def _maps(networks: Sequence[Network]) -> tuple[Maps, Maps]:
+    resources = maps("resources", [(network.key, literal(network.resource)) for network in networks])
+    labeled = [network for network in networks if network.labels]
+    return resources, maps("selectors", [(network.key, _labels(network)) for network in labeled])
+
+
+def _labels(network: Network) -> str:
+    return f"{{{', '.join(f'{literal(key)}: {literal(value)}' for key, value in network.labels)}}}"
+
+
+def _judging(networks: Sequence[Network], terms: Terms) -> tuple[Variables, Maps]:
+    resources, selectors = _maps(networks)
+    left, demand = LeftOut(terms).unknown(resources), injection.demand(resources, selectors)
+    return [*left, *demand, *injection.refused(terms, selectors)], selectors
+
+
+def _taken(terms: Terms) -> list[tuple[str, str]]:
+    """The conditions of a Pod that policies take. One that is left is not even decoded and encoded by them."""
+    left = LeftOut(terms).condition()
+    return [("selects-networks", SELECTS), ("has-networks", f"!({SKIPPED})"), ("is-not-left", f"!({left})")]
+
+
+def _mutating(networks: Sequence[Network], terms: Terms) -> JSON:
+    variables, selectors = _judging(networks, terms)
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": injection.mutation(selectors)}}
+    return _policy(
+        "MutatingAdmissionPolicy",
+        "networks",
+        terms,
+        conditions=_taken(terms),
+        variables=[*variables, *injection.injected()],
+        mutations=[mutation],
+        reinvocationPolicy="IfNeeded",
+    )
+
+
+def _refusing(networks: Sequence[Network], terms: Terms) -> JSON:
+    variables, selectors = _judging(networks, terms)
+    validations = [_validation("variables.refused == ''", "variables.refused")]
+    if terms.registration.failure_policy != "Ignore":
+        validations.append(_validation(injection.complete(selectors), literal(_INCOMPLETE)))
+        variables = [*variables, *injection.injected()]
+    return _policy(
+        "ValidatingAdmissionPolicy",
+        "networks",
+        terms,
+        conditions=_taken(terms),
+        variables=variables,
+        validations=validations,
+    )
+
+
+def _leaving(networks: Sequence[Network], terms: Terms) -> JSON:
+    resources, _ = _maps(networks)
+    message = "variables.left + " + literal("; only the webhook of Berth serves such a Pod, and it is not installed")
+    return _policy(
+        "ValidatingAdmissionPolicy",
+        "left",
+        terms,
+        conditions=[],
+        variables=LeftOut(terms).variables(resources),
+        validations=[_validation("variables.left == ''", message)],
+    )
+
+
+def _validation(expression: str, message: str) -> JSON:
+    return {"expression": expression, "messageExpression": message, "reason": "Forbidden"}
+
+
+def _policy(
+    kind: str,
+    part: str,
+    terms: Terms,
+    *,
+    conditions: list[tuple[str, str]],
+    variables: Variables,
+    **fields: object,
+) -> JSON:
+    registration = terms.registration
+    constraints: JSON = {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": registration.namespace_selector,
+        "objectSelector": registration.object_selector,
+        "resourceRules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["pods"],
+                "scope": "Namespaced",
+            }
+        ],
+    }
+    own = [{"name": name, "expression": expression} for name, expression in conditions]
+    carried = [dict(condition) for condition in registration.conditions if condition["name"] != CONDITION]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": terms.object_name(part), "labels": _PART_OF},
+        "spec": {
+            "failurePolicy": registration.failure_policy,
+            "matchConstraints": constraints,
+            "matchConditions": [*carried, *own],
+            "variables": variables,
+            **fields,
+        },
+    }
+
+
+def _binding(policy: JSON, actions: list[str] | None) -> JSON:
+    name = policy["metadata"]["name"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": f"{policy['kind']}Binding",
+        "metadata": {"name": name, "labels": _PART_OF},
+        "spec": {"policyName": name} | ({"validationActions": actions} if actions else {}),
+    }
+
+
+def _condition(networks: Sequence[Network], terms: Terms) -> tuple[str, int]:
+    """The condition of the webhook, and how many networks it names."""
+    rules = LeftOut(terms)
+    room = SHARD - len(rules.condition("{}"))
+    named: list[str] = []
+    for network in networks:
+        entry = f"{literal(network.key)}: {RESOURCE if network.resource else SELECTOR if network.labels else 0}"
+        room -= len(entry) + 2
+        if room < 0:
+            break
+        named.append(entry)
+    return rules.condition(f"{{{', '.join(named)}}}"), len(named)
+
+
+def _expressions(value: object) -> Iterable[str]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if key in ("expression", "messageExpression") and isinstance(member, str):
+                yield member
+            else:
+                yield from _expressions(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _expressions(item)

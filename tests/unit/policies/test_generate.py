@@ -1,0 +1,216 @@
+"""What is generated of attachments and terms, and what is left out, with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from app.cel import matchconditions
+from app.networks.settings import Injection, Switches
+from app.policies.cel import EXPRESSION_LIMIT, SHARD, literal, maps
+from app.policies.model import Registration, Terms
+from app.policies.objects import CONDITION, OBJECT_LIMIT, generate
+from app.policies.terms import charted, terms_of
+from app.registry import settings_of
+from tests.support.chart import Render
+from tests.support.policy_stage import chart_entry, network
+
+JSON = dict[str, Any]
+SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for member in value.values() for text in _texts(member)]
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def _settings(**given: Any) -> Any:
+    return settings_of("webhook").load({"manifests": None, **given}, environment=False)
+
+
+def test_names_are_inlined_and_nothing_is_a_parameter() -> None:
+    """kubernetes#133383: a policy is evaluated once for each parameter and binding."""
+    generated = generate([network("foo", "example.com/foo"), network("plain")], Terms())
+    kinds = [obj["kind"] for obj in generated.objects]
+    assert kinds == [
+        "MutatingAdmissionPolicy",
+        *["ValidatingAdmissionPolicy"] * 2,
+        "MutatingAdmissionPolicyBinding",
+        *["ValidatingAdmissionPolicyBinding"] * 2,
+    ]
+    assert not {"paramKind", "paramRef"} & set(re.findall(r'"(\w+)":', json.dumps(generated.objects)))
+    variables = {one["name"]: one["expression"] for one in generated.objects[0]["spec"]["variables"]}
+    assert variables["resources0"] == "{'default/foo': 'example.com/foo', 'default/plain': ''}"
+
+
+@pytest.mark.parametrize(
+    ("attachment", "terms", "reason"),
+    [
+        (network("a.b", "example.com/foo"), Terms(), "dots"),
+        (network("foo", "broken name/x"), Terms(), "prefix"),
+        (network("foo", "short"), Terms(), "no domain"),
+        (
+            network("foo", "example.com/a", b="example.com/b"),
+            Terms(resource_name_keys=("k8s.v1.cni.cncf.io/resourceName", "b")),
+            "2 resources",
+        ),
+        (network("foo", "example.com/foo", **{SELECTOR: "=x"}), Terms(), "no key"),
+        (network("foo", "", **{"berth.dev/device-class": "nic"}), Terms(claims=True), "claim"),
+        (network("foo", "example.com/foo", **{"berth.dev/inject": "false"}), Terms(claims=True), "not by Berth"),
+        (network("foo", "deviceclass.resource.kubernetes.io/nic"), Terms(claims=True), "DeviceClass"),
+        (network("foo' in x || '", "example.com/foo"), Terms(), "not a valid name"),
+        (network("foo", "example.com/foo", "a'] + ['b"), Terms(), "not a valid name"),
+        (network("foo", "example.com/fo\\"), Terms(), "not a qualified name"),
+        (network("foo", "example.com/foo", **{SELECTOR: "a=b'}"}), Terms(), "label 1"),
+        (network("f\u00f6\u00f6", "example.com/foo"), Terms(), "not a valid name"),
+    ],
+)
+def test_an_attachment_that_is_left_does_not_stop_its_neighbors(attachment: JSON, terms: Terms, reason: str) -> None:
+    """And nothing of it is in any expression."""
+    neighbor = network("neighbor", "example.com/neighbor")
+    alone, beside = generate([neighbor], terms), generate([attachment, neighbor], terms)
+    assert [network.key for network in beside.networks] == ["default/neighbor"]
+    (left,) = beside.left
+    assert reason in left.reason
+    assert beside.objects == alone.objects
+
+
+def test_the_last_of_two_attachments_with_one_name_counts() -> None:
+    generated = generate([network("foo", "no"), network("foo", "example.com/foo")], Terms())
+    assert not generated.left
+    assert [one.resource for one in generated.networks] == ["example.com/foo"]
+
+
+@pytest.mark.parametrize(
+    "text", ["it's", 'a"b', "a\\", "\\'", "{values}", "\n\r\t", "\u00e9\u2028", "\U0001f600", "\x00\x7f"]
+)
+def test_a_literal_is_one_string_whatever_it_holds(text: str) -> None:
+    """As CEL reads it: what the subset of `app.cel` compares with the text itself."""
+    written = literal(text)
+    assert written.isascii()
+    assert written.isprintable()
+    attributes = matchconditions.Attributes(
+        "CREATE", "", "v1", "Pod", "pods", "", "default", text, True, matchconditions.UserInfo("x"), None, None
+    )
+    conditions = [{"name": "same", "expression": f"request.name == {written}"}]
+    assert matchconditions.holds(conditions, attributes, None)
+
+
+def test_a_surrogate_is_no_character() -> None:
+    with pytest.raises(ValueError, match="U\\+D800"):
+        literal("\ud800")
+
+
+def test_a_long_map_is_several_variables() -> None:
+    entries = [(f"default/network-{index:05}", literal("example.com/foo")) for index in range(10_000)]
+    split = maps("resources", entries)
+    assert len(split.texts) > 1
+    assert max(map(len, split.texts)) <= SHARD + 100 < EXPRESSION_LIMIT
+    joined = ", ".join(text[1:-1] for text in split.texts)
+    assert joined == ", ".join(f"{literal(key)}: {value}" for key, value in entries)
+    assert split.has("key").count("||") == len(split.texts) - 1
+
+
+@pytest.mark.parametrize("mode", ["policies", "both"])
+def test_what_does_not_fit_is_left_and_said(mode: Any) -> None:
+    """Sizes are computed before anything is written; in the condition of the webhook is what fits."""
+    attachments = [
+        network(f"network-{index:05}", f"example.com/resource-{index:05}", **{SELECTOR: f"example.com/label={index}"})
+        for index in range(15_000)
+    ]
+    generated = generate(attachments, Terms(mode=mode))
+    assert 0 < len(generated.networks) < len(attachments)
+    assert len(generated.networks) + len(generated.left) == len(attachments)
+    assert OBJECT_LIMIT * 0.9 < max(generated.sizes.values()) <= OBJECT_LIMIT
+    assert generated.longest <= EXPRESSION_LIMIT
+    assert len(generated.condition) <= EXPRESSION_LIMIT
+    assert (generated.unconditional > 0) == (mode == "both")
+    last = generated.networks[len(generated.networks) - generated.unconditional - 1].key
+    assert (f"'{last}'" in generated.condition) == (mode == "both")
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_without_a_webhook_a_pod_that_is_left_is_refused_or_warned_about(policy: str) -> None:
+    """As the failurePolicy says what happens while Berth does not answer."""
+    generated = generate([network("foo", "example.com/foo")], Terms(registration=Registration(failure_policy=policy)))
+    (binding,) = (
+        obj for obj in generated.objects if obj["metadata"]["name"] == "berth-left" and "Binding" in obj["kind"]
+    )
+    assert binding["spec"]["validationActions"] == ["Deny" if policy == "Fail" else "Warn"]
+    validations = generated.objects[1]["spec"]["validations"]
+    assert len(validations) == (2 if policy == "Fail" else 1)  # the second refuses what lacks its networks
+    assert {obj["spec"]["failurePolicy"] for obj in generated.objects if "Binding" not in obj["kind"]} == {policy}
+
+
+def test_policies_select_as_the_webhook_is_registered() -> None:
+    """Selectors and conditions are carried over; the condition that leaves Pods to the webhook is not for policies."""
+    entry = {
+        "name": "pods.berth.dev",
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "objectSelector": {"matchExpressions": [{"key": "x", "operator": "Exists"}]},
+        "matchConditions": [{"name": "mine", "expression": "true"}, {"name": CONDITION, "expression": "false"}],
+        "failurePolicy": "Ignore",
+    }
+    generated = generate([network("foo", "example.com/foo")], Terms(registration=Registration.of(entry)))
+    for obj in generated.objects[:3]:
+        assert obj["spec"]["matchConstraints"]["namespaceSelector"] == entry["namespaceSelector"]
+        assert obj["spec"]["matchConstraints"]["objectSelector"] == entry["objectSelector"]
+        names = [condition["name"] for condition in obj["spec"]["matchConditions"]]
+        assert names[0] == "mine"
+        assert CONDITION not in names
+
+
+def test_files_have_names_that_no_object_of_the_api_may_have() -> None:
+    """KEP-5793 keeps the suffix for them."""
+    generated = generate([network("foo", "example.com/foo")], Terms(static=True))
+    for obj in generated.objects:
+        assert obj["metadata"]["name"].endswith(".static.k8s.io")
+        assert obj["spec"].get("policyName", ".static.k8s.io").endswith(".static.k8s.io")
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(existing_resources="add"),
+        Terms(existing_resources="skip"),
+        Terms(annotates=True),
+        Terms(switches=Switches(honor_existing=True)),
+    ],
+)
+def test_some_settings_leave_every_pod_to_the_webhook(terms: Terms) -> None:
+    generated = generate([network("foo", "example.com/foo")], terms)
+    assert generated.objects == []
+    assert generated.left[0].subject == "every Pod"
+
+
+def test_the_terms_without_a_cluster_are_those_of_the_chart(render: Render) -> None:
+    """Selectors and conditions of the webhook as a release in berth-system registers it."""
+    switches = Switches(injections=(Injection("sriov", {"a": "b"}),))
+    for arguments in ({}, {"claims": True}, {"rmdBackend": "auto"}, {"confineTenants": True}):
+        values = {"webhook": {"args": arguments, "injectionLabels": ["sriov"]}}
+        configuration = render(values).one("MutatingWebhookConfiguration")
+        (entry,) = (one for one in configuration["webhooks"] if one["name"] == "pods.berth.dev")
+        flags = {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in arguments.items()}
+        ours = charted(_settings(**flags).model_dump(), switches)
+        for field in ("namespaceSelector", "objectSelector", "matchConditions", "failurePolicy"):
+            assert ours.get(field) == entry.get(field, {}), (arguments, field)
+
+
+def test_terms_follow_the_settings(render: Render) -> None:
+    """What Pods ask of other wings is left where these are on."""
+    entry = chart_entry(render)
+    terms = terms_of(_settings(node_selector_conflict="deny", claims=True), Switches(), registered=entry, mode="both")
+    assert terms.registration == Registration.of(entry)
+    assert terms.node_selector_conflict == "deny"
+    assert terms.claims
+    assert not terms.annotates
+    assert terms_of(_settings(injected_annotation=True), Switches(), registered=entry).annotates
+    assert terms.annotations == ("berth.dev/dpu-of-host",)
+    assert any("berth.dev/" in ask for ask in terms.asks)
+    assert not terms_of(_settings(), Switches(), registered=entry).asks
