@@ -1,7 +1,8 @@
 """The floor: Berth's own server (uvicorn settings, TLS context, uvloop) around the cheapest application there is.
 
 It reads the body and sends an answer made in advance; nothing that decides a review can be faster. With `--fastapi` the
-same answer comes from an ordinary FastAPI route, which is what a webhook written the usual way starts from.
+same answer comes from an ordinary FastAPI route, which is what a webhook written the usual way starts from. Without
+`--answers` it allows every review: an API server wants the uid of its own request back.
 """
 
 from __future__ import annotations
@@ -58,12 +59,31 @@ def _messages(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
+_ALLOWED = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"%s","allowed":true}}'
+
+
+async def allow(_scope: Scope, receive: Receive, send: Send) -> None:
+    """Allows the review, unchanged. The uid of the request is the first text of that name in what API servers send."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    begin = body.find(b'"uid":"') + 7
+    uid = bytes(body[begin : body.find(b'"', begin)])
+    answer = (
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"%s","allowed":true}}' % uid
+    )
+    for message in _messages(answer):
+        await send(message)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--cert", required=True)
     parser.add_argument("--key", required=True)
-    parser.add_argument("--answers", type=Path, required=True, help="JSON object: path to body")
+    parser.add_argument("--answers", type=Path, help="JSON object: path to body")
     parser.add_argument("--workers", type=int, default=1, help="processes that share the port")
     parser.add_argument("--fastapi", action="store_true", help="answer from a FastAPI route")
     given = parser.parse_args()
@@ -84,8 +104,10 @@ def serve(given: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     context, _ = server_context()
     context.load_cert_chain(given.cert, given.key)
-    answers = json.loads(given.answers.read_text())
-    app: ASGIApp = fastapi_answers(answers) if given.fastapi else ConstantAnswers(answers)
+    app: ASGIApp = allow
+    if given.answers:
+        answers = json.loads(given.answers.read_text())
+        app = fastapi_answers(answers) if given.fastapi else ConstantAnswers(answers)
     server = make_server(app, context=context)
     uvloop.run(server.serve(sockets=[bind("127.0.0.1", given.port, shared=given.workers > 1)]))
 

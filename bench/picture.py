@@ -20,9 +20,8 @@ _GREY, _BLUE, _SKY, _ORANGE, _GREEN = "#999999", "#0072B2", "#56B4E9", "#E69F00"
 _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
 
 
-def draw(figures: Iterable[Figure], path: Path, *, scaling: Mapping[str, str]) -> None:
-    """Write the SVG; the same figures give the same bytes. `scaling` has labels for names of figures."""
-    found = {figure.name: figure for figure in figures}
+def prepare() -> Any:
+    """The plotting module, set so that the same figures give the same bytes, and text stays text."""
     mpl.rcParams.update(
         {
             "svg.hashsalt": "berth",
@@ -32,6 +31,13 @@ def draw(figures: Iterable[Figure], path: Path, *, scaling: Mapping[str, str]) -
             "hatch.linewidth": 0.6,
         }
     )
+    return plt
+
+
+def draw(figures: Iterable[Figure], path: Path, *, scaling: Mapping[str, str]) -> None:
+    """Write the SVG; the same figures give the same bytes. `scaling` has labels for names of figures."""
+    found = {figure.name: figure for figure in figures}
+    prepare()
     canvas, (left, right) = plt.subplots(
         1, 2, figsize=(11, 5.2), gridspec_kw={"width_ratios": [3, 2]}, layout="constrained"
     )

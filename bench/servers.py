@@ -97,7 +97,7 @@ class Server:
 
 def start_floor(
     around: Surroundings,
-    answers: Path,
+    answers: Path | None,
     *,
     name: str = "floor",
     fastapi: bool = False,
@@ -106,7 +106,8 @@ def start_floor(
 ) -> Server:
     port = free_port()
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
-    command = [sys.executable, "-m", "bench.floor", "--port", str(port), *tls, "--answers", str(answers)]
+    command = [sys.executable, "-m", "bench.floor", "--port", str(port), *tls]
+    command += ["--answers", str(answers)] if answers else []
     command += ["--workers", str(workers), *(["--fastapi"] if fastapi else [])]
     allowed = cores()[0] if pinned else set()
     return _start(name, command, around, port=port, ready=lambda: _listens(port), allowed=allowed)

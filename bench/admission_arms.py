@@ -1,0 +1,205 @@
+"""What is compared at one API server: an arm is a namespace, what admits its Pods, and the Pod that is created there.
+
+The registration of the webhook is the chart's, with a URL in place of the Service and the namespace of its arms in
+place of all namespaces. The policies are those of `berth policies generate`, bound in the same way.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import helm_python
+import yaml
+
+from app.devtools.clusters.definitions import install
+from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, Resource
+from app.kube.transport import connect
+from app.wire import load_yaml
+from bench.creations import Arm, Server
+from bench.servers import ROOT, ServerError
+from bench.surroundings import RESOURCES, Surroundings, attachment
+from tests.support.chart import rendering
+
+JSON = dict[str, Any]
+_KINDS = {
+    kind: Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
+    for kind, plural in (
+        ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+        ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    )
+}
+_ADMITTED_BY = "bench.berth.dev/admitted-by"
+"""The label of a namespace that says what admits its Pods."""
+_POD = ROOT / "examples" / "webhook-demo.yaml"
+_NOTHING = 'false ? [JSONPatch{op: "add", path: "/metadata/labels", value: {}}] : []'
+"""A list of no operations; the API server wants the type of its elements."""
+_PATIENCE = aiohttp.ClientTimeout(total=600)
+_SERIES = re.compile(
+    r"^apiserver_(?:admission_webhook_admission|mutating_admission_policy_check|admission_match_condition_evaluation)"
+    r"_(?:duration_)?seconds_(sum|count)\{(.*)\} (\S+)$"
+)
+
+
+def _pod(*, networks: bool) -> str:
+    """The Pod of `examples/webhook-demo.yaml`; without networks it asks for nothing."""
+    pod = load_yaml(_POD.read_text())
+    pod["metadata"]["name"] = "webhook-demo-{n}"
+    if not networks:
+        del pod["metadata"]["annotations"]
+    return json.dumps(pod)
+
+
+_ASKS, _PLAIN = _pod(networks=True), _pod(networks=False)
+ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm("none", "bench-none", _ASKS),
+        Arm("webhook", "bench-webhook", _ASKS),
+        Arm("empty webhook", "bench-empty", _ASKS),
+        Arm("policies", "bench-policies", _ASKS),
+        Arm("identity policy", "bench-identity", _ASKS),
+        Arm("none, plain Pod", "bench-none", _PLAIN),
+        Arm("webhook, plain Pod", "bench-webhook", _PLAIN),
+    )
+}
+"""By name. A plain Pod asks for nothing: the match conditions of the registration leave it out."""
+PAIRS = (
+    ("webhook", "none"),
+    ("empty webhook", "none"),
+    ("webhook", "empty webhook"),
+    ("policies", "none"),
+    ("identity policy", "none"),
+    ("policies", "identity policy"),
+    ("webhook, plain Pod", "none, plain Pod"),
+)
+"""The differences that are told."""
+
+
+def namespaces_of(names: Collection[str]) -> list[str]:
+    return sorted({ARMS[name].namespace for name in names})
+
+
+class Registrar:
+    """Prepares the API server of a kubeconfig for the arms."""
+
+    def __init__(self, kubeconfig: Path, around: Surroundings, *, attachments: int) -> None:
+        self._kubeconfig, self._around, self._attachments = kubeconfig, around, attachments
+        self.server = Server.of(kubeconfig)
+
+    async def prepare(self) -> None:
+        """Namespaces, and attachments in each of them."""
+        async with await connect(kubeconfig=str(self._kubeconfig)) as client:
+            await install(client, [NETWORK_ATTACHMENTS])
+            for name in namespaces_of(ARMS):
+                labels = {_ADMITTED_BY: name.removeprefix("bench-")}
+                await client.apply(NAMESPACES, name, NAMESPACES.body({"name": name, "labels": labels}))
+                for number in range(self._attachments):
+                    body = self._attachment(name, number)
+                    await client.apply(NETWORK_ATTACHMENTS, body["metadata"]["name"], body, namespace=name)
+
+    @staticmethod
+    def _attachment(namespace: str, number: int) -> JSON:
+        """The attachments that the Pods select come first."""
+        named = list(RESOURCES.items())
+        name, resource = (
+            named[number] if number < len(named) else (f"network-{number}", f"example.com/pool-{number % 16}")
+        )
+        body: JSON = attachment(namespace, name, resource)
+        del body["metadata"]["resourceVersion"]
+        return body
+
+    async def register(self, *, berth: int, empty: int, arms: Collection[str]) -> None:
+        """Have the API server ask Berth and the empty webhook at these ports, and evaluate the policies."""
+        chart = helm_python.Chart.load(ROOT / "charts" / "berth")
+        (configuration,) = rendering(chart)({}).of("MutatingWebhookConfiguration")
+        (webhook,) = [entry for entry in configuration["webhooks"] if entry["name"] == "pods.berth.dev"]
+        async with await connect(kubeconfig=str(self._kubeconfig)) as client:
+            for name, port in (("webhook", berth), ("empty", empty)):
+                entry = webhook | {
+                    "name": f"{name}.bench.berth.dev",
+                    "clientConfig": {
+                        "url": f"https://127.0.0.1:{port}/mutate",
+                        "caBundle": base64.b64encode(self._around.certificate.read_bytes()).decode(),
+                    },
+                    "namespaceSelector": {"matchLabels": {_ADMITTED_BY: name}},
+                }
+                body = MUTATING_WEBHOOKS.body({"name": f"bench-{name}"}, webhooks=[entry])
+                await client.apply(MUTATING_WEBHOOKS, body["metadata"]["name"], body)
+            for body in [*_identity(webhook), *(self._policies() if "policies" in arms else ())]:
+                await client.apply(_KINDS[body["kind"]], body["metadata"]["name"], body)
+
+    def _policies(self) -> list[JSON]:
+        """What Berth generates from the attachments of the arm, bound to its namespace alone."""
+        manifests = self._around.directory / "attachments.yaml"
+        bodies = [self._attachment("bench-policies", number) for number in range(self._attachments)]
+        manifests.write_text("\n---\n".join(json.dumps(body) for body in bodies))
+        command = [sys.executable, "-m", "app", "policies", "generate", "-f", str(manifests)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ServerError(f"berth policies generate: {done.stderr}")
+        bodies = list(yaml.safe_load_all(done.stdout))
+        for body in bodies:
+            if body["kind"].endswith("Binding"):
+                body["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {_ADMITTED_BY: "policies"}}}
+        return bodies
+
+    async def admission_seconds(self) -> dict[str, tuple[float, float]]:
+        """Seconds and calls so far, by the name of the webhook or the policy, as the API server counts them."""
+        return sums_of(await self._raw("GET", "/metrics"))
+
+    async def delete_pods(self, namespaces: Collection[str]) -> None:
+        for namespace in namespaces:
+            await self._raw("DELETE", f"{PODS.path(namespace=namespace)}?gracePeriodSeconds=0")
+
+    async def _raw(self, method: str, path: str) -> str:
+        """What Berth's own client does not ask for."""
+        server = self.server
+        async with (
+            aiohttp.ClientSession(timeout=_PATIENCE) as session,
+            session.request(method, f"https://{server.host}:{server.port}{path}", ssl=server.tls) as answer,
+        ):
+            answer.raise_for_status()
+            return await answer.text()
+
+
+def sums_of(text: str) -> dict[str, tuple[float, float]]:
+    """The sums and counts of the API server's histograms of admission, by what was called."""
+    sums: dict[str, list[float]] = {}
+    for line in text.splitlines():
+        if series := _SERIES.match(line):
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', series[2]))
+            name = labels.get("name") or labels.get("policy") or ""
+            sums.setdefault(name, [0.0, 0.0])[series[1] == "count"] += float(series[3])
+    return {name: (seconds, count) for name, (seconds, count) in sums.items()}
+
+
+def _identity(webhook: JSON) -> list[JSON]:
+    """A policy for the same Pods that changes nothing: the least that any policy costs."""
+    name = "bench-identity.berth.dev"
+    policy = _KINDS["MutatingAdmissionPolicy"].body(
+        {"name": name},
+        spec={
+            "matchConstraints": {"resourceRules": webhook["rules"]},
+            "matchConditions": webhook.get("matchConditions", []),
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _NOTHING}}],
+        },
+    )
+    selector = {"namespaceSelector": {"matchLabels": {_ADMITTED_BY: "identity"}}}
+    return [
+        policy,
+        _KINDS["MutatingAdmissionPolicyBinding"].body(
+            {"name": name}, spec={"policyName": name, "matchResources": selector}
+        ),
+    ]
