@@ -164,7 +164,8 @@ class Wing:
     ask there, each with the object that says so; `parts` to the function from `app.admission.parts.Context` to its
     `Parts`, made where the setting `on` of the webhook is on; `permissions` to its `Permissions`; `settings` to what it
     adds to the settings of roles, by role; `checks` to checks of the doctor, `status` to sections of
-    `berth status`, `why` to its judges (`app.why.model:Judge`) by the `Resource` whose objects they know.
+    `berth status`, `why` to its judges (`app.why.model:Judge`) by the `Resource` whose objects they know, `views` to
+    views of `berth ui` (`app.ui.view:View`).
 
     Names that it declares, for itself and for others: `clusters` with their titles, "" for one whose kinds are defined
     by others; `reviewed`, kinds of reviews, each with "mutate" or "validate"; `scopes` with their namespace, `{field}`
@@ -195,6 +196,7 @@ class Wing:
     checks: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
     why: str = ""
+    views: tuple[str, ...] = ()
     egress: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()

@@ -44,6 +44,7 @@ WING = Wing(
     checks=("app.appwrappers.checks:CHECK",),
     status=("app.appwrappers.sections:SECTION",),
     why="app.appwrappers.why.app_wrappers:JUDGES",
+    views=("app.appwrappers.views:VIEW",),
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
         "webhook": (

@@ -39,6 +39,10 @@ _COMMANDS = {
         "status:status_app",
         "Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments.",
     ),
+    "ui": (
+        "ui:ui_app",
+        "Show in a browser what Berth does, what is wrong, and why an object is as it is.",
+    ),
     "version": ("main:version_app", "Print the version of Berth and of Python."),
     "health": ("health:health_app", "Check whether a role on this machine is alive."),
     "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),

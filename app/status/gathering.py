@@ -28,11 +28,11 @@ EXAMINED_EVERY = 60.0
 
 async def gather(cluster: Cluster) -> Status:
     """The status without the doctor's part. Raises ApiError where the API server cannot be asked at all."""
-    await _accepted(cluster)
+    await accepted(cluster)
     await locate(cluster)
     chosen = [section for section in SECTIONS if section.of_users or not cluster.scope]
     beyond: dict[str, None] = {}
-    contents = await asyncio.gather(*(_read(cluster, section, beyond) for section in chosen))
+    contents = await asyncio.gather(*(read_section(cluster, section, beyond) for section in chosen))
     parts = [(section, content) for section, content in zip(chosen, contents, strict=True) if content is not None]
     return Status(
         cluster.now(),
@@ -45,7 +45,7 @@ async def gather(cluster: Cluster) -> Status:
     )
 
 
-async def _accepted(cluster: Cluster) -> None:
+async def accepted(cluster: Cluster) -> None:
     """Raises ApiError where the API server does not answer, or does not know the user: no section would say more."""
     try:
         await cluster.skew()
@@ -64,7 +64,7 @@ async def diagnose(cluster: Cluster) -> Diagnosis:
     return Diagnosis(cluster.now(), counts, look, problems)
 
 
-async def _read(cluster: Cluster, section: Section, beyond: dict[str, None]) -> Found | None:
+async def read_section(cluster: Cluster, section: Section, beyond: dict[str, None]) -> Found | None:
     """One section; what it cannot read hides no other. Rights that are missing outside of the scope go to `beyond`."""
     reading = Reading(cluster)
     try:

@@ -21,6 +21,7 @@ from docs.generate.openapi import openapi_file
 from docs.generate.permissions import permissions_page
 from docs.generate.status import status_page, why_page
 from docs.generate.texts import Page
+from docs.generate.ui import ui_page
 from docs.generate.values import values_page
 
 FOLDERS = ("docs/reference", "charts/berth/files/crds", TARGET)
@@ -40,6 +41,7 @@ def build_pages(root: Path) -> list[Page]:
         permissions_page(),
         status_page(),
         why_page(),
+        ui_page(),
         modules_page(root / "app"),
         *chart_definitions(),
         *chart_pages(root),

@@ -1,0 +1,100 @@
+"""Serves the page until it is told to stop: on a laptop over HTTP on loopback, in a cluster over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import uvicorn
+
+from app.errors import UsageError
+from app.kube.client import KubeClient
+from app.ui.catalog import VIEWS
+from app.ui.footprints import Results
+from app.ui.site import Site
+from app.ui.stores import Stores
+from app.ui.view import Source
+from app.ui.visitors import Access
+
+_GRACE = 2
+"""Seconds for answers under way when it stops. Streams have no end, so it waits for no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A cluster to show: its name on the page, its client, and how commands of `berth` name it."""
+
+    name: str
+    client: KubeClient
+    options: tuple[str, ...] = ()
+    namespace: str = ""
+    release: str = "berth"
+
+
+def check_loopback(host: str) -> str:
+    """The address, where it is of this machine alone. Raises UsageError: the page has the rights of a kubeconfig."""
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise UsageError(
+            f"--bind-address: want a loopback address such as 127.0.0.1, got {host!r}: who reaches the page has the "
+            "rights of the kubeconfig"
+        )
+    return host
+
+
+@asynccontextmanager
+async def sources_of(clusters: Sequence[Named]) -> AsyncIterator[list[Source]]:
+    """What is known of these clusters, while the block runs."""
+    async with AsyncExitStack() as stack:
+        sources = []
+        for cluster in clusters:
+            stores, results = Stores(cluster.client), Results()
+            stores.subscribe(results.changed)
+            await stack.enter_async_context(stores.running())
+            sources.append(Source(cluster.name, stores, results, cluster.options, cluster.namespace, cluster.release))
+        yield sources
+
+
+async def serve(
+    clusters: Sequence[Named],
+    access: Access,
+    *,
+    listener: socket.socket,
+    context: ssl.SSLContext | None = None,
+    ready: Callable[[], object] = lambda: None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Until `stop` is set, or SIGINT or SIGTERM comes where there is none; `ready` is called when it answers."""
+    stopping = stop or asyncio.Event()
+    if stop is None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with sources_of(clusters) as sources:
+        server = make_server(Site(sources, access, VIEWS), context=context)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        waiting = asyncio.create_task(stopping.wait())
+        try:
+            while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn sets a flag
+                await asyncio.sleep(0.01)
+            ready()
+            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            server.should_exit = True
+            await serving
+
+
+def make_server(site: Site, *, context: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """A server of the site. It leaves signals alone."""
+    from app.admission.server import make_server as bounded  # noqa: PLC0415  it loads FastAPI
+
+    return bounded(site.app, context=context, grace_seconds=_GRACE)
