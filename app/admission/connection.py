@@ -136,7 +136,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._enter("body")
         super().on_headers_complete()
         self._body = body = Body(self._hold_bytes(partial(self._drop, self.cycle)))
-        self.scope["body"] = body  # type: ignore[typeddict-unknown-key]  # for applications that know it
+        # For applications that know them.
+        self.scope["body"] = body  # type: ignore[typeddict-unknown-key]
+        self.scope["tls"] = self.transport.get_extra_info("ssl_object")  # type: ignore[typeddict-unknown-key]
         if len(self.pipeline) > PIPELINED:
             raise _TooManyAtOnce
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -21,7 +21,10 @@ _EPILOG = epilog(
     "berth ui --kubeconfig infra.kubeconfig --kubeconfig tenant1.kubeconfig",
     "berth ui --context infra --context tenant1",
     text="""Shows in a browser what berth status, berth doctor and berth why say. It reads with the rights of the
-kubeconfig, changes nothing, and answers this machine alone. Several clusters have a switch on the page.""",
+kubeconfig, changes nothing, and answers this machine alone. Several clusters have a switch on the page.
+
+With --access callers it listens for others too, over TLS. Each caller logs in with a token of the cluster, or comes
+through a front proxy, and sees the objects that the caller may get. docs/ui.md has both.""",
 )
 
 ui_app = alone()
@@ -30,7 +33,9 @@ ui_app = alone()
 @ui_app.command(epilog=_EPILOG)
 def ui(
     *,
-    bind_address: Annotated[str, typer.Option(help="Loopback address to listen on")] = "127.0.0.1",
+    bind_address: Annotated[
+        str | None, typer.Option(help="Address to listen on (default: 127.0.0.1; with --access callers: all)")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one")] = 8088,
     namespace: Home = None,
     release: Release = "berth",
@@ -41,32 +46,86 @@ def ui(
         list[str] | None,
         typer.Option("--context", help="A context of the kubeconfig to show; repeatable", show_default=False),
     ] = None,
+    access: Annotated[
+        Literal["kubeconfig", "callers"],
+        typer.Option(help="Whose rights count: those of the kubeconfig, or of each caller (over TLS)"),
+    ] = "kubeconfig",
+    tls_cert_file: Annotated[
+        str | None, typer.Option(help="With --access callers: certificate to serve", show_default=False)
+    ] = None,
+    tls_private_key_file: Annotated[
+        str | None, typer.Option(help="With --access callers: its key", show_default=False)
+    ] = None,
+    front_proxy_ca: Annotated[
+        str | None,
+        typer.Option(help="With --access callers: CA of front proxies that name callers in X-Remote-User"),
+    ] = None,
+    front_proxy_names: Annotated[
+        list[str] | None,
+        typer.Option("--front-proxy-name", help="Common name that a front proxy's certificate may have; repeatable"),
+    ] = None,
 ) -> None:
     """Show in a browser what Berth does, what is wrong, and why an object is as it is."""
+    tls = Tls(tls_cert_file, tls_private_key_file, front_proxy_ca, tuple(front_proxy_names or ()))
+    tls.check(needed=access == "callers")
+    chosen = _chosen(kubeconfigs or [], contexts or [])
+    if access == "callers" and len(chosen) > 1:
+        raise UsageError("--access callers: want one cluster, that of the callers")
     try:
-        asyncio.run(_serve(bind_address, port, namespace or "", release, kubeconfigs or [], contexts or []))
+        asyncio.run(_serve(bind_address, port, _Berth(namespace or "", release), chosen, tls))
     except Terminal as error:
         raise UsageError(str(error)) from error
 
 
+class _Berth(NamedTuple):
+    """Where Berth is looked for."""
+
+    namespace: str
+    release: str
+
+
+class Tls(NamedTuple):
+    """The files of a page for callers; `certificate` is None on a laptop."""
+
+    certificate: str | None
+    key: str | None
+    proxy_ca: str | None
+    proxy_names: tuple[str, ...]
+
+    def check(self, *, needed: bool) -> None:
+        """Raise UsageError where files are missing, or are of no use."""
+        if needed and not (self.certificate and self.key):
+            raise UsageError("--access callers: want --tls-cert-file and --tls-private-key-file: tokens need TLS")
+        if not needed and any(self):
+            raise UsageError("--tls-cert-file, --front-proxy-ca and the like: want --access callers with them")
+        if bool(self.proxy_ca) != bool(self.proxy_names):
+            raise UsageError("--front-proxy-ca: want --front-proxy-name with it, for a CA may have other clients too")
+
+
 async def _serve(
-    host: str, port: int, namespace: str, release: str, kubeconfigs: list[str], contexts: list[str]
+    host: str | None, port: int, berth: _Berth, chosen: list[tuple[str | None, str | None]], tls: Tls
 ) -> None:
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app import logs  # noqa: PLC0415
     from app.serving.listener import address, listen  # noqa: PLC0415
-    from app.ui.serving import check_loopback, serve  # noqa: PLC0415
-    from app.ui.visitors import OnLaptop  # noqa: PLC0415
+    from app.ui.serving import certificate_of, check_loopback, serve  # noqa: PLC0415
+    from app.ui.visitors import InCluster, OnLaptop  # noqa: PLC0415
 
     logs.configure("warning")
-    listener = listen("--port", check_loopback(host), port)
-    clusters = await _clusters(_chosen(kubeconfigs, contexts), namespace, release)
+    certificate = None
+    if tls.certificate and tls.key:
+        certificate = certificate_of(tls.certificate, tls.key, tls.proxy_ca)
+        host = host or "::"
+    listener = listen("--port", host if certificate and host else check_loopback(host or "127.0.0.1"), port)
+    clusters = await _clusters(chosen, berth)
+    scheme = "https" if certificate else "http"
     try:
         await serve(
             clusters,
-            OnLaptop(),
+            InCluster(clusters[0].client, proxies=tls.proxy_names) if certificate else OnLaptop(),
             listener=listener,
-            ready=lambda: print(f"berth ui: {address(listener, 'http')}/  (Ctrl-C ends it)", flush=True),
+            certificate=certificate,
+            ready=lambda: print(f"berth ui: {address(listener, scheme)}/  (Ctrl-C ends it)", flush=True),
         )
     finally:
         for cluster in clusters:
@@ -82,7 +141,7 @@ def _chosen(kubeconfigs: list[str], contexts: list[str]) -> list[tuple[str | Non
     return [(kubeconfig, None) for kubeconfig in kubeconfigs] or [(None, None)]
 
 
-async def _clusters(chosen: list[tuple[str | None, str | None]], namespace: str, release: str) -> list[Named]:
+async def _clusters(chosen: list[tuple[str | None, str | None]], berth: _Berth) -> list[Named]:
     from app.kube.transport import connect  # noqa: PLC0415
     from app.ui.serving import Named  # noqa: PLC0415
 
@@ -97,5 +156,5 @@ async def _clusters(chosen: list[tuple[str | None, str | None]], namespace: str,
             count += 1
             name = f"{first}-{count}"
         client = await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE)
-        clusters[name] = Named(name, client, options, namespace, release)
+        clusters[name] = Named(name, client, options, berth.namespace, berth.release)
     return list(clusters.values())

@@ -95,13 +95,15 @@ def server_context(
     ciphers: str = "",
     curves: str = "",
     require_client_certificate: bool = False,
+    ask_client_certificate: bool = False,
     allowed_names: Collection[str] = (),
     protocol: str = "http/1.1",
 ) -> tuple[ssl.SSLContext, list[str]]:
     """A server context with these choices, and warnings about what this Python cannot do.
 
-    `allowed_names` are the common names that a client certificate may have; empty: any. `protocol` is the one that
-    it speaks over TLS, by its name for ALPN.
+    `allowed_names` are the common names that a required client certificate may have; empty: any. One that is only asked
+    for may be missing; what is shown has to be trusted. `protocol` is the one that it speaks over TLS, by its name for
+    ALPN.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum_version(min_version)
@@ -111,8 +113,8 @@ def server_context(
         context.set_ciphers(":".join(suites))
     warnings = _set_curves(context, curve_preferences(curves))
     context.set_alpn_protocols([protocol])
-    if require_client_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
+    if require_client_certificate or ask_client_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED if require_client_certificate else ssl.CERT_OPTIONAL
         # A resumed session would outlive the removal of the client's CA.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0

@@ -10,6 +10,7 @@ import msgspec
 
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
+from app.doctor.model import unchecked
 from app.doctor.objects import Object
 from app.errors import ApiError, UsageError
 from app.kube.names import check_dns_label
@@ -94,6 +95,10 @@ async def _read(asked: Asked) -> Why:
         return Why(problem=f"namespace: {error}")
     except UsageError as error:
         return Why(problem=str(error))
+    except ApiError as refusal:
+        if refusal.status != 403:
+            raise
+        return Why(problem=plain(unchecked(refusal).message))
     rows, edges = ordered(answer.subject, answer.links)
     shown = rows[:NODES]
     targets = {subject: target_of(subject) for subject, _, _ in shown}

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,13 +43,17 @@ class Frame:
     def holds(self, now: float) -> bool:
         return now < self.until and not any(signal.stale for signal in self.signals)
 
+    def left(self, now: float) -> float:
+        """Seconds until it is too old."""
+        return max(0.0, self.until - now)
+
     async def outdated(self, most: float) -> None:
-        """Wait until something that it was made of has changed, or is too old; for so many seconds at most."""
-        changed, now = asyncio.Event(), time.monotonic()
+        """Wait until something that it was made of has changed; for so many seconds at most."""
+        changed = asyncio.Event()
         for signal in self.signals:
             signal.wakes(changed)
         with suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), max(0.0, min(most, self.until - now)))
+            await asyncio.wait_for(changed.wait(), most)
         for signal in self.signals:
             signal.forget(changed)
 
@@ -57,8 +61,8 @@ class Frame:
 class Frames:
     """The frames that were made last."""
 
-    def __init__(self, views: Mapping[str, View]) -> None:
-        self._views = views
+    def __init__(self, views: Mapping[str, View], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._views, self._clock = views, clock
         self._tasks: OrderedDict[Hashable, asyncio.Task[Frame]] = OrderedDict()
 
     async def of(self, asked: Asked) -> Frame:
@@ -68,7 +72,7 @@ class Frames:
         if (
             task is not None
             and task.done()
-            and (task.cancelled() or task.exception() is not None or not task.result().holds(time.monotonic()))
+            and (task.cancelled() or task.exception() is not None or not task.result().holds(self._clock()))
         ):
             task = None
         if task is None:
@@ -84,9 +88,9 @@ class Frames:
             model = await self._views[asked.view].read(asked)
         except ApiError as error:
             problem = f"The API server could not be asked: {plain(error)}"
-            return Frame(None, problem, {}, _digest(problem), (), time.monotonic() + _AWAY)
+            return Frame(None, problem, {}, _digest(problem), (), self._clock() + _AWAY)
         digests = {name: _digest(value) for name, value in model.fragments().items()}
-        until = min([time.monotonic() + KEPT, *(signal.until for signal in asked.used)])
+        until = min([self._clock() + KEPT, *(signal.until for signal in asked.used)])
         return Frame(model, "", digests, _digest(digests), tuple(asked.used), until)
 
 

@@ -15,6 +15,8 @@ import uvicorn
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.serving.tls import ServingCertificate
+from app.serving.tls_options import server_context
 from app.ui.catalog import VIEWS
 from app.ui.footprints import Results
 from app.ui.site import Site
@@ -51,6 +53,19 @@ def check_loopback(host: str) -> str:
     return host
 
 
+def certificate_of(certificate: str, key: str, proxy_ca: str | None) -> ServingCertificate:
+    """What is served over TLS, as the files are at a time; clients that a CA of front proxies proves may show it.
+
+    Raises UsageError for files that cannot be served.
+    """
+    return ServingCertificate(
+        certificate,
+        key,
+        new_context=lambda: server_context(ask_client_certificate=proxy_ca is not None)[0],
+        client_cas=[proxy_ca] if proxy_ca else (),
+    )
+
+
 @asynccontextmanager
 async def sources_of(clusters: Sequence[Named]) -> AsyncIterator[list[Source]]:
     """What is known of these clusters, while the block runs."""
@@ -69,7 +84,7 @@ async def serve(
     access: Access,
     *,
     listener: socket.socket,
-    context: ssl.SSLContext | None = None,
+    certificate: ServingCertificate | None = None,
     ready: Callable[[], object] = lambda: None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -79,8 +94,10 @@ async def serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with sources_of(clusters) as sources:
+        context = certificate.context if certificate is not None else None
         server = make_server(Site(sources, access, VIEWS), context=context)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
+        following = asyncio.create_task(certificate.watch()) if certificate is not None else None
         waiting = asyncio.create_task(stopping.wait())
         try:
             while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn sets a flag
@@ -89,6 +106,8 @@ async def serve(
             await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
+            if following is not None:
+                following.cancel()
             server.should_exit = True
             await serving
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -66,12 +67,14 @@ class Site:
         look: float = LOOK,
         pace: float = PACE,
         life: float = LIFE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sources = {source.name: source for source in sources}
         self._access = access
         self._views = {view.name: view for view in views}
         self._look, self._pace, self._life = look, pace, life
-        self._pages, self._frames = Pages(views), Frames(self._views)
+        self._pages, self._frames = Pages(views), Frames(self._views, clock=clock)
+        self._clock = clock
         self._streams: dict[str, int] = {}
         self._static = {
             entry.name: entry.read_bytes()
@@ -216,9 +219,10 @@ class Site:
         try:
             yield b"retry: 1000\n\n"
             while clock() < end:
-                if not await visitor.still():
-                    yield _event("ended", "")
-                    return
+                if not (still := await visitor.still()):
+                    if still is False:
+                        yield _event("ended", "")
+                    return  # where that could not be asked, the browser asks again
                 began = clock()
                 former, frame = frame, await self._frames.of(asked)
                 if former is None and frame.digest == seen:
@@ -226,7 +230,7 @@ class Site:
                 for name, html in self._pages.changes(asked, view, former, frame):
                     yield _event(name, html, frame.digest)
                 await asyncio.sleep(max(self._pace, clock() - began))
-                await frame.outdated(self._look)
+                await frame.outdated(min(self._look, frame.left(self._clock())))
         finally:
             self._streams[key] -= 1
             if not self._streams[key]:

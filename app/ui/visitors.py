@@ -44,11 +44,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """One who looks. `name` is shown where there is something to log out of; `still` is whether that holds yet."""
+    """One who looks. `name` is shown where there is something to log out of.
+
+    `still` says whether that holds yet; None where it cannot be asked.
+    """
 
     rights: Rights
     name: str
-    still: Callable[[], Awaitable[bool]]
+    still: Callable[[], Awaitable[bool | None]]
 
 
 class Access(Protocol):
@@ -137,11 +140,11 @@ class InCluster:
         caller = await self.caller(token, address)
         self._bound(caller.key)
 
-        async def still() -> bool:
+        async def still() -> bool | None:
             try:
                 return (await self.caller(token, address)).key == caller.key
             except Refused as refusal:
-                return refusal.status == 429
+                return False if refusal.status == 401 else None
 
         return Visitor(OfCaller(self._reviews, caller), caller.name, still)
 
@@ -194,8 +197,9 @@ class InCluster:
         certificate: Any = tls.getpeercert() if tls is not None else None
         if not certificate:
             return None
-        names = {value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"}
-        if self._proxies and not names & self._proxies:
+        # As kube-apiserver compares them (`--requestheader-allowed-names`): of several the last.
+        names = [value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"]
+        if self._proxies and (not names or names[-1] not in self._proxies):
             raise Refused(401, "the certificate is not that of a front proxy")
         headers = request.headers
         user = headers.get(f"{_PROXIED}user", "")

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ async def page_of(
     context: ssl.SSLContext | None = None,
     client: ssl.SSLContext | None = None,
     views: Sequence[View] = VIEWS,
+    clock: Callable[[], float] = time.monotonic,
     **options: float,
 ) -> AsyncIterator[Page]:
     """A page of these clusters. `access` makes the access of a client; `client` is the TLS of who asks."""
@@ -99,7 +101,7 @@ async def page_of(
         listener = bind("127.0.0.1", 0)
         port = listener.getsockname()[1]
         options = {"pace": 0.05, "look": 0.2} | options
-        server = make_server(Site(sources, chosen, views, **options), context=context)
+        server = make_server(Site(sources, chosen, views, clock=clock, **options), context=context)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         connector = aiohttp.TCPConnector(ssl=client if client is not None else True)
         session = await stack.enter_async_context(

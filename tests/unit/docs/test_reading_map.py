@@ -21,8 +21,8 @@ FIRST_SCREEN = 50
 """Lines of README before the map."""
 TOLERANCE = 1000
 """Lines: figures are rounded to so many."""
-ABOVE = {"checks", "sections", "why"}
-"""What a wing has for `berth doctor`, `berth status` and `berth why`: it is read with those."""
+ABOVE = {"checks", "sections", "views", "why"}
+"""What a wing has for `berth doctor`, `berth status`, `berth why` and `berth ui`: it is read with those."""
 UNNAMED = 0.1
 """The most that is read in folders that a row does not name."""
 
@@ -74,7 +74,7 @@ def test_the_map_is_that_of_the_imports(graph: grimp.ImportGraph, row: list[str]
 
 def test_the_map_has_a_row_for_each_wing_and_for_what_looks_at_all_of_them() -> None:
     starts = "".join(row[1] for row in ROWS)
-    for folder in (*(wing.name for wing in WINGS), "explain", "doctor", "status", "why"):
+    for folder in (*(wing.name for wing in WINGS), "explain", "doctor", "status", "why", "ui"):
         assert f"`app/{folder}/" in starts, folder
 
 
