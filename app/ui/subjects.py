@@ -29,6 +29,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     @property
+    def id(self) -> str:
+        """The same as an identifier of HTML: an update gives the keyboard back to the element of this name."""
+        return "-".join(filter(None, (self.kind, self.namespace, self.name)))
+
+    @property
     def query(self) -> dict[str, str]:
         """The words by which view `why` finds it."""
         return {"q": f"{self.kind.lower()}/{self.name}", "namespace": self.namespace}

@@ -185,7 +185,7 @@ async def test_every_answer_forbids_what_is_not_of_the_page(sandboxed: Sandboxed
             assert "unsafe" not in headers["Content-Security-Policy"]
             assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
             assert headers["X-Content-Type-Options"] == "nosniff"
-            assert headers["Referrer-Policy"] == "no-referrer"
+            assert headers["Referrer-Policy"] == "same-origin"
 
 
 @pytest.mark.parametrize(
