@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import signal
 import socket
@@ -93,6 +94,9 @@ async def serve(
     if stop is None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    # What is kept of large clusters is never garbage, and without bounds most of the time goes into looking at it.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
     async with sources_of(clusters) as sources:
         context = certificate.context if certificate is not None else None
         server = make_server(Site(sources, access, VIEWS), context=context)

@@ -229,6 +229,7 @@ class Site:
                     former = frame
                 for name, html in self._pages.changes(asked, view, former, frame):
                     yield _event(name, html, frame.digest)
+                yield b":\n\n"  # proxies between end what is silent
                 await asyncio.sleep(max(self._pace, clock() - began))
                 await frame.outdated(min(self._look, frame.left(self._clock())))
         finally:
