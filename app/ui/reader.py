@@ -29,6 +29,9 @@ class Reader(KubeClient):
         super().__init__(stores.client._session)  # noqa: SLF001 - of the same class
         self._stores, self._rights, self._footprint = stores, rights, footprint
 
+    async def close(self) -> None:
+        """The connections are those of the stores, which go on."""
+
     async def list_page(
         self,
         resource: Resource,

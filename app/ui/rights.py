@@ -90,7 +90,7 @@ class Rights(Protocol):
 
     @property
     def tries(self) -> bool:
-        """Whether requests that change nothing, such as dry runs, are sent as they are."""
+        """Whether requests that change nothing are sent as they are, such as dry runs, and addresses are called."""
 
     async def allowed(self, right: Right) -> bool:
         """Raises ApiError where that cannot be asked."""

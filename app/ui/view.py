@@ -79,6 +79,7 @@ class Source:
             release=self.release,
             options=self.options,
             sought=bool(self.namespace),
+            calls=rights.tries,
         )
 
 

@@ -210,7 +210,8 @@ class InCluster:
             if name.startswith(f"{_PROXIED}extra-"):
                 key = unquote(name.removeprefix(f"{_PROXIED}extra-"))
                 extra[key] = (*extra.get(key, ()), value)
-        groups = tuple(headers.getlist(f"{_PROXIED}group"))
+        # As an API server adds it to those that a front proxy names.
+        groups = tuple(dict.fromkeys((*headers.getlist(f"{_PROXIED}group"), "system:authenticated")))
         return Caller(user, headers.get(f"{_PROXIED}uid", ""), groups, extra)
 
     def _bound(self, key: str) -> None:

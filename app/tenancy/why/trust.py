@@ -130,7 +130,7 @@ async def peer_of(cluster: Cluster, agent: Installed) -> Peer | None:
         roots = read_certificates(bundle, source=FILES[2])
     except ValueError:
         return None
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or not cluster.calls:
         return None
     name = str(agent.setting("gateway_name"))
     return Peer(roots, name, await answer_of(host.strip("[]"), int(port), name=name, roots=bundle))

@@ -66,6 +66,18 @@ class Callers:
         assert answer.status == 201, answer.body
         return f"{where}/{name}"
 
+    def grant_group(self, group: str, namespace: str) -> None:
+        """Lets all of the group read everything in the namespace."""
+        rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ALL}
+        self.server.request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": namespace}, "rules": [rule]})
+        binding = {
+            "metadata": {"name": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": namespace},
+            "subjects": [{"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}],
+        }
+        answer = self.server.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+        assert answer.status == 201, answer.body
+
     def pod(self, namespace: str, name: str) -> None:
         body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         assert self.server.request("POST", f"/api/v1/namespaces/{namespace}/pods", body).status == 201
@@ -318,6 +330,8 @@ async def test_a_front_proxy_names_the_caller(sandboxed: Sandboxed, files: Files
         masters = {"X-Remote-User": "x", "X-Remote-Group": "system:masters"}
         assert (await callers.page.get(path, **masters)).json["page"]["rows"]
         assert (await callers.page.get(path)).status == 401
+        callers.grant_group("system:authenticated", home)
+        assert (await callers.page.get(path, **{"X-Remote-User": "anybody"})).json["page"]["rows"]
 
 
 async def test_headers_of_a_front_proxy_mean_nothing_without_its_certificate(callers: Callers) -> None:
