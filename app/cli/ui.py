@@ -108,10 +108,11 @@ async def _serve(
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app import logs  # noqa: PLC0415
     from app.serving.listener import address, listen  # noqa: PLC0415
-    from app.ui.serving import certificate_of, check_loopback, serve  # noqa: PLC0415
+    from app.ui.serving import certificate_of, check_loopback, serve, spare_garbage  # noqa: PLC0415
     from app.ui.visitors import InCluster, OnLaptop  # noqa: PLC0415
 
     logs.configure("warning")
+    spare_garbage()
     certificate = None
     if tls.certificate and tls.key:
         certificate = certificate_of(tls.certificate, tls.key, tls.proxy_ca)

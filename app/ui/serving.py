@@ -54,6 +54,15 @@ def check_loopback(host: str) -> str:
     return host
 
 
+def spare_garbage() -> None:
+    """Have the process look for garbage less often: what is kept of large clusters is none, and would be half the time.
+
+    For a process that serves the page and nothing else.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
+
+
 def certificate_of(certificate: str, key: str, proxy_ca: str | None) -> ServingCertificate:
     """What is served over TLS, as the files are at a time; clients that a CA of front proxies proves may show it.
 
@@ -94,9 +103,6 @@ async def serve(
     if stop is None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    # What is kept of large clusters is never garbage, and without bounds most of the time goes into looking at it.
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
     async with sources_of(clusters) as sources:
         context = certificate.context if certificate is not None else None
         server = make_server(Site(sources, access, VIEWS), context=context)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from app import logs
 from app.devtools.clusters.claims import DEVICES, RESOURCE
+from app.devtools.clusters.page import page_of
 from app.devtools.clusters.plans import EVERY_WING, INFRA
 from app.devtools.clusters.quota import CPUS, NAMESPACE, QUEUE
 from app.devtools.clusters.sandbox import Running, Sandbox, Whole
@@ -62,9 +63,10 @@ def _say(console: Console, text: str) -> None:
 
 
 async def _until(stop: asyncio.Event, whole: Whole, *, console: Console, stand_ins: bool, given: bool) -> None:
-    _describe(console, whole, stand_ins=stand_ins, given=given)
-    await stop.wait()
-    _say(console, "\nStopping …")
+    async with page_of(whole) as page:
+        _describe(console, whole, page=page, stand_ins=stand_ins, given=given)
+        await stop.wait()
+        _say(console, "\nStopping …")
 
 
 @contextlib.contextmanager
@@ -99,11 +101,12 @@ def _describe_bare(console: Console, home: Running) -> None:
     console.print(f"\n{_CONTEXTS}\n{_ADDRESSES}\nCtrl-C stops everything.", highlight=False)
 
 
-def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:
+def _describe(console: Console, whole: Whole, *, page: str, stand_ins: bool, given: bool) -> None:
     for cluster in whole.clusters:
         webhook = f"  webhook: https://{cluster.webhook}" if cluster.webhook else ""
         nodes = ", ".join(cluster.nodes) if stand_ins else "its own"
         console.print(f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {nodes}{webhook}", soft_wrap=True)
+    console.print(f"[bold]page[/]  {page}  (what Berth does here, in a browser: berth ui)", soft_wrap=True)
     home = whole.cluster("tenant1")
     if not whole.gateway:
         _describe_bare(console, home)

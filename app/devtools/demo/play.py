@@ -11,6 +11,7 @@ from typing import Protocol
 
 from rich.console import Console
 
+from app.devtools.clusters.page import page_of
 from app.devtools.clusters.sandbox import Sandbox, Whole
 from app.devtools.demo.calling import Caller
 from app.devtools.demo.catalog import PARTS, Part
@@ -44,9 +45,10 @@ async def run_demo(
     try:
         with tempfile.TemporaryDirectory(prefix="berth-demo-") as name:
             directory = Path(name)
-            async with Sandbox(directory, log_level=log_level).running() as whole:
+            async with Sandbox(directory, log_level=log_level).running() as whole, page_of(whole) as page:
                 for cluster in whole.clusters:
                     console.print(f"  {cluster.name}: nodes {', '.join(cluster.nodes)}")
+                console.print(f"  in a browser: {page}", soft_wrap=True)
                 if ask is not None:
                     console.print(f"  to look inside: export KUBECONFIG={directory}/kubeconfig", soft_wrap=True)
                 seen = await _play(console, parts, whole, directory, ask)
