@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -117,20 +118,18 @@ async def _serve(
     if tls.certificate and tls.key:
         certificate = certificate_of(tls.certificate, tls.key, tls.proxy_ca)
         host = host or "::"
-    listener = listen("--port", host if certificate and host else check_loopback(host or "127.0.0.1"), port)
-    clusters = await _clusters(chosen, berth)
+    where = host if certificate and host else check_loopback(host or "127.0.0.1")
     scheme = "https" if certificate else "http"
-    try:
-        await serve(
-            clusters,
-            InCluster(clusters[0].client, proxies=tls.proxy_names) if certificate else OnLaptop(),
-            listener=listener,
-            certificate=certificate,
-            ready=lambda: print(f"berth ui: {address(listener, scheme)}/  (Ctrl-C ends it)", flush=True),
-        )
-    finally:
-        for cluster in clusters:
-            await cluster.client.close()
+    with listen("--port", where, port) as listener:
+        async with AsyncExitStack() as stack:
+            clusters = await _clusters(chosen, berth, stack)
+            await serve(
+                clusters,
+                InCluster(clusters[0].client, proxies=tls.proxy_names) if certificate else OnLaptop(),
+                listener=listener,
+                certificate=certificate,
+                ready=lambda: print(f"berth ui: {address(listener, scheme)}/  (Ctrl-C ends it)", flush=True),
+            )
 
 
 def _chosen(kubeconfigs: list[str], contexts: list[str]) -> list[tuple[str | None, str | None]]:
@@ -142,7 +141,7 @@ def _chosen(kubeconfigs: list[str], contexts: list[str]) -> list[tuple[str | Non
     return [(kubeconfig, None) for kubeconfig in kubeconfigs] or [(None, None)]
 
 
-async def _clusters(chosen: list[tuple[str | None, str | None]], berth: _Berth) -> list[Named]:
+async def _clusters(chosen: list[tuple[str | None, str | None]], berth: _Berth, stack: AsyncExitStack) -> list[Named]:
     from app.kube.transport import connect  # noqa: PLC0415
     from app.ui.serving import Named  # noqa: PLC0415
 
@@ -156,6 +155,8 @@ async def _clusters(chosen: list[tuple[str | None, str | None]], berth: _Berth) 
         while name in clusters:
             count += 1
             name = f"{first}-{count}"
-        client = await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE)
+        client = await stack.enter_async_context(
+            await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE)
+        )
         clusters[name] = Named(name, client, options, berth.namespace, berth.release)
     return list(clusters.values())
