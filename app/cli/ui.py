@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from app.cli.cluster import EXAMINING_DEADLINE, Home, Release, kubeconfig_option
+from app.cli.cluster import EXAMINING_DEADLINE, Home, Release
 from app.cli.options import alone, epilog
+from app.doctor.aiming import Aim
 from app.errors import Terminal, UsageError
+from app.wiring import CLUSTER_RULE
 
 if TYPE_CHECKING:
     from app.ui.serving import Named
@@ -41,7 +43,13 @@ def ui(
     namespace: Home = None,
     release: Release = "berth",
     kubeconfigs: Annotated[
-        list[str] | None, kubeconfig_option("A cluster to show; repeatable (default: in-cluster, $KUBECONFIG)")
+        list[str] | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            help=f"Kubeconfig of a cluster to show; repeatable (default: {CLUSTER_RULE})",
+            show_default=False,
+        ),
     ] = None,
     contexts: Annotated[
         list[str] | None,
@@ -147,8 +155,6 @@ async def _clusters(chosen: list[tuple[str | None, str | None]], berth: _Berth, 
 
     clusters = dict[str, Named]()
     for kubeconfig, context in chosen:
-        flags = {"--kubeconfig": kubeconfig, "--context": context}
-        options = tuple(word for flag, value in flags.items() if value for word in (flag, value))
         stem = Path(kubeconfig).name.removesuffix(".kubeconfig") if kubeconfig else "cluster"
         name = first = context or stem
         count = 1
@@ -158,5 +164,5 @@ async def _clusters(chosen: list[tuple[str | None, str | None]], berth: _Berth, 
         client = await stack.enter_async_context(
             await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE)
         )
-        clusters[name] = Named(name, client, options, berth.namespace, berth.release)
+        clusters[name] = Named(name, client, Aim(kubeconfig or "", context or ""), berth.namespace, berth.release)
     return list(clusters.values())

@@ -45,8 +45,8 @@ class Cluster:
 
     `aim` is how the user named the cluster, for commands that are printed. With `sought` the user has named the
     namespace of Berth, and Berth has to be there. `scope` is the one namespace whose objects are asked about, "" for
-    all: lists of namespaced kinds without a namespace are those of the scope. Addresses that objects name are called only
-    where it `calls`.
+    all: lists of namespaced kinds without a namespace are those of the scope. Addresses that objects name are called
+    only where it `calls`.
     """
 
     client: KubeClient

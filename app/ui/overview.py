@@ -118,7 +118,7 @@ async def _located(cluster: Cluster) -> tuple[str, str]:
 
 async def _section(section: Section, cluster: Cluster) -> Part | None:
     await locate(cluster)
-    found = await read_section(cluster, section)
+    found = await read_section(cluster, section, {})
     return None if found is None else part_of(section, found)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from app.doctor.aiming import AIMLESS, Aim
 from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.serving.tls import ServingCertificate
@@ -35,7 +36,7 @@ class Named:
 
     name: str
     client: KubeClient
-    options: tuple[str, ...] = ()
+    aim: Aim = AIMLESS
     namespace: str = ""
     release: str = "berth"
 
@@ -85,7 +86,7 @@ async def sources_of(clusters: Sequence[Named]) -> AsyncIterator[list[Source]]:
             stores, results = Stores(cluster.client), Results()
             stores.subscribe(results.changed)
             await stack.enter_async_context(stores.running())
-            sources.append(Source(cluster.name, stores, results, cluster.options, cluster.namespace, cluster.release))
+            sources.append(Source(cluster.name, stores, results, cluster.aim, cluster.namespace, cluster.release))
         yield sources
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from app.doctor.aiming import AIMLESS, Aim
 from app.doctor.cluster import Cluster
 from app.ui.footprints import Footprint, Results, Signal
 from app.ui.reader import Reader
@@ -67,7 +68,7 @@ class Source:
     name: str
     stores: Stores
     results: Results
-    options: tuple[str, ...] = ()
+    aim: Aim = AIMLESS
     namespace: str = ""
     release: str = "berth"
 
@@ -77,7 +78,7 @@ class Source:
             Reader(self.stores, rights, footprint),
             namespace=self.namespace,
             release=self.release,
-            options=self.options,
+            aim=self.aim,
             sought=bool(self.namespace),
             calls=rights.tries,
         )

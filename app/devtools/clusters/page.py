@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from app.devtools.clusters.sandbox import Whole
+from app.doctor.aiming import Aim
 from app.kube.transport import connect
 from app.serving.listener import address, bind
 
@@ -34,8 +35,7 @@ async def page_of(whole: Whole) -> AsyncIterator[str]:
                 named = []
                 for cluster in whole.clusters:
                     client = await stack.enter_async_context(await connect(kubeconfig=str(cluster.kubeconfig)))
-                    options = ("--kubeconfig", str(cluster.kubeconfig))
-                    named.append(Named(cluster.name, client, options))
+                    named.append(Named(cluster.name, client, Aim(str(cluster.kubeconfig))))
                 await serve(named, OnLaptop(), listener=listener, stop=stop)
 
         task = asyncio.create_task(serving())
