@@ -104,9 +104,10 @@ async def connected(
     Where the cluster cannot be asked, Unanswered says which kubeconfig and context named it.
     """
     # Imported late: the official client takes longer to import than the flags to parse. Signals may come meanwhile.
-    from app.kube.transport import DEADLINE, connect  # noqa: PLC0415
+    from app.kube.transport import connect  # noqa: PLC0415
 
-    async with await connect(kubeconfig=kubeconfig, context=context, deadline=deadline or DEADLINE) as client:
+    options = {} if deadline is None else {"deadline": deadline}
+    async with await connect(kubeconfig=kubeconfig, context=context, **options) as client:
         try:
             yield client
         except ApiError as error:

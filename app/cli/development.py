@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 from rich.console import Console
 
 from app import logs
 from app.cli.options import alone, devtool, epilog
-from app.devtools.demo.catalog import PARTS
-from app.devtools.demo.keys import key_waiter
 from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.devtools.demo.catalog import Part
 
 _SANDBOX_EPILOG = epilog(
     "berth sandbox",
@@ -28,7 +29,11 @@ _DEMO_EPILOG = epilog(
     "berth demo --step",
     text="Exits 0 when every step held, 1 at the first that did not.",
 )
-_NAMES = tuple(part.name for part in PARTS)
+
+
+def _parts() -> tuple[Part, ...]:
+    """The parts of the demo. Raises UsageError in a container image."""
+    return cast("tuple[Part, ...]", devtool("app.devtools.demo.catalog:PARTS"))
 
 
 sandbox_app, demo_app = alone(), alone()
@@ -75,8 +80,8 @@ def demo(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help=f"The part to play: {', '.join(_NAMES)} (default: all).",
-            autocompletion=lambda incomplete: [part for part in _NAMES if part.startswith(incomplete)],
+            help="The part to play, of those that --list names (default: all).",
+            autocompletion=lambda incomplete: [part.name for part in _parts() if part.name.startswith(incomplete)],
             show_default=False,
         ),
     ] = None,
@@ -87,20 +92,25 @@ def demo(
     log_level: Annotated[_Level, typer.Option(help="Lowest level that is logged.")] = "error",
 ) -> int:
     """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
+    parts, names = _parts(), [part.name for part in _parts()]
     if listed:
-        for part in PARTS:
-            typer.echo(f"{part.name.ljust(max(map(len, _NAMES)))}  {part.title}")
+        for part in parts:
+            typer.echo(f"{part.name.ljust(max(map(len, names)))}  {part.title}")
         return 0
-    parts = [part for part in PARTS if name in (None, part.name)]
-    if not parts:
-        raise UsageError(f"there is no part {name!r} of the demo: want {', '.join(_NAMES)}")
+    if name not in (None, *names):
+        raise UsageError(f"there is no part {name!r} of the demo: want {', '.join(names)}")
     console = Console()
-    ask = key_waiter(console) if by_step else None
+    ask = devtool("app.devtools.demo.keys:key_waiter")(console) if by_step else None
     logs.configure(log_level)
     # What comes next is imported first, which takes a second or two.
     console.print("Starting a sandbox: an infra and two tenant clusters, with Berth in each …")
     run_demo = devtool("app.devtools.demo.play:run_demo")
-    return cast("int", asyncio.run(run_demo(console, parts=parts, log_level=log_level, ask=ask)))
+    return cast(
+        "int",
+        asyncio.run(
+            run_demo(console, parts=[part for part in parts if name in (None, part.name)], log_level=log_level, ask=ask)
+        ),
+    )
 
 
 def _by_name(pairs: list[str]) -> dict[str, Path]:

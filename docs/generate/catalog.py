@@ -27,7 +27,7 @@ _RECONCILING = ("controller", "agent", "certificates", "rmd-node", "claims-node"
 _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
     "cert_not_after_seconds": ("webhook", "gateway", "agent"),
     "leader": ("controller", "agent"),
-    "events_total": ("webhook", "controller", "agent", "rmd-node", "claims-node"),
+    "events_total": ("webhook", *_RECONCILING),
     "reconcile_total": _RECONCILING,
     "reconcile_duration_seconds": _RECONCILING,
     "queue_depth": _RECONCILING,

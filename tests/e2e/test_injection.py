@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.wiring import RELEASE_NAMESPACE
 from tests.e2e.builders import attachment, pod
 from tests.e2e.users import PythonClient, User
 from tests.support.waiting import Refused, wait_until
@@ -167,7 +168,7 @@ def test_the_control_switches_are_followed(user: User, created: Create, python: 
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": "nri-control-switches", "namespace": "kube-system"},
+            "metadata": {"name": "nri-control-switches", "namespace": RELEASE_NAMESPACE},
             "data": {"config.json": json.dumps(config)},
         }
     )

@@ -18,6 +18,7 @@ from app.cli.roles import RoleCommand
 from app.errors import UsageError
 from app.permissions import declared
 from app.registry import BY_NAME, settings_of
+from app.wiring import CLUSTER_RULE
 from app.workloads.settings import DEFAULT_QUOTA
 from docs.generate import limits
 from docs.generate.__main__ import main
@@ -49,7 +50,8 @@ WORDS = {
     "any name": (),
     "every driver": (),
     "that of Multus": ("k8s.v1.cni.cncf.io/resourceName",),
-    "in-cluster": None,
+    CLUSTER_RULE: None,
+    "its current one": None,
     "VersionTLS12": "",
     f"pods and {len(WRAPPED_KINDS) - 1} others": WRAPPED_KINDS,
 }

@@ -221,7 +221,7 @@ async def test_the_secret_of_a_gateway_without_the_role_that_keeps_it(
         await place.store({**place.files, **files}, name="berth-gateway-tls")
     finding = await place.only_complaint("certificate")
     assert (finding.subject, finding.severity) == (f"Secret {HOME}/berth-gateway-tls", Severity.error)
-    assert finding.command == f"berth tenant authority --namespace {HOME}"
+    assert finding.command == f"berth tenant authority --berth-namespace {HOME}"
     await place.type(finding.command)
     assert await place.complaints("certificate") == []
 

@@ -103,7 +103,7 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     [
         (["demo", "--step"], "--step waits for keys: want a terminal as standard input"),
         (["demo", "moon"], "no part 'moon' of the demo: want injection, claims, appwrappers, rmd, companions"),
-        (["demo", "--log-level", "loud"], "--log-level: want debug, info, warning, error, got 'loud'"),
+        (["demo", "--log-level", "loud"], "'--log-level': 'loud' is not one of 'debug', 'info', 'warning', 'error'"),
         (["sandbox", "--log-level", "loud"], "--log-level"),
         (["sandbox", "--kubeconfig", "icp"], "want NAME=FILE"),
         (["sandbox", "--kubeconfig", "icp=/nowhere/config"], "no such file: /nowhere/config"),
@@ -225,6 +225,15 @@ def test_one_part_is_played_alone(short: Path) -> None:
     assert re.findall(r"^\w+", listed, re.MULTILINE) == [part.name for part in PARTS]
 
 
+@pytest.fixture
+def _hangup_ends() -> Iterator[None]:
+    """Processes that are started hear SIGHUP, also where the tests run under nohup: an ignored signal is inherited."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hangup_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_of_the_demo(short: Path, number: signal.Signals) -> None:
     """No folder, and so none of its private keys. A terminal that is closed sends SIGHUP."""
@@ -236,6 +245,7 @@ def test_a_signal_leaves_nothing_of_the_demo(short: Path, number: signal.Signals
         assert not list(short.iterdir())
 
 
+@pytest.mark.usefixtures("_hangup_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("bare", [[], ["--bare"]], ids=["whole", "bare"])
 def test_a_signal_leaves_no_key_of_the_sandbox(tmp_path: Path, number: signal.Signals, bare: list[str]) -> None:
