@@ -35,9 +35,16 @@ def judge_node(it: Object, _now: datetime) -> Asking[Verdict | None]:
     devices = yield from or_else(read(partial(_devices, name=it.name), key=("devices", it.name)), Counter())
     offers = _offers(it, devices)
     text = "; ".join(filter(None, (role, offers)))
+    if (bad := (yield from problem_of(it, tenants, dpus, text))) is not None:
+        return bad
+    return fine(_with("is ready", text), since=_since(objects.condition(it.json, "Ready")), more=describe(it))
+
+
+def problem_of(it: Object, tenants: Sequence[Object], dpus: Dpus | None, text: str = "") -> Asking[Verdict | None]:
+    """Why a node takes no Pods, or is not the DPU that it should be; `text` says whose it is. None of a good one."""
     problems = [problem for problem in (_health(it, text), (yield from _whose(it, tenants, dpus, text))) if problem]
     if not problems:
-        return fine(_with("is ready", text), since=_since(objects.condition(it.json, "Ready")), more=describe(it))
+        return None
     first, *others = problems
     for other in others:
         first = first.after(other)
@@ -127,14 +134,19 @@ def _says(tenant: str | None) -> str:
 def _offers(it: Object, devices: Counter[str]) -> str:
     """Extended resources, and devices of ResourceSlices by their drivers."""
     allocatable = objects.status(it.json).get("allocatable") or {}
-    resources = {
-        name: amount
-        for name, amount in allocatable.items()
-        if "/" in name and not name.rpartition("/")[0].endswith("kubernetes.io") and not name.startswith(_NOT_DEVICES)
-    }
+    resources = {name: amount for name, amount in allocatable.items() if is_device(name)}
     offered = [f"{name} {amount}" for name, amount in sorted(resources.items())]
     offered += [f"{count} devices of {driver}" for driver, count in sorted(devices.items())]
     return f"offers {several_of(offered, 6)}" if offered else "offers no devices"
+
+
+def is_device(resource: str) -> bool:
+    """Whether a resource of nodes is neither one of Kubernetes itself nor huge pages."""
+    return (
+        "/" in resource
+        and not resource.rpartition("/")[0].endswith("kubernetes.io")
+        and not resource.startswith(_NOT_DEVICES)
+    )
 
 
 async def _devices(cluster: Cluster, name: str) -> Counter[str]:

@@ -9,8 +9,10 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from app.ui.catalog import VIEWS
+from app.workloads.model import TENANTS
 from tests.integration.ui.test_callers import files, page_for
 from tests.support.browser import chromium, needs_chromium, tab
+from tests.support.fabric import Fabric
 from tests.support.page import page_of
 from tests.support.sandbox import Sandboxed, sandboxed
 
@@ -36,6 +38,12 @@ def objects(sandboxed: Sandboxed) -> None:
     sandboxed.request("POST", PODS, pod("hostile", HOSTILE))
     node = {"metadata": {"name": "a-node-with-a-name-that-is-as-long-as-names-of-nodes-are-in-large-clusters"}}
     sandboxed.request("POST", "/api/v1/nodes", node)
+    fabric = Fabric(sandboxed, TENANTS)
+    fabric.tenant("acme", "host-a", "host-b", "a-host-with-a-name-that-is-as-long-as-names-of-hosts-may-be")
+    fabric.dpu("dpu-a", "host-a", "acme")
+    fabric.dpu("dpu-b", "host-b")
+    fabric.companion("runs", "acme", "dpu-a", cpu="2")
+    fabric.companion("waits", "acme", host="host-b")
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=[view.name for view in VIEWS])

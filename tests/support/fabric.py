@@ -1,0 +1,64 @@
+"""An infra cluster for tests of the page: tenants, hosts with their DPUs, companions, and what is wrong with some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.definitions import read_definitions
+from app.kube.resources import NODES, PODS, Resource
+from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.workloads.model import COMPANION, TENANTS
+from tests.support.sandbox import CRDS, Sandboxed
+
+JSON = dict[str, Any]
+AMOUNTS = {"cpu": "8", "memory": "16Gi", "nvidia.com/bf3": "4", "pods": "110"}
+
+
+class Fabric:
+    """Makes objects in the cluster of a sandbox; what is there already stays."""
+
+    def __init__(self, server: Sandboxed, *resources: Resource) -> None:
+        self.server = server
+        for definition in read_definitions(resources):
+            if server.request("GET", f"{CRDS}/{definition['metadata']['name']}").status == 404:
+                server.define(definition)
+
+    def make(self, resource: Resource, body: JSON, *, status: JSON | None = None) -> JSON:
+        """Creates an object, its namespace before it, and writes its status."""
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace")
+        if namespace and self.server.request("GET", f"/api/v1/namespaces/{namespace}").status == 404:
+            self.server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        path = resource.path(namespace=namespace)
+        answer = self.server.request("POST", path, {**resource.body({}), **body})
+        assert answer.status == 201, answer.body
+        if status is not None:
+            said = self.server.request("PUT", f"{path}/{metadata['name']}/status", {**answer.body, "status": status})
+            assert said.status == 200, said.body
+        return dict(answer.body)
+
+    def tenant(self, name: str, *hosts: str, **spec: Any) -> None:
+        identity = spec.pop("identity", {"names": [f"{name}.tenant.local"]})
+        status = spec.pop("status", {"result": "success"})
+        body = {"metadata": {"name": name}, "spec": {"identity": identity, "hosts": [*hosts], **spec}}
+        self.make(TENANTS, body, status=status)
+
+    def dpu(self, name: str, host: str, tenant: str = "", **spec: Any) -> None:
+        labels = {key: value for key, value in ((HOST_LABEL, host), (TENANT_LABEL, tenant)) if value}
+        ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+        status = {"allocatable": AMOUNTS, "capacity": AMOUNTS, "conditions": ready}
+        self.make(NODES, {"metadata": {"name": name, "labels": labels}, "spec": spec}, status=status)
+
+    def companion(self, name: str, tenant: str, node: str = "", host: str = "", **amounts: str) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": amounts}}
+        spec: JSON = {"containers": [container]}
+        status: JSON = {"phase": "Pending"}
+        if node:
+            spec["nodeName"] = node
+            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        if host:
+            wanted = {"matchExpressions": [{"key": HOST_LABEL, "operator": "In", "values": [host]}]}
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
+            spec["affinity"] = {"nodeAffinity": required}
+        metadata = {"name": name, "namespace": f"tenant-{tenant}", "labels": {COMPANION: "tenant"}}
+        self.make(PODS, {"metadata": metadata, "spec": spec}, status=status)
