@@ -118,7 +118,7 @@ WING = Wing(
     checks=("app.tenancy.checks:TENANTS_CHECK", "app.tenancy.checks:AGENT_CHECK"),
     status=("app.tenancy.sections:TENANTS_SECTION", "app.tenancy.sections:AGENT_SECTION"),
     why="app.tenancy.why.tenants:JUDGES",
-    views=("app.tenancy.views.fabric:VIEW",),
+    views=("app.tenancy.views.fabric:VIEW", "app.tenancy.views.tenants:VIEW"),
     metrics={
         "app.tenancy.agent.metrics": ("agent",),
         "app.tenancy.gateway.metrics": ("gateway",),

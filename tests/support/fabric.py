@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.definitions import read_definitions
-from app.kube.resources import NODES, PODS, Resource
+from app.kube.resources import NETWORK_ATTACHMENTS, NODES, PODS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
-from app.workloads.model import COMPANION, TENANTS
+from app.workloads.model import COMPANION, TENANT_RULES, TENANTS
 from tests.support.sandbox import CRDS, Sandboxed
 
 JSON = dict[str, Any]
@@ -62,3 +62,24 @@ class Fabric:
             spec["affinity"] = {"nodeAffinity": required}
         metadata = {"name": name, "namespace": f"tenant-{tenant}", "labels": {COMPANION: "tenant"}}
         self.make(PODS, {"metadata": metadata, "spec": spec}, status=status)
+
+    def rule(self, name: str, tenant: str, *, key: str = "metadata.resourceName", **status: Any) -> None:
+        term = {"matchExpressions": [{"key": key, "operator": "In", "values": ["web"]}]}
+        template = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"resourceType": "v1/Pod", "workloadTerms": [term], "template": template}
+        said = {"result": "success", "observedGeneration": 1} | status
+        self.make(
+            TENANT_RULES, {"metadata": {"name": name, "namespace": f"tenant-{tenant}"}, "spec": spec}, status=said
+        )
+
+    def attachment(self, namespace: str, name: str, resource: str) -> None:
+        annotations = {"k8s.v1.cni.cncf.io/resourceName": resource}
+        config = {"config": '{"cniVersion": "1.0.0", "type": "sriov"}'}
+        metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+        self.make(NETWORK_ATTACHMENTS, {"metadata": metadata, "spec": config})
+
+    def pod(self, namespace: str, name: str, networks: str = "", **amounts: str) -> None:
+        annotations = {"k8s.v1.cni.cncf.io/networks": networks} if networks else {}
+        container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+        metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+        self.make(PODS, {"metadata": metadata, "spec": {"containers": [container]}})
