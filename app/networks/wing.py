@@ -23,4 +23,5 @@ WING = Wing(
     ),
     status=("app.networks.sections:SECTION",),
     why="app.networks.why.pods:JUDGES",
+    views=("app.networks.views:VIEW",),
 )

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, RESOURCE_SLICES
 from app.text import stamp
+from app.ui.details import MOST
 from app.workloads.model import TENANT_RULES, TENANTS
 from tests.support.fabric import Fabric
 from tests.support.page import page_of
@@ -20,7 +22,7 @@ JSON = dict[str, Any]
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     with sandbox(tmp_path_factory.mktemp("served")) as server:
-        yield Fabric(server, TENANTS, TENANT_RULES)
+        yield Fabric(server, TENANTS, TENANT_RULES, NETWORK_ATTACHMENTS)
 
 
 async def rows(fabric: Fabric, path: str) -> dict[str, JSON]:
@@ -49,3 +51,35 @@ async def test_a_tenant_has_its_certificate_its_contact_and_its_rules(fabric: Fa
         ("bad", "broken", "0 matched, 0 running: its key is odd"),
         ("good", "", "3 matched, 2 running"),
     ]
+
+
+async def test_an_attachment_has_what_offers_its_resource_and_who_uses_it(fabric: Fabric) -> None:
+    fabric.attachment("team", "fast", "nvidia.com/bf3")
+    fabric.attachment("team", "absent", "example.com/none")
+    fabric.dpu("dpu-net", "host-net")
+    for number in range(MOST + 2):
+        fabric.pod("team", f"uses-{number:02}", networks="fast", **{"nvidia.com/bf3": "1"})
+    fabric.pod("other", "uses-too", networks="team/fast, team/absent")
+    found = await rows(fabric, "networks?namespace=team")
+    fast, absent = found["fast"], found["absent"]
+    offered = "device plugin, on dpu-net"
+    assert fast["cells"] == {"wants": "nvidia.com/bf3", "source": "device plugin", "offered": offered, "pods": "11 Pods"}
+    assert fast["amounts"] == [{"name": "nvidia.com/bf3", "used": "10", "whole": "4", "share": 100}]
+    assert len(fast["lines"]) == MOST
+    assert fast["more"] == 3
+    assert fast["lines"][0]["target"] == {"kind": "Pod", "namespace": "other", "name": "uses-too"}
+    assert absent["cells"]["source"] == "nothing"
+    assert absent["cells"]["pods"] == "1 Pod"
+
+
+async def test_a_claim_is_a_source_too(fabric: Fabric) -> None:
+    driver = "nics.example.com"
+    fabric.make(DEVICE_CLASSES, {"metadata": {"name": "nic"}, "spec": {"extendedResourceName": "example.com/nic"}})
+    devices = [{"name": "nic-0", "attributes": {}}]
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "nodeName": "n", "pool": pool, "devices": devices}
+    fabric.make(RESOURCE_SLICES, {"metadata": {"name": "n-nics"}, "spec": spec})
+    fabric.attachment("claims", "by-class", "example.com/nic")
+    row = (await rows(fabric, "networks?namespace=claims"))["by-class"]
+    assert row["cells"]["source"] == "DRA by extended resource"
+    assert "DeviceClass nic with 1 device" in row["cells"]["offered"]
