@@ -23,4 +23,5 @@ WING = Wing(
     checks=("app.workloads.checks:RULES_CHECK", "app.workloads.checks:COMPANIONS_CHECK"),
     status=("app.workloads.sections:SECTION",),
     why="app.workloads.why.rules:JUDGES",
+    views=("app.workloads.views.rules:VIEW",),
 )

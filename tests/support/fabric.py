@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.definitions import read_definitions
+from app.definitions import ALL, read_definitions
 from app.kube.resources import NETWORK_ATTACHMENTS, NODES, PODS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
-from app.workloads.model import COMPANION, TENANT_RULES, TENANTS
+from app.workloads.model import COMPANION, TENANT_RULES, TENANTS, WORKLOADS
 from tests.support.sandbox import CRDS, Sandboxed
 
 JSON = dict[str, Any]
+DEFINED = frozenset((*ALL, NETWORK_ATTACHMENTS))
 AMOUNTS = {"cpu": "8", "memory": "16Gi", "nvidia.com/bf3": "4", "pods": "110"}
 
 
@@ -19,12 +20,18 @@ class Fabric:
 
     def __init__(self, server: Sandboxed, *resources: Resource) -> None:
         self.server = server
-        for definition in read_definitions(resources):
-            if server.request("GET", f"{CRDS}/{definition['metadata']['name']}").status == 404:
-                server.define(definition)
+        for resource in resources:
+            self._define(resource)
+
+    def _define(self, resource: Resource) -> None:
+        (definition,) = read_definitions((resource,))
+        if self.server.request("GET", f"{CRDS}/{definition['metadata']['name']}").status == 404:
+            self.server.define(definition)
 
     def make(self, resource: Resource, body: JSON, *, status: JSON | None = None) -> JSON:
-        """Creates an object, its namespace before it, and writes its status."""
+        """Creates an object, its kind and its namespace before it, and writes its status."""
+        if resource in DEFINED:
+            self._define(resource)
         metadata = body["metadata"]
         namespace = metadata.get("namespace")
         if namespace and self.server.request("GET", f"/api/v1/namespaces/{namespace}").status == 404:
@@ -83,3 +90,9 @@ class Fabric:
         container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
         metadata = {"name": name, "namespace": namespace, "annotations": annotations}
         self.make(PODS, {"metadata": metadata, "spec": {"containers": [container]}})
+
+    def workload(self, uid: str, tenant: str, pod: str, **labels: str) -> None:
+        metadata = {"id": uid, "resourceName": pod, "resourceNamespace": "default"}
+        extra = {"labels": labels, "annotations": {}}
+        spec = {"metadata": metadata, "state": {"nodeName": "host-a", "ready": True, "extra": extra}}
+        self.make(WORKLOADS, {"metadata": {"name": f"workload-{uid}", "namespace": f"tenant-{tenant}"}, "spec": spec})

@@ -9,7 +9,6 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from app.ui.catalog import VIEWS
-from app.workloads.model import TENANTS
 from tests.integration.ui.test_callers import files, page_for
 from tests.support.browser import chromium, needs_chromium, tab
 from tests.support.fabric import Fabric
@@ -38,12 +37,16 @@ def objects(sandboxed: Sandboxed) -> None:
     sandboxed.request("POST", PODS, pod("hostile", HOSTILE))
     node = {"metadata": {"name": "a-node-with-a-name-that-is-as-long-as-names-of-nodes-are-in-large-clusters"}}
     sandboxed.request("POST", "/api/v1/nodes", node)
-    fabric = Fabric(sandboxed, TENANTS)
+    fabric = Fabric(sandboxed)
     fabric.tenant("acme", "host-a", "host-b", "a-host-with-a-name-that-is-as-long-as-names-of-hosts-may-be")
     fabric.dpu("dpu-a", "host-a", "acme")
     fabric.dpu("dpu-b", "host-b")
     fabric.companion("runs", "acme", "dpu-a", cpu="2")
     fabric.companion("waits", "acme", host="host-b")
+    fabric.attachment("default", "fast", "nvidia.com/bf3")
+    fabric.pod("default", "on-fast", networks="fast", **{"nvidia.com/bf3": "1"})
+    fabric.workload("near", "acme", "wbe")
+    fabric.rule("fails", "acme", result="error", message=HOSTILE)
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=[view.name for view in VIEWS])
@@ -148,7 +151,9 @@ async def test_it_works_without_scripts(sandboxed: Sandboxed) -> None:
         await expect(shown.page.get_by_role("main")).to_contain_text("Pod default/hostile")
 
 
-@pytest.mark.parametrize("path", ["/why?q=pod/hostile", "/objects?kind=pods", f"/why?q={HOSTILE}", "/overview"])
+@pytest.mark.parametrize(
+    "path", ["/why?q=pod/hostile", "/objects?kind=pods", f"/why?q={HOSTILE}", "/overview", "/tenants", "/rules"]
+)
 async def test_what_the_cluster_says_runs_nothing(sandboxed: Sandboxed, path: str) -> None:
     async with (
         page_of(sandboxed.kubeconfig()) as page,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from app.tenancy.views.fabric import PAGE
-from app.workloads.model import TENANTS
 from tests.support.fabric import Fabric
 from tests.support.page import page_of, until
 from tests.support.sandbox import sandbox
@@ -19,7 +18,7 @@ JSON = dict[str, Any]
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     with sandbox(tmp_path_factory.mktemp("served")) as server:
-        made = Fabric(server, TENANTS)
+        made = Fabric(server)
         made.tenant("acme", "host-a", "host-b", "host-c", "host-d")
         made.tenant("zeta", "host-e")
         made.dpu("dpu-a", "host-a", "acme")

@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, RESOURCE_SLICES
+from app.kube.resources import DEVICE_CLASSES, RESOURCE_SLICES
 from app.text import stamp
 from app.ui.details import MOST
-from app.workloads.model import TENANT_RULES, TENANTS
+from app.workloads.model import TENANT_RULES
 from tests.support.fabric import Fabric
 from tests.support.page import page_of
 from tests.support.sandbox import sandbox
 
 JSON = dict[str, Any]
+READY = {"type": "Ready", "status": "True", "reason": "Synced", "message": "ok"}
 
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     with sandbox(tmp_path_factory.mktemp("served")) as server:
-        yield Fabric(server, TENANTS, TENANT_RULES, NETWORK_ATTACHMENTS)
+        yield Fabric(server, TENANT_RULES)
 
 
 async def rows(fabric: Fabric, path: str) -> dict[str, JSON]:
@@ -63,7 +64,12 @@ async def test_an_attachment_has_what_offers_its_resource_and_who_uses_it(fabric
     found = await rows(fabric, "networks?namespace=team")
     fast, absent = found["fast"], found["absent"]
     offered = "device plugin, on dpu-net"
-    assert fast["cells"] == {"wants": "nvidia.com/bf3", "source": "device plugin", "offered": offered, "pods": "11 Pods"}
+    assert fast["cells"] == {
+        "wants": "nvidia.com/bf3",
+        "source": "device plugin",
+        "offered": offered,
+        "pods": "11 Pods",
+    }
     assert fast["amounts"] == [{"name": "nvidia.com/bf3", "used": "10", "whole": "4", "share": 100}]
     assert len(fast["lines"]) == MOST
     assert fast["more"] == 3
@@ -83,3 +89,29 @@ async def test_a_claim_is_a_source_too(fabric: Fabric) -> None:
     row = (await rows(fabric, "networks?namespace=claims"))["by-class"]
     assert row["cells"]["source"] == "DRA by extended resource"
     assert "DeviceClass nic with 1 device" in row["cells"]["offered"]
+
+
+async def test_a_rule_names_what_is_near_and_what_fails_of_it(fabric: Fabric) -> None:
+    fabric.workload("near", "acme", "wbe", app="web")
+    unmatched = {"type": "Matched", "status": "False", "reason": "NoMatch", "message": "matches no workload"}
+    fabric.rule("misses", "acme", matched=0, conditions=[unmatched, READY])
+    fabric.rule("runs", "acme", matched=2, created=2, running=2, conditions=[READY])
+    fabric.rule("fails", "acme", result="error", message="spec.template: is odd")
+    found = await rows(
+        fabric, "rules?kind=tenantworkloadrules.workload.infra.universe.nvidia.com&namespace=tenant-acme"
+    )
+    said = "; ".join((found["misses"]["because"], *(line["text"] for line in found["misses"]["lines"])))
+    assert "nearest is Pod default/wbe of tenant acme" in said
+    assert 'metadata.resourceName In web: is "wbe"' in said.replace("'", '"')
+    assert found["runs"]["cells"] == {"matched": "2", "created": "2", "running": "2", "result": "success"}
+    assert "spec.template: is odd" in found["fails"]["because"]
+
+
+async def test_the_kind_of_a_list_is_chosen_and_a_wrong_one_says_which_there_are(fabric: Fabric) -> None:
+    async with page_of(fabric.server.kubeconfig()) as page:
+        usual = (await page.get("/api/rules")).json["choice"]
+        assert usual["kind"] == "tenantworkloadrules.workload.infra.universe.nvidia.com"
+        assert len(usual["kinds"]) == 3
+        assert '<select id="choice-kind"' in (await page.get("/rules")).text
+        wrong = (await page.get("/api/rules?kind=pods")).json
+        assert wrong["choice"]["problem"].startswith("kind: want one of tenantworkloadrules")
