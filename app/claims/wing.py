@@ -83,6 +83,7 @@ WING = Wing(
     checks=("app.claims.checks.claims:CHECK",),
     status=("app.claims.sections:SECTION",),
     why="app.claims.why.claims:JUDGES",
+    views=("app.claims.views:VIEW",),
     settings={
         "webhook": "app.claims.settings:AdmissionSettings",
         "controller": "app.claims.settings:ControllerSettings",

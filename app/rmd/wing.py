@@ -52,6 +52,7 @@ WING = Wing(
     checks=("app.rmd.checks.rmd:CHECK",),
     status=("app.rmd.sections:SECTION",),
     why="app.rmd.why:JUDGES",
+    views=("app.rmd.views:VIEW",),
     controllers=(
         Controller(
             "rmd",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.definitions import ALL, read_definitions
-from app.kube.resources import NETWORK_ATTACHMENTS, NODES, PODS, Resource
+from app.kube.resources import NETWORK_ATTACHMENTS, NODES, PODS, RESOURCE_CLAIMS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.rmd.model import RMD_NODE_STATES
 from app.workloads.model import COMPANION, TENANT_RULES, TENANTS, WORKLOADS
 from tests.support.sandbox import CRDS, Sandboxed
 
@@ -96,3 +97,25 @@ class Fabric:
         extra = {"labels": labels, "annotations": {}}
         spec = {"metadata": metadata, "state": {"nodeName": "host-a", "ready": True, "extra": extra}}
         self.make(WORKLOADS, {"metadata": {"name": f"workload-{uid}", "namespace": f"tenant-{tenant}"}, "spec": spec})
+
+    def node(self, name: str, amounts: dict[str, str]) -> None:
+        self.make(NODES, {"metadata": {"name": name}}, status={"allocatable": amounts, "capacity": amounts})
+
+    def reservations(self, node: str, count: int = 2, **rows: JSON) -> None:
+        """What the daemon of a node holds, as its RmdNodeState says it."""
+        since = "2026-11-29T12:00:00Z"
+        answers = {"type": "Connected", "status": "True", "reason": "Answered", "message": "ok"}
+        said = {"reservations": count, "workloads": rows, "conditions": [answers | {"lastTransitionTime": since}]}
+        metadata = {"name": f"rmd-node-state-{node}", "namespace": "default"}
+        self.make(RMD_NODE_STATES, {"metadata": metadata, "spec": {"node": node}}, status=said)
+
+    def claim(self, namespace: str, name: str, device: JSON, **data: Any) -> None:
+        """A ResourceClaim that has a device with network data, for a Pod `web`."""
+        request = {"name": "nic", "exactly": {"deviceClassName": "nic"}}
+        spec = {"devices": {"requests": [request]}}
+        status = {
+            "allocation": {"devices": {"results": [{"request": "nic", **device}]}},
+            "reservedFor": [{"resource": "pods", "name": "web", "uid": "u"}],
+            "devices": [{**device, "networkData": data}],
+        }
+        self.make(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": namespace}, "spec": spec}, status=status)

@@ -46,6 +46,11 @@ def objects(sandboxed: Sandboxed) -> None:
     fabric.attachment("default", "fast", "nvidia.com/bf3")
     fabric.pod("default", "on-fast", networks="fast", **{"nvidia.com/bf3": "1"})
     fabric.workload("near", "acme", "wbe")
+    fabric.node("rmd-1", {"intel.com/l3_cache_ways": "8"})
+    fabric.reservations("rmd-1", **{"team/web": {"ID": "1", "Cache Max": "2", "Cache Min": "2"}, HOSTILE: {"ID": "2"}})
+    fabric.claim(
+        "default", "claim", {"driver": "nics.example.com", "pool": "n", "device": "nic-0"}, ips=["10.0.0.1/24"]
+    )
     fabric.rule("fails", "acme", result="error", message=HOSTILE)
 
 
@@ -152,7 +157,7 @@ async def test_it_works_without_scripts(sandboxed: Sandboxed) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/why?q=pod/hostile", "/objects?kind=pods", f"/why?q={HOSTILE}", "/overview", "/tenants", "/rules"]
+    "path", ["/why?q=pod/hostile", "/objects?kind=pods", f"/why?q={HOSTILE}", "/overview", "/tenants", "/rules", "/rmd"]
 )
 async def test_what_the_cluster_says_runs_nothing(sandboxed: Sandboxed, path: str) -> None:
     async with (

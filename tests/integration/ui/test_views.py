@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.kube.resources import DEVICE_CLASSES, RESOURCE_SLICES
+from app.rmd.model import RMD_WORKLOADS
 from app.text import stamp
 from app.ui.details import MOST
 from app.workloads.model import TENANT_RULES
@@ -115,3 +116,41 @@ async def test_the_kind_of_a_list_is_chosen_and_a_wrong_one_says_which_there_are
         assert '<select id="choice-kind"' in (await page.get("/rules")).text
         wrong = (await page.get("/api/rules?kind=pods")).json
         assert wrong["choice"]["problem"].startswith("kind: want one of tenantworkloadrules")
+
+
+async def test_a_node_has_its_cache_ways_and_a_workload_its_state_on_nodes(fabric: Fabric) -> None:
+    fabric.node("rmd-1", {"intel.com/l3_cache_ways": "8"})
+    row = {"ID": "1", "Cache Max": "2", "Cache Min": "2", "Core IDs": "3,4", "Status": "Successful"}
+    best = {"ID": "2", "Cache Max": "4", "Cache Min": "1"}
+    fabric.reservations("rmd-1", 3, **{"team/web": row, "id 2": best})
+    states = {"rmd-1": {"response": "Fail: no CLOS", "status": "Failed"}}
+    workload = {"metadata": {"name": "web", "namespace": "team"}, "spec": {"coreIds": ["3"], "nodes": ["rmd-1"]}}
+    fabric.make(RMD_WORKLOADS, workload, status={"workloadStates": states})
+    node = (await rows(fabric, "rmd"))["rmd-node-state-rmd-1"]
+    assert node["cells"] == {"node": "rmd-1", "reservations": "3", "ways": "2"}
+    assert node["amounts"] == [{"name": "cache ways", "used": "2", "whole": "8", "share": 25}]
+    assert [line["text"] for line in node["lines"]] == [
+        "id 2: cache ways 1 to 4",
+        "cache ways 2 to 2, cores 3,4, Successful",
+    ]
+    assert node["lines"][1]["target"] == {"kind": "RmdWorkload", "namespace": "team", "name": "web"}
+    assert node["more"] == 1
+    made = (await rows(fabric, "rmd?kind=rmdworkloads.intel.com"))["web"]
+    assert [(line["target"]["name"], line["text"]) for line in made["lines"]] == [("rmd-1", "Failed: Fail: no CLOS")]
+
+
+async def test_a_claim_has_its_devices_with_addresses_and_taints(fabric: Fabric) -> None:
+    device = {"driver": "claimed.example.com", "pool": "n", "device": "nic-0"}
+    taint = {"key": "cable", "value": "out", "effect": "NoExecute"}
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "nic-0", "taints": [taint]}]
+    spec = {"driver": device["driver"], "nodeName": "n", "pool": pool, "devices": devices}
+    fabric.make(RESOURCE_SLICES, {"metadata": {"name": "n-claimed"}, "spec": spec})
+    data = {"interfaceName": "net1", "hardwareAddress": "02:00:00:00:00:01", "ips": ["10.0.0.1/24"]}
+    fabric.claim("claims", "claim", device, **data)
+    row = (await rows(fabric, "claims?namespace=claims"))["claim"]
+    assert row["cells"] == {"devices": "1 device", "node": "", "consumers": "pods/web"}
+    assert row["lines"][0]["text"] == (
+        "claimed.example.com/n/nic-0: net1, 02:00:00:00:00:01, 10.0.0.1/24, "
+        "tainted cable=out:NoExecute by driver claimed.example.com"
+    )
