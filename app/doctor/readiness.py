@@ -51,7 +51,7 @@ def _is_waiting(pod: JSON) -> bool:
 
 async def _asked(cluster: Cluster, deployment: Installed, pod: JSON) -> Said:
     """What one Pod answers; nothing where it cannot be reached, which its containers explain."""
-    metadata, (port, path) = pod["metadata"], _probe(deployment, pod)
+    metadata, (port, path) = pod["metadata"], probe_of(deployment, pod)
     where = PODS.path(namespace=metadata["namespace"], name=f"{metadata['name']}:{port}", subresource="proxy")
     try:
         answer = decode_json(await cluster.client.relayed(f"{where}{path}"))
@@ -63,7 +63,7 @@ async def _asked(cluster: Cluster, deployment: Installed, pod: JSON) -> Said:
     return Said(tuple(plain(reason, _LONGEST) for reason in waiting if reason)) if isinstance(waiting, list) else Said()
 
 
-def _probe(deployment: Installed, pod: JSON) -> tuple[int, str]:
+def probe_of(deployment: Installed, pod: JSON) -> tuple[int, str]:
     """Port and path of the readiness probe; those of the role where it has none."""
     containers = (pod.get("spec") or {}).get("containers") or [{}]
     container = next(

@@ -140,6 +140,11 @@ class Results:
             slow.task = asyncio.create_task(self._renew(slow, compute, every))
         return slow.last, slow.signal
 
+    def last(self, key: Hashable) -> Any:
+        """What `later` was known to be last; None before the first time."""
+        slow = self._slow.get(key)
+        return None if slow is None or slow.last is None else slow.last.task.result()
+
     def forget_later(self, key: Hashable) -> None:
         """Do not show it any more."""
         self._slow.pop(key, None)

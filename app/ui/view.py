@@ -130,6 +130,18 @@ class Asked:
                 return None
         return last.task.result()
 
+    async def series(
+        self, key: Hashable, compute: Callable[[Cluster], Awaitable[T]], *, every: float, most: int
+    ) -> tuple[T, ...]:
+        """What `compute` returned the last times, the newest last, as `later` does it; () before the first time."""
+        results, whole = self.source.results, (self.rights.key, key)
+
+        async def run(cluster: Cluster) -> tuple[T, ...]:
+            value = await compute(cluster)
+            return (*(results.last(whole) or ()), value)[-most:]
+
+        return await self.later(key, run, every=every) or ()
+
     def _computing(self, compute: Callable[[Cluster], Awaitable[T]]) -> Callable[[Footprint], Awaitable[T]]:
         async def run(footprint: Footprint) -> T:
             cluster = self.source.cluster(self.rights, footprint)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
+from app.kube.resources import EVENTS
 from app.ui.catalog import VIEWS
 from tests.integration.ui.test_callers import files, page_for
+from tests.integration.ui.test_reviews import event
 from tests.support.browser import chromium, needs_chromium, tab
 from tests.support.fabric import Fabric
 from tests.support.page import page_of
@@ -46,6 +48,7 @@ def objects(sandboxed: Sandboxed) -> None:
     fabric.attachment("default", "fast", "nvidia.com/bf3")
     fabric.pod("default", "on-fast", networks="fast", **{"nvidia.com/bf3": "1"})
     fabric.workload("near", "acme", "wbe")
+    fabric.make(EVENTS, event("denied", "2026-11-29T10:00:00Z", HOSTILE))
     fabric.node("rmd-1", {"intel.com/l3_cache_ways": "8"})
     fabric.reservations("rmd-1", **{"team/web": {"ID": "1", "Cache Max": "2", "Cache Min": "2"}, HOSTILE: {"ID": "2"}})
     fabric.claim(
@@ -157,7 +160,17 @@ async def test_it_works_without_scripts(sandboxed: Sandboxed) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/why?q=pod/hostile", "/objects?kind=pods", f"/why?q={HOSTILE}", "/overview", "/tenants", "/rules", "/rmd"]
+    "path",
+    [
+        "/why?q=pod/hostile",
+        "/objects?kind=pods",
+        f"/why?q={HOSTILE}",
+        "/overview",
+        "/tenants",
+        "/rules",
+        "/rmd",
+        "/reviews",
+    ],
 )
 async def test_what_the_cluster_says_runs_nothing(sandboxed: Sandboxed, path: str) -> None:
     async with (
