@@ -89,9 +89,14 @@ class Frames:
         except ApiError as error:
             problem = f"The API server could not be asked: {plain(error)}"
             return Frame(None, problem, {}, _digest(problem), (), self._clock() + _AWAY)
-        digests = {name: _digest(value) for name, value in model.fragments().items()}
         until = min([self._clock() + KEPT, *(signal.until for signal in asked.used)])
-        return Frame(model, "", digests, _digest(digests), tuple(asked.used), until)
+        return frame_of(model, tuple(asked.used), until)
+
+
+def frame_of(model: Model, signals: Sequence[Signal] = (), until: float = 0.0) -> Frame:
+    """What is shown of a model."""
+    digests = {name: _digest(value) for name, value in model.fragments().items()}
+    return Frame(model, "", digests, _digest(digests), signals, until)
 
 
 def _digest(value: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -22,9 +22,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import BerthError
-from app.ui.frames import Frame, Frames
+from app.ui.frames import Frame, Frames, frame_of
 from app.ui.pages import Pages
-from app.ui.view import Asked, Source, View, schema_of
+from app.ui.view import Asked, Model, Source, View, schema_of
 from app.ui.visitors import COOKIE, LONGEST, Access, Refused, Visitor
 
 log = structlog.get_logger(__name__)
@@ -44,6 +44,11 @@ HEADERS = {
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _FORM = 16 * 1024
 """Bytes of a form."""
+_FIELDS = 8
+_TEXT = 128 * 1024
+"""Bytes of a form with a text that a view judges: each of its characters may be sent as three."""
+_JUDGED = 2
+"""Texts that are judged at a time."""
 _QUERY = 8 * 1024
 PACE = 1.0
 """Seconds between two updates of a stream, at least; and never less than the time that the update before took."""
@@ -76,6 +81,7 @@ class Site:
         self._pages, self._frames = Pages(views), Frames(self._views, clock=clock)
         self._clock = clock
         self._streams: dict[str, int] = {}
+        self._judging = asyncio.Semaphore(_JUDGED)
         self._static = {
             entry.name: entry.read_bytes()
             for entry in files("app.ui").joinpath("static").iterdir()
@@ -93,9 +99,17 @@ class Site:
                     Route("/api/{view}", self._answering(self._json)),
                     Route("/events/{view}", self._answering(self._stream)),
                     Route("/{view}", self._answering(self._page)),
+                    *self._judging_routes(),
                 ]
             )
         )
+
+    def _judging_routes(self) -> Iterator[Route]:
+        """Of views that judge a text: no other answers POST."""
+        for view in self._views.values():
+            if view.judge is not None:
+                yield Route(f"/api/{view.name}", self._answering(self._judged_json), methods=["POST"])
+                yield Route(f"/{view.name}", self._answering(self._judged_page), methods=["POST"])
 
     def _answering(self, handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         """The handler behind the checks of each request; what it refuses becomes an answer."""
@@ -146,6 +160,23 @@ class Site:
             return _json({"error": frame.problem}, 503)
         return Response(msgspec.json.encode(frame.model), media_type="application/json")
 
+    async def _judged_page(self, request: Request) -> Response:
+        """The page with what became of a text; nothing of it is live."""
+        asked, view, visitor, model = await self._judged(request)
+        return _html(self._pages.page(asked, view, frame_of(model), visitor=visitor.name, stream=""))
+
+    async def _judged_json(self, request: Request) -> Response:
+        _, _, _, model = await self._judged(request)
+        return Response(msgspec.json.encode(model), media_type="application/json")
+
+    async def _judged(self, request: Request) -> tuple[Asked, View, Visitor, Model]:
+        asked, view, visitor = await self._asked(request)
+        if view.judge is None:
+            raise Refused(405, f"view {view.name} takes no text")
+        text = (await _form(request, _TEXT)).get("text", "")
+        async with self._judging:
+            return asked, view, visitor, await view.judge(asked, text)
+
     async def _index(self, request: Request) -> Response:
         await self._access.visitor(request)
         views = [
@@ -166,7 +197,7 @@ class Site:
 
     async def _asked(self, request: Request) -> tuple[Asked, View, Visitor]:
         visitor = await self._access.visitor(request)
-        view = self._views.get(request.path_params["view"])
+        view = self._views.get(request.scope["path"].rpartition("/")[2])
         if view is None:
             raise Refused(404, f"there is no such page: want one of {', '.join(self._views)}")
         query = dict(request.query_params)
@@ -293,13 +324,16 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
     return Response(json.dumps(value), status, headers, "application/json")
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _form(request: Request, most: int = _FORM) -> dict[str, str]:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _FORM:
-            raise Refused(413, f"want a form of at most {_FORM} bytes")
-    return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=8))
+        if len(body) > most:
+            raise Refused(413, f"want a form of at most {most} bytes")
+    try:
+        return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=_FIELDS))
+    except ValueError as error:
+        raise Refused(400, f"want a form of at most {_FIELDS} fields") from error
 
 
 def _with_token(request: Request, token: str) -> Request:

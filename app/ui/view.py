@@ -49,7 +49,8 @@ class View:
 
     `read` makes the model, and raises ApiError where the API server does not answer, UsageError for a query that is
     wrong. `template` is the path below `app` of a template that writes one fragment: it gets `fragment`, the name,
-    `value`, what the model has of it, the `model` and `asked`.
+    `value`, what the model has of it, the `model` and `asked`. `judge` makes the model
+    of a text that a form of the page sends (POST, in `text`); it writes nothing.
     """
 
     name: str
@@ -59,6 +60,7 @@ class View:
     read: Callable[[Asked], Awaitable[Model]]
     template: str
     parameters: tuple[Parameter, ...] = ()
+    judge: Callable[[Asked, str], Awaitable[Model]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

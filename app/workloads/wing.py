@@ -23,5 +23,5 @@ WING = Wing(
     checks=("app.workloads.checks:RULES_CHECK", "app.workloads.checks:COMPANIONS_CHECK"),
     status=("app.workloads.sections:SECTION",),
     why="app.workloads.why.rules:JUDGES",
-    views=("app.workloads.views.rules:VIEW",),
+    views=("app.workloads.views.rules:VIEW", "app.workloads.views.trial:VIEW"),
 )

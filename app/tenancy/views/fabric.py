@@ -129,8 +129,8 @@ class Site:
         return next(iter(self.holders), "")
 
     def problems(self, host_label: str) -> Iterator[tuple[State, str]]:
-        """What is wrong with the host itself."""
-        if not self.places:
+        """What is wrong with the host itself; without a label, nodes may not be read, and nothing is known of DPUs."""
+        if not self.places and host_label:
             yield State.broken, f"has no DPU: no node has label {host_label}={self.name}"
         if len(self.holders) > 1:
             yield State.broken, f"is a host of Tenants {', '.join(self.holders)}: want one"
@@ -224,7 +224,7 @@ async def _read(asked: Asked) -> Fabric:
         dpus=sum(len(site.places) for site in sites),
         companions=companions.count,
         broken=len(bad),
-        without_dpu=sum(not site.places for site in sites),
+        without_dpu=sum(not site.places for site in sites) if layout.dpus.host_label else 0,
         wrong_tenant=sum(_is_wrong(site, place) for site in sites for place in site.places),
         waiting=sum(len(_waiting(site, companions)) for site in sites),
         homeless=companions.homeless,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from app.kube.resources import EVENTS
 from app.ui.catalog import VIEWS
 from tests.integration.ui.test_callers import files, page_for
 from tests.integration.ui.test_reviews import event
+from tests.integration.ui.test_trial import RULE
 from tests.support.browser import chromium, needs_chromium, tab
 from tests.support.fabric import Fabric
 from tests.support.page import page_of
@@ -157,6 +159,26 @@ async def test_it_works_without_scripts(sandboxed: Sandboxed) -> None:
         await expect(shown.page.get_by_role("main")).to_contain_text("Pod default/stuck")
         await shown.page.get_by_role("link", name="Objects").click()
         await expect(shown.page.get_by_role("main")).to_contain_text("Pod default/hostile")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_rule_is_tried_in_the_page(sandboxed: Sandboxed, script: bool) -> None:  # noqa: FBT001
+    async with (
+        page_of(sandboxed.kubeconfig()) as page,
+        chromium() as browser,
+        tab(browser, f"{page.url}/try", java_script_enabled=script, viewport={"width": 320, "height": 900}) as shown,
+    ):
+        field = shown.page.get_by_label("as YAML")
+        await field.fill(RULE.replace("[web]", f"['{HOSTILE.replace(chr(39), chr(34))}']"))
+        await shown.page.get_by_role("button", name="Try").click()
+        main = shown.page.get_by_role("main")
+        await expect(main).to_contain_text("matches 0 of 1 workload")
+        await expect(main).to_contain_text("<img src=x")
+        await expect(field).to_have_value(re.compile("TenantWorkloadRule"))
+        assert await shown.page.locator("img").count() == 0
+        if script:
+            await shown.is_sound()
+            await shown.is_accessible()
 
 
 @pytest.mark.parametrize(
