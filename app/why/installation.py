@@ -55,8 +55,17 @@ def uncalled() -> Asking[Verdict | None]:
     if not (yield from or_else(read(_is_closed), False)):
         return None
     findings = yield from or_else(read(diagnosed), [])
-    failing = [finding for finding in findings if CALLS in finding.explains and finding.severity is Severity.error]
-    return _verdict(failing, "the API server cannot call Berth")
+    return _verdict(_failing(findings), "the API server cannot call Berth")
+
+
+def _failing(findings: Sequence[Finding]) -> list[Finding]:
+    """What keeps an API server from calling Berth, such as a certificate that has expired."""
+    return [finding for finding in findings if CALLS in finding.explains and finding.severity is Severity.error]
+
+
+async def _registered(cluster: Cluster) -> frozenset[str]:
+    """The configurations that call this release, as subjects."""
+    return frozenset(f"{webhook.resource.kind} {webhook.name}" for webhook in await cluster.registered())
 
 
 async def _is_closed(cluster: Cluster) -> bool:
@@ -68,6 +77,8 @@ def judge_configuration(it: Object, _now: datetime) -> Asking[Verdict | None]:
     """Whether an API server can call Berth by this configuration, and calls it for what it should."""
     findings = yield from read(diagnosed)
     about = [finding for finding in findings if f"{finding.subject}, ".startswith(f"{it.subject}, ")]
+    if it.subject in (yield from or_else(read(_registered), frozenset())):
+        about += [finding for finding in _failing(findings) if finding not in about]
     if not about:
         return None
     return _verdict(about, "does not call Berth as it should") or fine("calls Berth")

@@ -25,6 +25,7 @@ from app.networks.why.selected import Selected, selected_by
 from app.networks.why.waiting import judge_waiting
 from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
+from app.why.installation import uncalled
 from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
 from app.why.standing import by_conditions
 from app.wire import JSON
@@ -96,6 +97,8 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
     if lack.want == "refused":
         return (yield from _unselectable(it, replace(selected, refused=lack.text), left_out))
     if not _exists(it) and left_out is None:
+        if (refusing := (yield from uncalled())) is not None:
+            return replace(refusing, text="would be refused: the API server cannot call Berth")
         return fine("would be injected" if (yield from calls.are_known()) else "would be created")
     return (yield from _lacking(it, now, selected, lack, left_out))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
-from app.kube.resources import DEPLOYMENTS, EVENTS, MUTATING_WEBHOOKS
+from app.kube.resources import DEPLOYMENTS, EVENTS, MUTATING_WEBHOOKS, PODS
 from app.permissions import permissions_of
 from app.why.model import State
 from app.wiring import REGISTRATION_DELETED
@@ -91,4 +92,29 @@ async def test_pods_that_are_refused_because_nobody_answers(place: Place) -> Non
     verdict = (await place.patient.why("deployment/web")).verdict
     assert verdict.state is State.broken
     assert verdict.because
+    assert verdict.fix
+
+
+async def test_a_certificate_that_has_expired(place: Place) -> None:
+    """The registration itself is as it should be, and no call by it succeeds."""
+    place.patient.later = timedelta(days=91)
+    for asked in ("mutatingwebhookconfiguration/berth", "validatingwebhookconfiguration/berth"):
+        verdict = (await place.patient.why(asked)).verdict
+        assert verdict.state is State.broken, asked
+        assert "BERTH0606" in verdict.codes
+        assert verdict.fix
+
+
+async def test_a_pod_to_be_created_while_berth_cannot_be_called(place: Place) -> None:
+    """It asks for what Berth would inject: the API server refuses it."""
+    await place.patient.attachment("foo")
+    pod = PODS.body(
+        {"name": "new", "namespace": "default", "annotations": {"k8s.v1.cni.cncf.io/networks": "foo"}},
+        spec={"containers": [{"name": "c", "image": "c"}]},
+    )
+    assert (await place.patient.why(manifests=[pod])).verdict.text.startswith("would be injected")
+    await place.register("clientConfig/caBundle", "bm90IGEgY2VydGlmaWNhdGU=")
+    verdict = (await place.patient.why(manifests=[pod])).verdict
+    assert verdict.state is State.broken
+    assert verdict.text.startswith("would be refused: the API server cannot call Berth")
     assert verdict.fix
