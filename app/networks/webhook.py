@@ -141,8 +141,9 @@ class NetworksInjector:
         if not labels and not selects:
             plan.skip(*NO_NETWORKS)
             return None
-        switches = self._switches()
-        mode = mode_in_force(self._options.existing_resources, switches)
+        switches, mode = self._switches(), self._options.existing_resources
+        if switches.honor_existing is not None:  # no call for each Pod where the ConfigMap says nothing
+            mode = mode_in_force(mode, switches)
         own = (pod.spec.resource_claims and self._claimed) or (self._named and implicit_in(pod))
         beside = bool(own and namespace)
         alike = selects and not beside and not switches.injections

@@ -232,13 +232,15 @@ def a_rule_without_effect(walk: Walk) -> None:
     assert walk.tenant1.outputs("apply", "-f", "-", stdin=json.dumps(rule))[1] == warning
 
     def shown() -> list[str]:
-        return walk.tenant1.run("get", RULES, "-n", "universe", "idle", "--no-headers").split()[1:]
+        return walk.tenant1.run("get", RULES, "-n", "universe", "idle", "--no-headers").split(maxsplit=4)[1:]
 
     def told(kind: str) -> str:
         path = f'{{.status.conditions[?(@.type=="{kind}")].message}}'
         return walk.tenant1.run("get", RULES, "-n", "universe", "idle", "-o", f"jsonpath={path}")
 
-    wait_until(lambda: shown() == ["success", "0", "0"])
+    message = f"no workload can match: {path}: quote labels with dots: {right}"
+    wait_until(lambda: shown()[:3] == ["success", "0", "0"] and shown()[3:])
+    assert shown()[3].rstrip() == message
     assert told("Matched") == f"no workload can match: {path}: quote labels with dots: {right}"
     walk.tenant1.run("label", "pod", "tenant1-pod1", "example.com=web")
     change = [{"op": "replace", "path": "/spec/workloadTerms/0/matchExpressions/0/key", "value": right}]

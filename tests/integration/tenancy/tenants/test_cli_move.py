@@ -32,7 +32,7 @@ async def test_a_new_tenant_takes_a_cluster_over(cluster: Any) -> None:
         "cluster uid-1 belongs to tenant tenant2 from now on: the gateway refuses agents of tenant tenant1 there\n"
         "workloads of tenant tenant1 are removed when the agent of tenant tenant2 has sent its own\n"
         "rules and UVS objects of tenant tenant1 and their Pods stay, until its agent in another cluster removes them or "
-        "you do: berth tenant remove tenant1\n"
+        f"you do: `berth tenant remove tenant1 --kubeconfig {cluster.kubeconfig}`\n"
     ) in result.out
     assert await holder(cluster, "uid-1") == "tenant2"
     before = (await cluster.tenant("tenant2"))["metadata"]
