@@ -19,7 +19,7 @@ import jsonpatch
 import pytest
 
 from tests.support.waiting import PATIENCE
-from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, _flags, load_review
+from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, flags_for, load_review
 
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 ENVELOPE = re.compile(
@@ -127,7 +127,7 @@ def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
     manifests = folder / "manifests"
     manifests.mkdir()
     (manifests / "nads.yaml").write_text(ATTACHMENTS)
-    started = Webhook(Pki(folder / "pki"), *_flags(Pki(folder / "pki"), manifests), "--insecure")
+    started = Webhook(Pki(folder / "pki"), *flags_for(Pki(folder / "pki"), manifests), "--insecure")
     try:
         yield started.until_ready()
     finally:

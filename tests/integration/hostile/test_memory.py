@@ -26,7 +26,7 @@ from tests.integration.hostile.conftest import Connections, memory, settle, told
 from tests.support.gateway_calls import admin_rules
 from tests.support.staging import Stage, staged
 from tests.support.waiting import PATIENCE
-from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, _flags, load_review
+from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, flags_for, load_review
 
 MIB = 1024 * 1024
 REVIEWS_LIMIT, HEALTH_LIMIT, GATEWAY_LIMIT = 512 * MIB, 256 * MIB, 1024 * MIB
@@ -45,7 +45,7 @@ def limited(tmp_path: Path) -> Iterator[Callable[[int], Webhook]]:
         (tmp_path / "manifests").mkdir()
         (tmp_path / "manifests" / "nads.yaml").write_text(ATTACHMENTS)
         pki = Pki(tmp_path / "pki")
-        started.append(Webhook(pki, *_flags(pki, tmp_path / "manifests"), "--insecure").until_ready())
+        started.append(Webhook(pki, *flags_for(pki, tmp_path / "manifests"), "--insecure").until_ready())
         resource.prlimit(started[0].process.pid, resource.RLIMIT_DATA, (limit, limit))
         return started[0]
 

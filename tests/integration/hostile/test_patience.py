@@ -18,7 +18,7 @@ from app.admission.server import health_app, make_server
 from app.serving.listener import ConnectionPool, Slot, allowed_connections, bind
 from tests.integration.hostile.conftest import descriptors
 from tests.support.waiting import PATIENCE
-from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, _flags, load_review
+from tests.support.webhook_process import ATTACHMENTS, Pki, Webhook, flags_for, load_review
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
 
@@ -130,7 +130,7 @@ def few(tmp_path: Path) -> Webhook:
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
     try:
         pki = Pki(tmp_path / "pki")
-        return Webhook(pki, *_flags(pki, tmp_path / "manifests"), "--insecure")
+        return Webhook(pki, *flags_for(pki, tmp_path / "manifests"), "--insecure")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

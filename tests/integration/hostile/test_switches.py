@@ -15,7 +15,7 @@ from tests.integration.hostile.conftest import UNSEEN
 from tests.integration.hostile.generators import JSON, anything, cases, changed, networks, texts
 from tests.support.fake_apiserver import ApiServer, config_map, write_kubeconfig
 from tests.support.waiting import PATIENCE
-from tests.support.webhook_process import Pki, Webhook, _flags, load_review
+from tests.support.webhook_process import Pki, Webhook, flags_for, load_review
 
 SWITCHES: JSON = {
     "features": {"enableHugePageDownApi": True, "enableHonorExistingResources": False},
@@ -38,7 +38,7 @@ async def api() -> AsyncIterator[ApiServer]:
 async def steered(api: ApiServer, tmp_path: Path) -> AsyncIterator[Webhook]:
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", api.url)
     pki = Pki(tmp_path / "pki")
-    webhook = Webhook(pki, *_flags(pki, None), "--insecure", "--no-events", f"--kubeconfig={kubeconfig}")
+    webhook = Webhook(pki, *flags_for(pki, None), "--insecure", "--no-events", f"--kubeconfig={kubeconfig}")
     yield await asyncio.to_thread(webhook.until_ready)
     await asyncio.to_thread(webhook.stop)
 
