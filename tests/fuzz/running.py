@@ -23,7 +23,7 @@ from tests.support.chart_combinations import CALLER_TOKEN
 from tests.support.paths import ROOT
 from tests.support.sandbox import Sandboxed, sandbox
 from tests.support.waiting import PATIENCE
-from tests.support.webhook_process import Pki, Webhook, _flags
+from tests.support.webhook_process import Pki, Webhook, flags_for
 
 JSON = dict[str, Any]
 _CLUSTER = Path(__file__).with_name("cluster.yaml")
@@ -133,7 +133,7 @@ def webhooks(folder: Path, names: Sequence[str] = tuple(SETTINGS)) -> Iterator[d
         for name in names:
             flags = [f"--kubeconfig={cluster.kubeconfig()}", "--insecure", "--events", *SETTINGS[name]]
             flags.append(f"--caller-token-file={tokens}")
-            started[name] = Counted(pki, *_flags(pki, None), *flags)
+            started[name] = Counted(pki, *flags_for(pki, None), *flags)
             stack.callback(started[name].stop)
         for webhook in started.values():
             webhook.until_ready()

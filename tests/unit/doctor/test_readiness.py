@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from app.doctor.installed import Installed
-from app.doctor.readiness import _probe
+from app.doctor.readiness import probe_of
 
 
 class _Container:
@@ -19,7 +19,7 @@ class _Container:
 
 def probe(path: str | None) -> tuple[int, str]:
     container: dict[str, Any] = {"name": "c", "readinessProbe": {"httpGet": {"path": path, "port": 1}}}
-    return _probe(cast("Installed", _Container()), {"spec": {"containers": [container]}})
+    return probe_of(cast("Installed", _Container()), {"spec": {"containers": [container]}})
 
 
 @pytest.mark.parametrize("path", ["../../secrets/x", "/a/../b", "/..", "/./x", "/%2e%2e/x", "/a%2fb", "//", "/a//b"])
