@@ -13,11 +13,22 @@ from dataclasses import dataclass
 _PROGRAMS = ("kubectl", "helm", "berth")
 _CALLING = ("why", "status", "doctor", "explain", "tenant", "certs patch", "certs install", "certs unregister")
 """The commands of Berth that talk to a cluster."""
+_NESTED = r"\$\(((?:[^()]|\([^()]*\))*)\)"
+_QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*\""""
 _TOKEN = re.compile(
-    r"""(?P<comment>(?<![^\s])\#[^\n]*)|(?P<quoted>'[^']*'|"(?:\\.|[^"\\])*")|(?P<end>&&|\|\|?|[;\n])|\\.|.""",
+    rf"""(?P<comment>(?<![^\s])\#[^\n]*)|(?P<quoted>{_QUOTED}|{_NESTED})|(?P<end>&&|\|\|?|[;\n()])|\\.|.""",
     re.DOTALL,
 )
-_INNER = re.compile(r"\$\(([^()]*)\)")
+_INNER = re.compile(_NESTED)
+_BEFORE = re.compile(
+    r"""(?:\s|\\\n
+    |(?:do|then|else|if|elif|while|until|!|\{|time|exec|nohup|command|sudo|xargs|env|watch|timeout\s+\S+)(?=\s)
+    |(?<=\s)-[adgnuILP]\s+\S+|(?<=\s)-\S+
+    |\w+=(?:'[^']*'|"[^"]*"|[^\s'"])*(?=\s))*""",
+    re.VERBOSE,
+)
+"""What may stand before the program of a command: words of the shell, programs that run another, and variables."""
+_ASIDE = re.compile(rf"{_QUOTED}|{_NESTED}")
 _ELSEWHERE = re.compile(r"\bin (?:the|its|another) .*\bcluster\b")
 """The comment of a command that is meant for another cluster than the one that is examined."""
 _IN_PROSE = re.compile(rf"`((?:{'|'.join(_PROGRAMS)}) [^`]*)`")
@@ -43,7 +54,7 @@ class Aim:
                 comment = token["comment"] or ""
                 parts += [body if _ELSEWHERE.search(comment) else self._aimed(body), token[0]]
                 body = ""
-            elif token["quoted"] and token[0].startswith('"'):
+            elif token["quoted"] and not token[0].startswith("'"):
                 body += _INNER.sub(lambda inner: f"$({self.command(inner[1])})", token[0])
             else:
                 body += token[0]
@@ -61,15 +72,17 @@ class Aim:
 
     def _aimed(self, body: str) -> str:
         """One command without operators."""
-        words = body.split()
+        before = _BEFORE.match(body)
+        start = before.end() if before else 0
+        words = _ASIDE.sub("''", body[start:]).split()
         program, *rest = words or [""]
         named = any(word.startswith(("--kubeconfig", "--context", "--kube-context")) for word in rest)
         calls = program != "berth" or any(" ".join(rest).startswith(command) for command in _CALLING)
         if program not in _PROGRAMS or named or not calls:
             return body
-        flags = shlex.join(self.words(program))
+        flags, after = shlex.join(self.words(program)), start + len(program)
         if program == "kubectl":  # what follows `--` in it is for another program
-            return body.replace("kubectl", f"kubectl {flags}", 1)
+            return f"{body[:after]} {flags}{body[after:]}"
         command = body.rstrip()
         return f"{command} {flags}{body[len(command) :]}"
 

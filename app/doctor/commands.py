@@ -41,8 +41,10 @@ def edit(resource: Resource, name: str, *, namespace: str = "") -> str:
 
 
 _SHOWS = re.compile(
-    r"(berth (doctor|explain|status|tenant (list|show))|kubectl (auth|describe|get|logs|top)|grep|sed)\b(?!.*>)"
+    r"(berth (doctor|explain|status|tenant (list|show))|kubectl (auth (can-i|whoami)|describe|get|logs|top)|grep"
+    r"|sed(?!.* (--in-place|-[a-zA-Z]*i)))(?=\s|$)(?!.*(>|\$\(|`))"
 )
+"""Not what writes a file, or calls another command for its arguments."""
 _FLAGS_BEFORE = re.compile(r"(?<=^kubectl)( --(namespace|context|kubeconfig)[ =]\S+)+")
 
 
@@ -52,15 +54,32 @@ def shows_only(command: str) -> bool:
     return all(_SHOWS.match(_FLAGS_BEFORE.sub("", part)) for part in parts if part)
 
 
-def rewrite(kind: str, name: str, *, namespace: str = "", without: Sequence[str] = ()) -> str:
-    """Opens an object whose fields cannot be changed in an editor, and creates it anew as it was saved.
+def rewrite(
+    kind: str, name: str, *, namespace: str = "", without: Sequence[str] = (), fields: Sequence[str] = ()
+) -> str:
+    """Opens an object whose fields cannot be changed in an editor, deletes it, and creates it anew as it was saved.
 
-    The lines that match one of `without` are left out: an API server refuses what it has written itself, or follows it.
+    An object that was saved as it was, or not saved, stays: editors exit with 0 there too. The lines that match one of
+    `without` are left out: an API server refuses what it has written itself, or follows it. So are the `fields`, JSON
+    pointers to fields that the object has.
     """
-    got = kubectl("get", kind, name, "--output", "yaml", namespace=namespace)
-    dropped = shlex.join(["sed", *(word for line in without for word in ("-e", f"/{line}/d"))])
-    lines = f"{got} | {dropped}" if without else got
-    return f'file=$(mktemp) && {lines} >"$file" && ${{EDITOR:-vi}} "$file" && kubectl replace --force -f "$file"'
+    lines = kubectl("get", kind, name, "--output", "yaml", namespace=namespace)
+    if without:
+        lines += f" | {shlex.join(['sed', *(word for line in without for word in ('-e', f'/{line}/d'))])}"
+    if fields:
+        removed = encode_json([{"op": "remove", "path": path} for path in fields]).decode()
+        patched = ("--local", "--filename=-", "--type=json", f"--patch={removed}", "--output=yaml")
+        lines += f" | {kubectl('patch', *patched)}"
+    edited = 'cp "$file" "$file.orig" && ${EDITOR:-vi} "$file" && ! cmp -s "$file" "$file.orig"'
+    return f'file=$(mktemp) && {lines} >"$file" && {edited} && kubectl replace --force -f "$file"'
+
+
+_DELETES = re.compile(r"\bkubectl\b[^|;&\n]* (delete|replace --force)(?!\S)")
+
+
+def deletes(command: str) -> bool:
+    """Whether a part of a command deletes objects, also those that it creates again."""
+    return bool(_DELETES.search(command))
 
 
 def restart(deployment: Installed) -> str:
@@ -182,6 +201,16 @@ def patch_webhook(webhook: Registered, field: str, value: object) -> str:
     return json_patch(
         webhook.resource.plural, webhook.name, [test, {"op": "add", "path": f"{path}/{field}", "value": value}]
     )
+
+
+def release(kind: str, name: str, finalizers: Sequence[str], finalizer: str, *, namespace: str = "") -> str:
+    """Removes one of the finalizers that an object has, and leaves those of others.
+
+    It is tested, so that nothing is removed where the list has changed since.
+    """
+    path = f"/metadata/finalizers/{list(finalizers).index(finalizer)}"
+    operations = [{"op": "test", "path": path, "value": finalizer}, {"op": "remove", "path": path}]
+    return json_patch(kind, name, operations, namespace=namespace)
 
 
 def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str = "") -> str:

@@ -42,7 +42,7 @@ class Verdict:
     needs, `because` are causes, the nearest first and each one clause, `so` is what follows from it. `fix` are commands
     that end it, `next` is what happens by itself, or is to be done by hand; without both there is nothing to do.
     `codes` are those of the doctor's findings, the first for the object itself. `more` is the command that shows the
-    rest: one that was given as `fix` and changes nothing is that.
+    rest: one that was given as `fix` and changes nothing is that. Beside a `fix` that deletes, `next` says so.
     """
 
     state: State
@@ -62,6 +62,9 @@ class Verdict:
             # Such as a describe of the doctor, which has one command for each finding.
             object.__setattr__(self, "fix", "\n".join(line for line in lines if line not in showing))
             object.__setattr__(self, "more", showing[0])
+        if commands.deletes(self.fix) and "delete" not in self.next:
+            warned = "the command deletes what it names"
+            object.__setattr__(self, "next", f"{warned}: {self.next}" if self.next else warned)
 
     def after(self, cause: Verdict, *, of: str = "") -> Verdict:
         """The same, with the causes of another verdict behind its own, and the commands of that where it has no fix.

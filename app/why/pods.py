@@ -63,7 +63,7 @@ def _deleting(it: Object, late: float, describe: str) -> Verdict:
     else:
         cause, node = "its kubelet has not ended it", objects.spec(it.json).get("nodeName") or "its node"
         fix = commands.kubectl("delete", "pod", it.name, "--force", "--grace-period=0", namespace=it.namespace)
-        next_step = f"run it only if {node} is off: its containers may run on"
+        next_step = f"run it only if {node} is off: the command deletes the Pod, and its containers may run on"
     return stuck("is being deleted", since=since, because=(cause,), fix=fix, next=next_step, more=describe)
 
 

@@ -111,14 +111,7 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
         return waits("is being deleted", since=since, because=tuple(f"finalizer {name}" for name in held))
     acts = yield from or_else(read(controllers.acts), True)
     if not acts:
-        patch = commands.kubectl(
-            "patch",
-            it.plural,
-            it.name,
-            "--type=merge",
-            '--patch={"metadata":{"finalizers":null}}',
-            namespace=it.namespace,
-        )
+        patch = commands.release(it.plural, it.name, held, FINALIZER, namespace=it.namespace)
         cause = f"finalizer {FINALIZER} holds it, and no controller that removes it runs"
         so = "its definition cannot be deleted either"
         next_step = "Kubernetes deletes its objects then: they name it as their owner"
@@ -236,7 +229,7 @@ def _running(it: Object) -> Asking[Verdict]:
         cause = plain(unhealthy.get("message") or unhealthy.get("reason"))
         since = moment(unhealthy.get("lastTransitionTime"))
         verdict = broken("Running, unhealthy", since=since, because=(cause,), codes=("BERTH4013",), more=describe(it))
-        return _created_anew(it, verdict.after(worst, of=subject) if worst.state else verdict)
+        return _tried_again(verdict.after(worst, of=subject) if worst.state else verdict)
     if not affordable:
         cause = f"{several(len(pods), 'Pod')} not running, and only the Pods of the first AppWrappers are judged"
         return waits("Running, its Pods are not judged", because=(cause,), codes=(UNJUDGED,), more=describe(it))
@@ -245,12 +238,20 @@ def _running(it: Object) -> Asking[Verdict]:
         verdict = Verdict(worst.state, "Running, not ready", since, codes=("BERTH4013",), more=describe(it))
         verdict = verdict.after(worst, of=subject)
         # Without a consequence it may only wait for room.
-        return _created_anew(it, verdict) if worst.state is State.broken or worst.so else verdict
+        return _tried_again(verdict) if worst.state is State.broken or worst.so else verdict
     if ready.get("status") == "True":
         return fine(f"Running: {plain(ready.get('message'))}", since=moment(ready.get("lastTransitionTime")))
     cause = plain(ready.get("message") or "its Pods are not ready yet")
     verdict = waits("Running, not ready yet", because=(cause,), more=describe(it))
     return verdict.after(worst, of=subject) if worst.state else verdict
+
+
+def _tried_again(verdict: Verdict) -> Verdict:
+    """One that runs has no command that deletes: other Pods of it may be well, and its controller acts by itself."""
+    if verdict.fix and not commands.deletes(verdict.fix):
+        return verdict
+    step = "its controller deletes and creates its objects again until its retries are used; then it is Failed"
+    return replace(verdict, fix="", next=step)
 
 
 def _unwell(it: Object, *, ended: bool) -> Asking[list[Object]]:
@@ -324,12 +325,17 @@ def _failed(it: Object) -> Asking[Verdict]:
 
 
 def _created_anew(it: Object, verdict: Verdict) -> Verdict:
-    """With the command that corrects its components, which cannot be changed, where nothing else ends it."""
-    if verdict.fix:
-        return verdict
-    fix = commands.rewrite(it.plural, it.name, namespace=it.namespace)
-    how = verdict.next or "correct spec.components"
-    return replace(verdict, fix=fix, next=f"{how}: the command creates the AppWrapper again with that")
+    """With the command that corrects its components, which cannot be changed.
+
+    What Kueue has written for the last time is left out: the new one waits in its queue, where it has one.
+    """
+    spec = objects.spec(it.json)
+    fields = ["/spec/suspend"] * ("suspend" in spec)
+    components = enumerate(spec.get("components") or ())
+    fields += [f"/spec/components/{index}/podSetInfos" for index, component in components if "podSetInfos" in component]
+    fix = commands.rewrite(it.plural, it.name, namespace=it.namespace, fields=fields)
+    how = "correct spec.components: the command deletes the AppWrapper with all its objects, and creates it again"
+    return replace(verdict, fix=fix, next=how)
 
 
 JUDGES = {APP_WRAPPERS: judge_app_wrapper, **queues.JUDGES}

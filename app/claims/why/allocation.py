@@ -155,7 +155,7 @@ def _again(it: Object, pod: Object | None, how: str) -> tuple[str, str]:
             return "", ""
         resource, name = RESOURCE_CLAIM_TEMPLATES, str(named[0].get("resourceClaimTemplateName"))
     command = commands.rewrite(objects.plural(resource), name, namespace=it.namespace)
-    return command, f"{resource.kind} {name} {how}: the command creates it again with that"
+    return command, f"{resource.kind} {name} {how}: the command deletes it, and creates it again with that"
 
 
 def _obstacle(request: JSON) -> Asking[tuple[bool, str, str] | None]:

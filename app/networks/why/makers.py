@@ -50,7 +50,10 @@ class Owner:
 
     def change(self, how: str) -> str:
         """What is to be done with what `edit` opens; `how` begins with a verb."""
-        return f"{how}: the command creates the {self.kind} again with that" if self.kind in _UNCHANGEABLE else how
+        if self.kind not in _UNCHANGEABLE:
+            return how
+        pods = " with its Pods" if self.kind == JOBS.kind else ""
+        return f"{how}: the command deletes the {self.kind}{pods}, and creates it again with that"
 
     @property
     def again(self) -> str:

@@ -102,8 +102,11 @@ class Patient:
                 call = shlex.join(["exec", "env", f"PYTHONPATH={ROOT}", sys.executable, *words])
                 (tools / name).write_text(f'#!/bin/sh\n{call} "$@"\n')
                 (tools / name).chmod(0o755)
+            # Of what is opened in an editor, a command applies what was changed alone.
+            (tools / "editor").write_text("#!/bin/sh\necho '# changed' >>\"$1\"\n")
+            (tools / "editor").chmod(0o755)
         paths = f"{tools}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": paths, "EDITOR": "true"}
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": paths, "EDITOR": str(tools / "editor")}
         process = await asyncio.create_subprocess_shell(
             command, cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )

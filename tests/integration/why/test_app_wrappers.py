@@ -192,8 +192,17 @@ async def test_a_pod_that_crashes_is_named_although_no_condition_says_so(patient
         "container app: back-off 10s: container app ended with exit code 3",
     )
     assert verdict.more == "kubectl --namespace default logs p --container=app --previous"
-    await patient.run(verdict.fix)
-    assert (await patient.why("appwrapper/train")).verdict.text == "New"
+    # Its other Pods may be well: nothing that deletes these.
+    assert verdict.fix == ""
+    assert verdict.next.startswith("its controller deletes and creates its objects again until its retries are used")
+
+
+async def test_one_that_runs_unhealthy_has_no_command_that_deletes_it(patient: Patient) -> None:
+    text = "1 failed pods: Pod p: container c: exit code 3"
+    await wrapped(patient, queue="", phase="Running", conditions=[condition("Unhealthy", message=text)])
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert (verdict.state, verdict.text, verdict.fix) == (State.broken, "Running, unhealthy", "")
+    assert verdict.next
 
 
 async def test_one_that_failed_keeps_its_cause_after_its_pods_are_gone(patient: Patient) -> None:
@@ -201,16 +210,31 @@ async def test_one_that_failed_keeps_its_cause_after_its_pods_are_gone(patient: 
     await wrapped(patient, queue="", phase="Failed", conditions=[condition("Unhealthy", message=text)])
     verdict = (await patient.why("appwrapper/train")).verdict
     assert (verdict.state, verdict.text, verdict.because) == (State.broken, "Failed", (text,))
+    assert "deletes the AppWrapper with all its objects" in verdict.next
     before = await patient.client.get(APP_WRAPPERS, "train", namespace="default")
-    await patient.run(verdict.fix)
+    await patient.run(f"export EDITOR=true; if {verdict.fix}; then exit 1; fi")
+    assert await patient.client.get(APP_WRAPPERS, "train", namespace="default") == before
+    await patient.run(f"export EDITOR='sed -i s/containers/initContainers/'; {verdict.fix}")
     after = await patient.client.get(APP_WRAPPERS, "train", namespace="default")
     assert before["metadata"]["uid"] != after["metadata"]["uid"]
+    assert "initContainers" in after["spec"]["components"][0]["template"]["spec"]
     assert (await patient.why("appwrapper/train")).verdict.state is State.waits
+
+
+async def test_one_that_is_created_again_has_nothing_of_its_admission(patient: Patient) -> None:
+    infos = [{"nodeSelector": {"zone": "a"}}]
+    spec = {"suspend": False, "components": [{"template": POD}, {"template": POD, "podSetInfos": infos}]}
+    await patient.create(APP_WRAPPERS, "train", namespace="default", spec=spec)
+    await patient.report(APP_WRAPPERS, "train", {"phase": "Failed"}, namespace="default")
+    await patient.run((await patient.why("appwrapper/train")).verdict.fix)
+    after = await patient.client.get(APP_WRAPPERS, "train", namespace="default")
+    assert "podSetInfos" not in after["spec"]["components"][1]
+    assert not after["spec"].get("suspend")
 
 
 async def test_one_that_is_deleted_without_its_controller_has_a_way_out(patient: Patient) -> None:
     await wrapped(patient, queue="")
-    body = {"metadata": {"finalizers": [FINALIZER]}}
+    body = {"metadata": {"finalizers": ["example.com/billing", FINALIZER]}}
     await patient.client.patch(APP_WRAPPERS, "train", body, patch_type="merge", namespace="default")
     await patient.client.delete(APP_WRAPPERS, "train", namespace="default")
     assert (await patient.why("appwrapper/train")).verdict.state is State.waits
@@ -219,8 +243,11 @@ async def test_one_that_is_deleted_without_its_controller_has_a_way_out(patient:
     assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH4011",))
     assert verdict.more == "kubectl --namespace default get pod/p"
     await patient.run(verdict.fix)
+    # That of another stays.
+    left = (await patient.client.get(APP_WRAPPERS, "train", namespace="default"))["metadata"]["finalizers"]
+    assert left == ["example.com/billing"]
     verdict = (await patient.why("appwrapper/train")).verdict
-    assert (verdict.state, verdict.text) == (State.broken, "does not exist")
+    assert (verdict.fix, verdict.because) == ("", ("finalizer example.com/billing",))
 
 
 async def test_a_name_that_is_not_there_and_the_one_that_was_meant(patient: Patient) -> None:

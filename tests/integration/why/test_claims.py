@@ -185,7 +185,9 @@ async def test_a_class_that_is_missing_and_the_one_that_was_meant(patient: Patie
     assert (verdict.state, verdict.text, verdict.asks) == (State.stuck, "not allocated", "1 of DeviceClass vf-b")
     assert verdict.because == ("there is no DeviceClass vf-b; there is vf-a", "0/1 nodes: cannot allocate all claims")
     assert verdict.codes == ("BERTH5017",)
-    assert verdict.next == "ResourceClaim c with DeviceClass vf-a: the command creates it again with that"
+    assert (
+        verdict.next == "ResourceClaim c with DeviceClass vf-a: the command deletes it, and creates it again with that"
+    )
     of_pod = (await patient.why("pod/p")).verdict
     assert of_pod.because == ("ResourceClaim default/c: not allocated", *verdict.because)
     await patient.run(f"export EDITOR='sed -i s/vf-b/vf-a/'; {verdict.fix}")
@@ -227,7 +229,10 @@ async def test_a_template_is_made_anew_and_not_its_claim(patient: Patient, clust
     statuses = [{"name": "a", "resourceClaimName": "p-a-x"}]
     await patient.report(PODS, "p", {"resourceClaimStatuses": statuses}, namespace="default")
     verdict = await judged(patient, "p-a-x")
-    assert verdict.next == "ResourceClaimTemplate t with DeviceClass vfa: the command creates it again with that"
+    assert (
+        verdict.next
+        == "ResourceClaimTemplate t with DeviceClass vfa: the command deletes it, and creates it again with that"
+    )
     await patient.run(f"export EDITOR='sed -i s/vf/vfa/'; {verdict.fix}")
 
 
@@ -423,7 +428,7 @@ async def test_a_pod_without_its_claim_and_without_its_template(patient: Patient
     verdict = (await patient.why("pod/p")).verdict
     assert verdict.state is State.stuck
     assert "there is no ResourceClaim nic in default; there is nics" in verdict.because
-    assert verdict.next == "name nics: the command creates the Pod again with that"
+    assert verdict.next == "name nics: the command deletes the Pod, and creates it again with that"
     await patient.run(verdict.fix)
     await waiting(patient, name="q", a="pair")
     verdict = (await patient.why("pod/q")).verdict

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from app.doctor.aiming import AIMLESS, Aim
+from app.doctor.catalog import FINDINGS
 
 AIM = Aim("my kube/config", "icp")
 FLAGS = "--kubeconfig 'my kube/config' --context icp"
@@ -36,6 +39,24 @@ HELM = "--kubeconfig 'my kube/config' --kube-context icp"
                 f"kubectl {FLAGS} get y"
             ),
         ),
+        # Behind words of the shell, and behind programs that call them.
+        (
+            "kubectl get a -o name | xargs -r -n 1 kubectl delete",
+            f"kubectl {FLAGS} get a -o name | xargs -r -n 1 kubectl {FLAGS} delete",
+        ),
+        ("(kubectl get a; berth status)", f"(kubectl {FLAGS} get a; berth status {FLAGS})"),
+        ("sudo -u me kubectl get a", f"sudo -u me kubectl {FLAGS} get a"),
+        ("A=1 EDITOR='sed -i s/a/b/' kubectl edit a", f"A=1 EDITOR='sed -i s/a/b/' kubectl {FLAGS} edit a"),
+        (
+            "for name in $(kubectl get a -o name); do kubectl get $name; done",
+            f"for name in $(kubectl {FLAGS} get a -o name); do kubectl {FLAGS} get $name; done",
+        ),
+        (
+            "if ! kubectl get a; then { helm list; }; fi",
+            f"if ! kubectl {FLAGS} get a; then {{ helm list {HELM}; }}; fi",
+        ),
+        ("helm get values $(kubectl get a) -n b", f"helm get values $(kubectl {FLAGS} get a) -n b {HELM}"),
+        ("kubectl get a | \\\n  kubectl apply -f -", f"kubectl {FLAGS} get a | \\\n  kubectl {FLAGS} apply -f -"),
         # Operators and names of programs within quotes are none.
         (
             """kubectl patch a b --patch '[{"value": "x | kubectl get y && z # in the other cluster"}]'""",
@@ -53,12 +74,36 @@ HELM = "--kubeconfig 'my kube/config' --kube-context icp"
         ),
         # No command of ours.
         ("certutil -d . | helmet", "certutil -d . | helmet"),
+        ("grep kubectl a | xargs echo kubectl", "grep kubectl a | xargs echo kubectl"),
     ],
 )
 def test_every_command_of_a_line_names_the_cluster(line: str, aimed: str) -> None:
     assert AIM.command(line) == aimed
     assert AIM.command(aimed) == aimed
     assert AIMLESS.command(line) == line
+
+
+_OWN = re.compile(r"(--kubeconfig|--context|--kube-context)[ =]|# in ")
+"""Of a command that names a cluster itself, or says in a remark that it is for another."""
+_PROGRAM = re.compile(r"(?<![-\w./=])(kubectl|helm|berth)(?= )(?P<rest>[^|;&\n)]*)")
+_LOCAL = ("certs init", "certs renew", "crds", "rmd ")
+"""Commands of Berth that talk to no cluster."""
+
+
+def catalog_commands() -> list[tuple[str, str]]:
+    """Each command of the catalog, with words in place of its fields."""
+    texts = [(code, declared.texts(case)) for code, declared in FINDINGS.items() for case in ("", *declared.when)]
+    return [(code, re.sub(r"\{[^{}]*\}", "FIELD", text["command"])) for code, text in texts if text["command"]]
+
+
+@pytest.mark.parametrize(("code", "command"), catalog_commands())
+def test_every_program_of_every_printed_command_names_the_cluster(code: str, command: str) -> None:
+    aimed = AIM.command(command)
+    for line in aimed.replace("\\\n", " ").split("\n"):
+        unquoted = re.sub(r"'[^']*'", "''", line)
+        for call in _PROGRAM.finditer(unquoted):
+            local = call[1] == "berth" and call["rest"].strip().startswith(_LOCAL)
+            assert local or _OWN.search(unquoted[call.start() :]), (code, line)
 
 
 def test_one_flag_alone_is_added_alone() -> None:
