@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import datetime
 from functools import partial
 
-from app.doctor import commands, objects
+from app.doctor import objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
@@ -72,10 +72,7 @@ def judge_group(it: Object, now: datetime) -> Asking[Verdict | None]:
         next_step += "s" * (missing == 1)
         if objects.age(it.json, now) <= _PATIENCE:
             return waits("waits for its Pods", asks=asks, because=(cause,), so=so, next=next_step, more=describe(it))
-        patch = f'--patch={{"spec":{{"schedulingPolicy":{{"gang":{{"minCount":{members}}}}}}}}}'
-        fix = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
-        fix, more = (fix if members else ""), describe(it)
-        return stuck("waits for its Pods", asks=asks, because=(cause,), so=so, fix=fix, next=next_step, more=more)
+        return stuck("waits for its Pods", asks=asks, because=(cause,), so=so, next=next_step, more=describe(it))
     if not scheduled:
         return waits("is not scheduled yet", asks=asks, because=("no scheduler has looked at it",), more=describe(it))
     cause = plain(scheduled.get("message") or scheduled.get("reason"))

@@ -9,6 +9,7 @@ from datetime import datetime
 from app.admission.injected import summary
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
+from app.doctor.finalizers import whose
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment
@@ -57,9 +58,7 @@ def _deleting(it: Object, late: float, describe: str) -> Verdict:
     if late < _PATIENCE:
         return waits("is being deleted", since=since)
     if held:
-        cause, patch = f"finalizers hold it: {', '.join(held)}", '--patch={"metadata":{"finalizers":null}}'
-        fix = commands.kubectl("patch", "pod", it.name, "--type=merge", patch, namespace=it.namespace)
-        next_step = "run it only if nothing removes them any more"
+        cause, fix, next_step = f"finalizers hold it: {', '.join(held)}", "", plain(whose(held))
     else:
         cause, node = "its kubelet has not ended it", objects.spec(it.json).get("nodeName") or "its node"
         fix = commands.kubectl("delete", "pod", it.name, "--force", "--grace-period=0", namespace=it.namespace)

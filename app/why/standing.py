@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
+from app.doctor.finalizers import whose
 from app.doctor.objects import Object
 from app.text import moment
 from app.why.model import Verdict, broken, fine, stuck, waits
@@ -42,12 +43,9 @@ def _deleted(it: Object, late: float) -> Verdict:
         if str(item.get("type")).startswith("Namespace") and item.get("status") == "True"
     ]
     because = (*left, *(f"finalizer {name} holds it" for name in held))
-    verdict, fix, next_step = stuck if late > _PATIENCE else waits, "", ""
-    if late > _PATIENCE and metadata.get("finalizers") and not left:
-        patch = '--patch={"metadata":{"finalizers":null}}'
-        fix = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
-        next_step = "run it only if no controller removes them any more"
-    return verdict("is being deleted", since=since, because=because, fix=fix, next=next_step, more=describe(it))
+    verdict = stuck if late > _PATIENCE else waits
+    next_step = plain(whose(held)) if late > _PATIENCE and not left else ""
+    return verdict("is being deleted", since=since, because=because, next=next_step, more=describe(it))
 
 
 def describe(it: Object) -> str:

@@ -14,7 +14,6 @@ from app.doctor import objects
 from app.doctor.catalog import listed
 from app.doctor.cluster import EVERYWHERE, LIVING, Cluster
 from app.doctor.model import or_default
-from app.errors import ApiError
 from app.kinds.requests import pod_requests
 from app.kube import quantity
 from app.kube.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
@@ -108,19 +107,14 @@ def hosts_of(
 async def plugin_hosts(cluster: Cluster) -> dict[str, list[Host]]:
     """The nodes that announce each extended resource, and the Pods that have it, as the scheduler counts them.
 
-    Raises ApiError where nodes may not be listed; where Pods may not, no device is known to be taken.
+    Raises ApiError where nodes or Pods may not be listed: without the Pods, what is taken would count as free.
     """
     taken: dict[tuple[str, str], dict[str, Decimal]] = {}
-    try:
-        async for pod in cluster.paged(PODS, namespace=EVERYWHERE, field_selector=LIVING):
-            if node := objects.spec(pod).get("nodeName"):
-                for name, amount in _extended(pod).items():
-                    by_pod = taken.setdefault((str(node), name), {})
-                    by_pod[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"] = amount
-    except ApiError as refusal:
-        if refusal.status != 403:
-            raise
-        taken = {}
+    async for pod in cluster.paged(PODS, namespace=EVERYWHERE, field_selector=LIVING):
+        if node := objects.spec(pod).get("nodeName"):
+            for name, amount in _extended(pod).items():
+                by_pod = taken.setdefault((str(node), name), {})
+                by_pod[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"] = amount
     hosts: dict[str, list[Host]] = {}
     for node, amounts in allocatable_of(await cluster.listed(NODES)).items():
         for name, allocatable in amounts.items():

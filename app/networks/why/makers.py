@@ -58,7 +58,11 @@ class Owner:
     @property
     def again(self) -> str:
         """What is to be done after `renew`; "" where the owner creates its Pods again."""
-        return "create it again: it has no controller that does" if self.kind == PODS.kind else ""
+        return (
+            "create it again after the command deletes it: it has no controller that does"
+            if self.kind == PODS.kind
+            else ""
+        )
 
     def select(self, annotation: str, value: str) -> str:
         """Writes an annotation of its Pods, where it says how they are made and can be changed; else `edit`."""

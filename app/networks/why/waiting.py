@@ -79,10 +79,15 @@ def _taken(pod: Pod, demands: list[Demand], offer: Offer, asks: str) -> Asking[V
     """Which devices are there and taken, and by whom; None where a node has enough of each."""
     causes = list[str]()
     for demand in demands:
-        hosts = (yield from or_else(read(plugin_hosts), {})).get(demand.name, [])
+        by_name = yield from or_else(read(plugin_hosts), None)
+        if by_name is None:
+            return None  # what is taken is not known
+        hosts = by_name.get(demand.name, [])
         for device_class in offer.classes:
             if serves(device_class, demand.name) and (devices := devices_of(device_class, offer.slices)):
-                held = yield from or_else(read(holders), {})
+                held = yield from or_else(read(holders), None)
+                if held is None:
+                    return None
                 on_plugins = {host.name for host in hosts}
                 own = [device for device in devices if device["node"] not in on_plugins]
                 hosts = [*hosts, *hosts_of(own, held, (yield from read(reported_free)))]

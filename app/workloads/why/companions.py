@@ -10,6 +10,7 @@ from datetime import datetime
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
+from app.doctor.finalizers import whose
 from app.doctor.model import Finding, error, topic, warning
 from app.doctor.objects import Object
 from app.kinds.requests import pod_requests
@@ -38,7 +39,6 @@ _OF_TEMPLATE = frozenset(
     }
 )
 """Reasons of companions that do not run which a change of their template ends."""
-_RELEASED = '{"metadata":{"finalizers":null}}'
 _LOOKED_AT = 20
 """Companions of one rule that are judged."""
 
@@ -72,9 +72,8 @@ def examined(it: Object, now: datetime, dpus: Dpus | None) -> Asking[Finding | N
     except ValueError as mistake:
         return warning("BERTH3101", it, label=workloads.COMPANION, mistake=mistake)
     if (late := objects.overdue(pod, now)) is not None:
-        held = pod["metadata"].get("finalizers") or []
-        case = "held" if held else ""
-        return error("BERTH3102", it, case=case, late=late, held=held, patch=_RELEASED) if late > PATIENCE else None
+        held = whose(pod["metadata"].get("finalizers") or ())
+        return error("BERTH3102", it, case="held" if held else "", late=late, held=held) if late > PATIENCE else None
     age = objects.age(pod, now)
     if objects.status(pod).get("phase") != "Pending" or age <= PATIENCE:
         return None

@@ -15,8 +15,8 @@ from functools import partial
 
 from app.doctor import acting, commands, objects
 from app.doctor.catalog import plain
-from app.doctor.cluster import Cluster
-from app.doctor.installed import Installed
+from app.doctor.cluster import EVERYWHERE, Cluster
+from app.doctor.installed import Installed, read_deployment
 from app.doctor.model import Finding, error, info, topic, warning
 from app.doctor.objects import Object
 from app.explain.manifests import Manifests
@@ -94,25 +94,31 @@ def _not_running(it: Object, verdict: Verdict) -> Verdict:
 
 
 def misplaced(it: Object) -> Asking[Verdict | None]:
-    """That it is in a namespace that its role does not look at; None where it is in the right one, or was seen."""
+    """That it is in a namespace that its role does not look at.
+
+    None where it is in the right one, or was seen, and where the agents that there are may not be read.
+    """
     if objects.status(it.json).get("conditions") or objects.status(it.json).get("result"):
         return None
     role, exists = WATCHERS[it.resource], bool(it.json["metadata"].get("uid"))
     if it.resource == workloads.TENANT_RULES:
         if it.namespace.startswith(workloads.TENANT_NAMESPACE_PREFIX):
             return None
-        home, where = "", f"the namespaces of tenants, {workloads.TENANT_NAMESPACE_PREFIX}TENANT"
+        homes, sure, where = [], False, f"the namespaces of tenants, {workloads.TENANT_NAMESPACE_PREFIX}TENANT"
     else:
-        home = workloads.SYSTEM_NAMESPACE
+        homes, sure = [workloads.SYSTEM_NAMESPACE], True
         if role == "agent":
-            agents = yield from or_else(read(partial(_running, role=role), key=("running", role)), [])
-            home = next((agent.home for agent in agents), home)
-        where = f"namespace {home}"
-    if it.namespace == home:
+            agents = yield from or_else(read(_agents, key="agents"), None)
+            if agents is None:
+                return None
+            homes, sure = sorted({agent.home for agent in agents}) or homes, bool(agents)
+        where = f"namespace {' or '.join(homes)}"
+    if it.namespace in homes:
         return None
     cause = f"it is in namespace {it.namespace}, and the {role} looks at {where}"
-    fix, next_step = "", "" if home and exists else f"create it in {where}"
-    if home and exists:
+    fix, next_step = "", f"create it in {where}"
+    if sure and len(homes) == 1 and exists:
+        home, next_step = homes[0], f"the command creates it in {where}, and deletes it here"
         got = commands.kubectl("get", it.plural, it.name, "--output", "yaml", namespace=it.namespace)
         moved = f"{got} | sed 's/^  namespace: .*/  namespace: {home}/' | kubectl create --filename -"
         fix = f"{moved} && {commands.kubectl('delete', it.plural, it.name, namespace=it.namespace)}"
@@ -309,6 +315,13 @@ def _by_role(verdict: Verdict, role: str) -> Asking[Verdict]:
         if judgement is not None and judgement.state > State.waits:
             return verdict.after(judgement, of=deployment.subject)
     return verdict
+
+
+async def _agents(cluster: Cluster) -> list[Installed]:
+    """The agents of all releases. Raises ApiError where Deployments may not be listed: others may look elsewhere."""
+    bodies = await cluster.listed(DEPLOYMENTS, namespace=EVERYWHERE)
+    deployments = (deployment for body in bodies if (deployment := read_deployment(body)) is not None)
+    return [deployment for deployment in deployments if deployment.role == "agent"]
 
 
 async def _running(cluster: Cluster, role: str) -> list[Installed]:

@@ -92,3 +92,17 @@ async def test_who_may_read_no_nodes_reads_what_the_scheduler_says(patient: Pati
         (f"0/2 nodes are available: 2 Insufficient {NIC}",),
     )
     assert any("no right to list nodes" in text for text in answer.unread)
+
+
+async def test_who_may_read_no_pods_is_not_told_that_all_devices_are_free(patient: Patient) -> None:
+    await node(patient, "host-a", 1)
+    await on(patient, "a", "host-a")
+    await pending(patient, 1)
+    rules = [{"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]}]
+    await patient.bind("user", rules, namespace="default", user=True)
+    kinds = ["nodes", "resourceslices", "deviceclasses", "resourceclaims"]
+    rules = [{"apiGroups": ["", "resource.k8s.io"], "resources": kinds, "verbs": ["get", "list"]}]
+    await patient.bind("user", rules, name="nodes", user=True)
+    answer = await patient.why("pod/p", kubeconfig=patient.kubeconfig_of("user"))
+    assert not any("free" in cause for cause in answer.verdict.because)
+    assert any("no right to list pods in the whole cluster" in text for text in answer.unread)

@@ -112,7 +112,7 @@ async def test_a_pod_in_a_cluster_where_nothing_calls_berth(patient: Patient) ->
     upgrade, renew = verdict.fix.split("\n")
     assert upgrade.startswith("helm upgrade --install")
     assert renew == "kubectl --namespace default delete pod webhook-demo"
-    assert verdict.next.startswith("create it again")
+    assert verdict.next.startswith("create it again after the command deletes it")
     assert ("Pod default/webhook-demo", "NetworkAttachmentDefinition default/foo", True) in answer.links
     assert not answer.unread
 
@@ -416,7 +416,7 @@ async def test_a_resource_with_a_typo_and_the_command_that_corrects_it(patient: 
     assert verdict.because[0] == "nothing offers example.com/nci; there is example.com/nic"
     correct, renew = verdict.fix.split("\n")
     assert renew == "kubectl --namespace default delete pod p"
-    assert verdict.next.startswith("create it again")
+    assert verdict.next.startswith("create it again after the command deletes it")
     assert (await patient.why("net-attach-def/typo")).verdict.fix == correct
     await patient.run(correct)
     assert (await patient.why("net-attach-def/typo")).verdict.state is State.fine

@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from app.admission.injected import INJECTED_BY
 from app.appwrappers.kueue.model import LOCAL_QUEUES_V1BETA1
 from app.devtools.kueue.definitions import kueue_definitions
@@ -172,3 +174,15 @@ async def test_what_cannot_be_judged_is_not_fine(patient: Patient) -> None:
     answer = await patient.why("job/odd")
     assert answer.verdict.state is not State.fine
     assert any("not judged: an internal error" in text for text in answer.unread)
+
+
+@pytest.mark.parametrize("name", ["batch.kubernetes.io/job-tracking", "example.com/billing"])
+async def test_a_pod_that_finalizers_of_others_hold_says_whose_they_are(patient: Patient, name: str) -> None:
+    await patient.pod("held", finalizers=[name])
+    await patient.client.delete(PODS, "held", namespace="default", grace_period_seconds=0)
+    patient.later = timedelta(hours=1)
+    verdict = (await patient.why("pod/held")).verdict
+    assert (verdict.state, verdict.fix) == (State.stuck, "")
+    assert verdict.because[0] == f"finalizers hold it: {name}"
+    owner = "the Job controller of Kubernetes, which" if name.startswith("batch") else "the controller of example.com"
+    assert verdict.next.startswith(f"{name} is of {owner}")

@@ -252,6 +252,7 @@ async def test_an_object_in_a_namespace_that_is_not_looked_at_is_moved(
     body = spec(**({"tenantMatch": ["*"]} if kind == ADMIN_RULES else {}))
     if kind in UVS_RESOURCES:
         body = {"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}}
+    await deploy(patient, "berth-agent", HOME, "agent")
     await rule(patient, body, None, kind=kind, home="default")
     verdict = (await patient.why(f"{kind.plural}/r")).verdict
     assert (verdict.state, verdict.text) == (State.stuck, "is ignored")
@@ -266,6 +267,32 @@ async def test_an_object_in_a_namespace_that_is_not_looked_at_is_moved(
     manifest = kind.body({"name": "r", "namespace": "default"}, spec=body)
     planned = (await patient.why(manifests=[manifest])).verdict
     assert (planned.text, planned.next) == ("would be ignored", f"create it in namespace {home}")
+
+
+@pytest.mark.parametrize("others", [0, 2])
+async def test_nothing_is_moved_where_it_is_not_known_whereto(patient: Patient, others: int) -> None:
+    """Without an agent, and with several that look elsewhere."""
+    for number in range(others):
+        home = f"agent-{number}"
+        await patient.create(NAMESPACES, home)
+        await deploy(patient, f"berth-agent-{number}", home, "agent", f"--namespace={home}")
+    await rule(patient, spec(), None, home="default")
+    verdict = (await patient.why("workloadrule/r")).verdict
+    looked_at = "agent-0 or agent-1" if others else "universe"
+    assert (verdict.text, verdict.fix) == ("is ignored", "")
+    assert verdict.next == f"create it in namespace {looked_at}"
+    if others:
+        await rule(patient, spec(), None, home="agent-1")
+        assert (await patient.why("workloadrule/r", namespace="agent-1")).verdict.text != "is ignored"
+
+
+async def test_no_verdict_on_its_namespace_where_agents_may_not_be_read(patient: Patient) -> None:
+    await rule(patient, spec(), None, home="default")
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    await patient.bind("dev", rules, namespace="default", user=True)
+    answer = await patient.why("workloadrule/r", kubeconfig=patient.kubeconfig_of("dev"))
+    assert answer.verdict.text != "is ignored"
+    assert "not checked: you have no right to list deployments.apps in the whole cluster" in answer.unread
 
 
 async def test_the_agent_says_which_namespace_it_looks_at(patient: Patient) -> None:
@@ -327,15 +354,27 @@ async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient:
     assert (verdict.state, verdict.because) == (State.waits, ("0 of 1 companions run: 1 ImagePullBackOff",))
 
 
-async def test_a_rule_that_a_finalizer_holds_has_a_way_out(patient: Patient) -> None:
+async def test_a_rule_that_a_finalizer_of_another_holds_says_whose_it_is(patient: Patient) -> None:
     await rule(patient, spec(), status(), finalizers=["example.com/held"])
     await patient.client.delete(WORKLOAD_RULES, "r", namespace="universe")
     assert (await patient.why("workloadrule/r", namespace="universe")).verdict.fix == ""
     patient.later = timedelta(hours=1)
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
     assert (verdict.state, verdict.because) == (State.stuck, ("finalizer example.com/held holds it",))
-    await patient.run(verdict.fix)
-    assert (await patient.why("workloadrule/r", namespace="universe")).verdict.text == "does not exist"
+    assert (verdict.fix, verdict.next) == ("", "example.com/held is of the controller of example.com")
+
+
+async def test_a_companion_that_a_finalizer_of_kubernetes_holds_is_not_released(patient: Patient) -> None:
+    await tenants(patient, "a")
+    name = await companion(patient)
+    body = {"metadata": {"finalizers": ["foregroundDeletion"]}}
+    await patient.client.patch(PODS, name, body, patch_type="merge", namespace="tenant-a")
+    await patient.client.delete(PODS, name, namespace="tenant-a", grace_period_seconds=0)
+    patient.later = timedelta(hours=1)
+    verdict = (await patient.why(f"pod/{name}", namespace="tenant-a")).verdict
+    assert "BERTH3102" in verdict.codes
+    assert "finalizers" not in verdict.fix
+    assert any("foregroundDeletion is of the garbage collector of Kubernetes" in cause for cause in verdict.because)
 
 
 async def test_a_uvs_object_in_error(patient: Patient) -> None:
