@@ -148,17 +148,27 @@ def _hanging(it: Object, since: datetime | None) -> Asking[Verdict]:
 
 def _unwrapped(it: Object) -> Asking[Verdict | None]:
     """The verdict on one with a kind that the controller may not create."""
-    wrapped = yield from or_else(read(controllers.wrapped_kinds), None)
-    if wrapped is None:
+    kinds = tuple(controllers.kinds_of(objects.spec(it.json)))
+    unwrapped = yield from or_else(read(partial(controllers.unwrapped, kinds=kinds), key=("unwrapped", kinds)), None)
+    if not unwrapped:
         return None
-    unknown = [
-        kind for kind in controllers.kinds_of(objects.spec(it.json)) if not controllers.is_wrapped(kind, wrapped)
-    ]
-    if not unknown:
-        return None
-    cause = f"has a {several_of(unknown)}, which is not among the wrapped kinds of the controller"
-    fix = yield from read(partial(controllers.wrap, kinds=unknown), key=("wrapped kinds", *unknown))
-    return broken("cannot be created", because=(cause,), fix=fix, codes=("BERTH4007",), more=describe(it))
+    names = several_of([kind.name for kind in unwrapped])
+    cause, text = f"has a {names}, which is not among the wrapped kinds of the controller", "cannot be created"
+    verdict = broken(text, because=(cause,), codes=("BERTH4007",), more=describe(it))
+    resources = [resource for resource in unwrapped.values() if resource is not None]
+    if len(resources) < len(unwrapped):
+        strange = several_of([kind.name for kind, resource in unwrapped.items() if resource is None])
+        return replace(
+            verdict, next=f"correct the template, or install the definition: the API server serves no {strange}"
+        )
+    plurals = several_of([objects.plural(resource) for resource in resources])
+    if any(map(controllers.widens, resources)):
+        step = f"leave it out of the AppWrapper: an admin creates {plurals}, which give or need more rights"
+        return replace(verdict, next=step)
+    fix = yield from or_else(read(partial(controllers.wrap, resources=resources), key=("wrap", *resources)), "")
+    return replace(
+        verdict, fix=fix, next=f"an admin decides whether the controller may create {plurals} of every tenant"
+    )
 
 
 def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import EVERYWHERE, Cluster
 from app.doctor.installed import Installed, read_deployment, settings_in_force
 from app.doctor.model import or_default
-from app.doctor.objects import PART_OF, Object, named
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
+from app.doctor.objects import INSTANCE, PART_OF, Object, named, plural
+from app.kube.discovery import Discovery
+from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
 from app.wire import JSON, load_yaml, mapping
 
 WORKLOADS = "appwrapper-workloads"
@@ -22,6 +24,34 @@ KUEUE_CONFIG = named(CONFIG_MAPS, "kueue-manager-config", _KUEUE[0])
 
 PEER = ("appwrapper-system", "appwrapper-controller-manager")
 """Namespace and name of the controller of AppWrapper v1.2."""
+
+
+class Kind(NamedTuple):
+    """The kind of a component, as its template has it."""
+
+    api_version: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """KIND.GROUP in lower case."""
+        return f"{self.kind}.{self.api_version.rpartition('/')[0]}".rstrip(".").lower()
+
+
+_GOVERNING = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "rbac.authorization.k8s.io",
+    }
+)
+"""Groups whose objects give rights, or change what an API server does."""
+_SECRET = frozenset({"secrets", "serviceaccounts"})
+"""Core kinds that hold, or get, credentials."""
 
 
 async def acts(cluster: Cluster) -> bool:
@@ -63,18 +93,31 @@ async def wrapped_kinds(cluster: Cluster) -> tuple[str, ...]:
     return tuple({kind: None for given in settings for kind in given.wrapped_kinds}) or WRAPPED_KINDS
 
 
-async def wrap(cluster: Cluster, kinds: Sequence[str]) -> str:
-    """The command with which the controller may create these KIND.GROUPs too."""
-    defined = await or_default(cluster.listed(CUSTOM_RESOURCE_DEFINITIONS), [])
-    plurals = {f"{names['kind'].lower()}.{group}": names["plural"] for names, group in map(_names, defined)}
-    own = [f"{plurals.get(kind, kind.partition('.')[0] + 's')}.{kind.partition('.')[2]}".rstrip(".") for kind in kinds]
-    allowed = ",".join(dict.fromkeys((*await wrapped_kinds(cluster), *own)))
-    return await commands.helm(cluster, f"controller.args.wrappedKinds={{{allowed}}}")
+async def unwrapped(cluster: Cluster, kinds: Sequence[Kind]) -> dict[Kind, Resource | None]:
+    """Those that no controller of AppWrappers may create, None for one that the API server does not serve.
+
+    Raises ApiError.
+    """
+    wrapped, discovery = await wrapped_kinds(cluster), Discovery(cluster.client)
+    kinds = [kind for kind in kinds if not is_wrapped(kind.name, wrapped)]
+    served = {kind: await discovery.resource_of(kind.api_version, kind.kind) for kind in kinds}
+    return {kind: resource for kind, resource in served.items() if not resource or plural(resource) not in wrapped}
 
 
-def _names(definition: JSON) -> tuple[JSON, str]:
-    spec = objects.spec(definition)
-    return spec["names"], str(spec["group"])
+def widens(resource: Resource) -> bool:
+    """Whether who may create such objects has more rights than to run Pods of a namespace: no tenant asks for that."""
+    return not resource.namespaced or resource.group in _GOVERNING or plural(resource) in _SECRET
+
+
+async def wrap(cluster: Cluster, resources: Sequence[Resource]) -> str:
+    """The command with which the controller of this release may create these too; "" where the chart runs none."""
+    release = [it for it in await controllers(cluster) if it.by_chart and it.namespace == cluster.namespace]
+    own = [it for it in release if objects.labels(it.object).get(INSTANCE) == cluster.release]
+    if not own:
+        return ""
+    wrapped = settings_in_force(own, WrappedKindsSettings, namespace=cluster.namespace).wrapped_kinds
+    allowed = ",".join(dict.fromkeys((*wrapped, *map(plural, resources))))
+    return commands.helm_upgrade(cluster, f"controller.args.wrappedKinds={{{allowed}}}")
 
 
 async def make_workloads(cluster: Cluster) -> str:
@@ -119,14 +162,13 @@ def objects_of(it: Object) -> str:
     return commands.kubectl("get", *names, namespace=it.namespace) if names else ""
 
 
-def kinds_of(spec: JSON) -> list[str]:
-    """KIND.GROUP of each component, in lower case."""
+def kinds_of(spec: JSON) -> list[Kind]:
+    """That of each component."""
     kinds = []
     for component in spec.get("components") or ():
         template = mapping(mapping(component).get("template"))
-        group = str(template.get("apiVersion") or "").rpartition("/")[0]
         if template.get("kind"):
-            kinds.append(f"{template['kind']}.{group}".rstrip(".").lower())
+            kinds.append(Kind(str(template.get("apiVersion") or ""), str(template["kind"])))
     return list(dict.fromkeys(kinds))
 
 

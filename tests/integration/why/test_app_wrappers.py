@@ -15,8 +15,9 @@ from app.appwrappers.why import app_wrappers
 from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
 from app.doctor.model import Severity
+from app.doctor.objects import BY_CHART
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, PODS
-from app.why.model import State
+from app.why.model import State, Verdict
 from app.why.rendering import Answer
 from tests.integration.doctor.patient import HOME, Patient
 from tests.integration.doctor.test_app_wrappers import kueue
@@ -328,12 +329,79 @@ async def test_the_wrapped_kinds_are_those_of_all_releases_and_unread_no_reason(
     await patient.create(APP_WRAPPERS, "train", namespace="default", spec=spec)
     verdict = (await patient.why("appwrapper/train")).verdict
     assert verdict.codes == ("BERTH4007",)
-    assert verdict.fix.endswith(",widgets.example.com}'")
+    assert verdict.fix == ""
+    assert verdict.next.endswith("the API server serves no widget.example.com")
     assert (await asked_by_a_user(patient)).verdict.state is State.waits
     await controller(patient, "berth", namespace=HOME)
     words = ("--controllers=appwrappers", "--wrapped-kinds=widgets.example.com")
     await controller(patient, "berth-appwrappers", *words)
     assert (await patient.why("appwrapper/train")).verdict.state is State.waits
+
+
+def definition(plural: str, kind: str, scope: str) -> JSON:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    spec = {"group": "example.com", "names": names, "scope": scope, "versions": [version]}
+    return {"metadata": {"name": f"{plural}.example.com"}, "spec": spec}
+
+
+async def of_kind(patient: Patient, api_version: str, kind: str) -> Verdict:
+    template = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}}
+    metadata = {"name": "train", "namespace": "default"}
+    manifest = {"apiVersion": APP_WRAPPERS.api_version, "kind": "AppWrapper", "metadata": metadata}
+    manifest |= {"spec": {"components": [{"template": template}]}}
+    return (await patient.why(manifests=[manifest])).verdict
+
+
+async def test_a_namespaced_kind_is_added_to_the_release_that_is_seen_by_its_own_plural(patient: Patient) -> None:
+    await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition("mice", "Mouse", "Namespaced"))
+    verdict = await of_kind(patient, "example.com/v1", "Mouse")
+    assert (verdict.codes, verdict.fix) == (("BERTH4007",), "")  # no release is seen
+    assert verdict.next == "an admin decides whether the controller may create mice.example.com of every tenant"
+    words = ("--controllers=appwrappers", "--wrapped-kinds=pods")
+    await controller(patient, "berth", *words, namespace=HOME)
+    body = {"metadata": {"labels": {BY_CHART: "berth-1"}}}
+    await patient.client.patch(DEPLOYMENTS, "berth-controller", body, patch_type="merge", namespace=HOME)
+    verdict = await of_kind(patient, "example.com/v1", "Mouse")
+    assert verdict.fix.startswith("helm upgrade berth charts/berth --namespace berth-system --reset-then-reuse-values")
+    assert verdict.fix.endswith("'controller.args.wrappedKinds={pods,mice.example.com}'")
+    verdict = await of_kind(patient, "networking.k8s.io/v1", "NetworkPolicy")
+    assert verdict.fix.endswith(",networkpolicies.networking.k8s.io}'")
+    body = [
+        {
+            "op": "replace",
+            "path": "/spec/template/spec/containers/0/args/2",
+            "value": "--wrapped-kinds=mice.example.com",
+        }
+    ]
+    await patient.client.patch(DEPLOYMENTS, "berth-controller", body, patch_type="json", namespace=HOME)
+    assert (await of_kind(patient, "example.com/v1", "Mouse")).state is State.fine
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        ("v1", "ServiceAccount"),
+        ("v1", "Secret"),
+        ("v1", "Namespace"),
+        ("example.com/v1", "Planet"),
+    ],
+)
+async def test_no_command_gives_the_controller_rights_that_a_tenant_asked_for(
+    patient: Patient, api_version: str, kind: str
+) -> None:
+    await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition("planets", "Planet", "Cluster"))
+    await controller(patient, "berth", "--controllers=appwrappers", "--wrapped-kinds=pods", namespace=HOME)
+    body = {"metadata": {"labels": {BY_CHART: "berth-1"}}}
+    await patient.client.patch(DEPLOYMENTS, "berth-controller", body, patch_type="merge", namespace=HOME)
+    verdict = await of_kind(patient, api_version, kind)
+    assert (verdict.codes, verdict.fix) == (("BERTH4007",), "")
+    assert verdict.next.startswith("leave it out of the AppWrapper: an admin creates ")
 
 
 @pytest.mark.parametrize("stopped", [False, True])
