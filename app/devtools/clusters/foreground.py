@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 
@@ -16,7 +18,7 @@ from app.devtools.clusters.claims import DEVICES, RESOURCE
 from app.devtools.clusters.page import page_of
 from app.devtools.clusters.plans import EVERY_WING, INFRA
 from app.devtools.clusters.quota import CPUS, NAMESPACE, QUEUE
-from app.devtools.clusters.sandbox import Running, Sandbox, Whole
+from app.devtools.clusters.sandbox import PATHS, Running, Sandbox, Whole
 from app.devtools.signals import ended_by
 from app.errors import UsageError
 
@@ -25,7 +27,8 @@ EXAMPLE = (
     "kubectl apply -f examples/webhook-demo.yaml",
     "kubectl get pod webhook-demo -o yaml | grep resources -A4",
 )
-_LOCK = ".lock"
+_MARK = ".berth-sandbox"
+"""The lock of a directory, and the names in it that are of a sandbox: one that was killed leaves both."""
 _CONTEXTS = f"Each cluster is a context of this file: kubectl --context {INFRA} get nodes"
 _ADDRESSES = "Ports of nodes are at 127.0.0.1 here: write it in place of the addresses in examples/helm."
 INSTALL = "helm install berth charts/berth --namespace berth-system --create-namespace"
@@ -73,24 +76,48 @@ async def _until(stop: asyncio.Event, whole: Whole, *, console: Console, stand_i
 def _claimed(directory: Path) -> Iterator[None]:
     """The directory, made if need be, for this sandbox alone: another would pull the certificates from under it.
 
-    An empty one is removed at the end.
+    An empty one is removed at the end. Raises UsageError where something goes by the name of a file of the sandbox and
+    no sandbox has made it: that would be overwritten now, and removed at the end.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (directory / _LOCK).open("w")
+        mark = (directory / _MARK).open("a+", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--dir {directory}: {error.strerror}") from error
-    with lock:
+    with mark:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"--dir {directory}: a sandbox is running here; stop it or take another --dir") from error
+        mark.seek(0)
+        ours = mark.read().splitlines()
         try:
-            yield
+            if theirs := [name for name in _there(directory) if name not in ours]:
+                raise UsageError(
+                    f"--dir {directory}: {', '.join(theirs)}: no sandbox has made this, and one would overwrite it; "
+                    "take another --dir"
+                )
+            ours = _marked(mark, PATHS)
+            try:
+                yield
+            finally:
+                ours = _marked(mark, _there(directory))
         finally:
             with contextlib.suppress(OSError):
-                (directory / _LOCK).unlink()
-                directory.rmdir()
+                if not ours:
+                    (directory / _MARK).unlink()
+                    directory.rmdir()
+
+
+def _there(directory: Path) -> list[str]:
+    return [name for name in PATHS if os.path.lexists(directory / name)]
+
+
+def _marked(mark: TextIO, names: Sequence[str]) -> list[str]:
+    mark.truncate(0)
+    mark.writelines(f"{name}\n" for name in names)
+    mark.flush()
+    return [*names]
 
 
 def _describe_bare(console: Console, home: Running) -> None:

@@ -27,6 +27,14 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.wire import JSON
 
+_CLUSTERS = tuple(plan.name for plan in CLUSTERS)
+PATHS = (
+    *_CLUSTERS,
+    *(f"{name}.kubeconfig" for name in _CLUSTERS),
+    *("kubeconfig", "webhook", "gateway", "gateway.addr", "admin", "tenants"),
+)
+"""What a sandbox writes in its directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -86,14 +94,21 @@ class Sandbox:
             yield whole
 
     def clear(self) -> None:
-        """Remove what it has written, keys above all, once it does not run any more; logs of a `bare` one stay."""
-        for plan in CLUSTERS:
-            (self._directory / f"{plan.name}.kubeconfig").unlink(missing_ok=True)
-            shutil.rmtree(self._directory / plan.name / ("pods" if self._bare else ""), ignore_errors=True)
-        for name in ("webhook", "gateway", "admin", "tenants"):
-            shutil.rmtree(self._directory / name, ignore_errors=True)
-        for name in ("kubeconfig", "gateway.addr"):
-            (self._directory / name).unlink(missing_ok=True)
+        """Remove PATHS, keys above all, once it does not run any more; logs of a `bare` one stay.
+
+        For a directory in which nothing else goes by these names.
+        """
+        for name in PATHS:
+            path = self._directory / name
+            if self._bare and name in _CLUSTERS:
+                shutil.rmtree(path / "pods", ignore_errors=True)
+                with contextlib.suppress(OSError):  # there are logs
+                    (path / "logs").rmdir()
+                    path.rmdir()
+            elif path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     async def _start(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
         berth = Berth(self._directory, parts, log_level=self._log_level)

@@ -260,6 +260,36 @@ def test_a_signal_leaves_no_key_of_the_sandbox(tmp_path: Path, number: signal.Si
     assert [path for path in directory.rglob("*") if path.is_file()] == [directory / "mine"]
 
 
+def test_files_of_others_are_neither_overwritten_nor_removed(tmp_path: Path) -> None:
+    """What goes by a name that the sandbox writes, too: it does not start."""
+    names = ["tenants/list.yaml", "gateway/tls.key", "icp/a", "kubeconfig"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    done = berth("sandbox", "--dir", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"Error: --dir {tmp_path}: icp, kubeconfig, gateway, tenants: no sandbox has made this, and one would overwrite "
+        "it; take another --dir\n"
+    )
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {tmp_path / name for name in names}
+    assert all((tmp_path / name).read_text() == name for name in names)
+
+
+def test_the_next_sandbox_takes_what_one_that_was_killed_has_left(tmp_path: Path) -> None:
+    sandbox = Background([sys.executable, "-m", "app", "sandbox", "--bare", "--dir", str(tmp_path)], directory=ROOT)
+    sandbox.wait_for("Ctrl-C stops everything")
+    sandbox.process.kill()
+    sandbox.stop()
+    assert (tmp_path / "kubeconfig").exists()
+    sandbox = Background([sys.executable, "-m", "app", "sandbox", "--bare", "--dir", str(tmp_path)], directory=ROOT)
+    try:
+        sandbox.wait_for("Ctrl-C stops everything")
+    finally:
+        assert sandbox.stop() == 0
+    assert not tmp_path.exists()
+
+
 def test_without_stand_ins_the_roles_are_known_by_their_leases(tmp_path: Path) -> None:
     """There is nothing that would run Pods of a Deployment."""
     directory = tmp_path / "sandbox"
