@@ -86,6 +86,7 @@ def explain(
         ),
     ] = False,
     home: cluster.Home = None,
+    release: cluster.Release = "berth",
     _webhook_namespace: Annotated[str | None, typer.Option("--webhook-namespace", hidden=True)] = None,
     existing_resources: Annotated[str | None, _as_webhook("existing_resources")] = None,
     honor_resources: Annotated[bool | None, _as_webhook("honor_resources")] = None,
@@ -177,15 +178,19 @@ def explain(
         return objects, planned
 
     async def planned_of(client: KubeClient | None, objects: manifests.Manifests) -> tuple[answer.Answer, Marks]:
-        if client is not None and (release := await _release_in(client, objects)) is not None:
-            settings = _settings({**release.flags, **given}, environment=False)
+        installed = None if client is None else await _release_in(client, objects, home or "", release)
+        if installed is not None:
+            settings = _settings({**installed.flags, **given}, environment=False)
             planned = await explaining.explain(
-                objects, rehearsal.Rehearsal(settings, home or release.namespace, client), release.left_out
+                objects, rehearsal.Rehearsal(settings, home or installed.namespace, client), installed.left_out
             )
-            planned.notes.append(f"flags and registrations are those of {release.about}")
-            return planned, release.webhooks
+            planned.notes.append(installed.about)
+            return planned, installed.webhooks
         own = settings_as(chosen, WebhookSettings).namespace
-        return await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client)), frozenset()
+        planned = await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client))
+        if client is not None and home:
+            planned.notes.append(f"there is no release of Berth in namespace {home}: flags are defaults")
+        return planned, frozenset()
 
     try:
         objects, result = _in_cluster(
@@ -212,7 +217,10 @@ def _settings(given: dict[str, Any], *, environment: bool = True) -> RoleSetting
 
 @dataclass(frozen=True, slots=True)
 class _Release:
-    """The Berth of a cluster: its namespace, its flags, whether it is asked about a Pod, and its webhooks."""
+    """The Berth of a cluster: its namespace, its flags, whether it is asked about a Pod, and its webhooks.
+
+    `about` is one sentence: whose flags and registrations these are, and which rights to read them are missing.
+    """
 
     about: str
     namespace: str
@@ -221,26 +229,37 @@ class _Release:
     webhooks: Marks
 
 
-async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Release | None:
-    """The release that is seen in the cluster; None where none is, or where nothing of it may be read."""
+async def _release_in(client: KubeClient, objects: manifests.Manifests, home: str, name: str) -> _Release | None:
+    """The release of that name, in namespace `home` if that is given, else another; None where none is.
+
+    What the user may not read of it are defaults. Raises ApiError where the API server fails.
+    """
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
     from app.doctor.installed import flags_in_force  # noqa: PLC0415
-    from app.doctor.model import or_default  # noqa: PLC0415
+    from app.doctor.model import NOT_ALLOWED, unchecked  # noqa: PLC0415
     from app.doctor.objects import Object  # noqa: PLC0415
     from app.why.calls import unasked  # noqa: PLC0415
     from app.why.inquiry import Inquiry  # noqa: PLC0415
 
-    examined = Cluster(client, "")
-    try:
-        await locate(examined)
-        running = await examined.running("webhook")
-        if not running and not await examined.registered():
-            return None
-        calling = await or_default(examined.of_all_releases(), [])
-        webhooks = frozenset((webhook.name, str(webhook.webhook.get("name"))) for webhook in calling)
-    except ApiError:
+    examined, unread = Cluster(client, home, release=name, sought=bool(home)), dict[str, str]()
+
+    async def read(what: str, reading: Coroutine[Any, Any, list[T]]) -> list[T]:
+        try:
+            return await reading
+        except ApiError as refusal:
+            if refusal.status != 403:
+                raise
+            unread[what] = unchecked(refusal).message.removeprefix(NOT_ALLOWED)
+            return []
+
+    await locate(examined)
+    running = [deployment for deployment in await read("flags", examined.installed()) if deployment.role == "webhook"]
+    registered = await read("registrations", examined.registered())
+    if not (running or registered or unread):
         return None
+    calling = [] if "registrations" in unread else await examined.of_all_releases()
+    webhooks = frozenset((webhook.name, str(webhook.webhook.get("name"))) for webhook in calling)
     named = (Object(NAMESPACES, obj) for obj in objects.of(NAMESPACES.kind) if obj["metadata"].get("name"))
     inquiry = Inquiry(examined, named)
 
@@ -251,7 +270,12 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests) -> _Rele
         return "" if cause is None else cause.cause.replace("Berth was not asked", "Berth is not asked")
 
     flags = flags_in_force(running, settings_of("webhook"))
-    about = f"release {examined.release} in namespace {examined.namespace}"
+    about = f"flags and registrations are those of release {examined.release} in namespace {examined.namespace}"
+    if unread:
+        about = (
+            f"the release could not be read: {' and '.join(unread)} are defaults; "
+            f"that takes the right to {', and to '.join(unread.values())}"
+        )
     return _Release(about, examined.namespace, flags, left_out, webhooks)
 
 

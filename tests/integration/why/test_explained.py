@@ -9,18 +9,27 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from app.kube.resources import (
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     NODES,
+    ROLE_BINDINGS,
     VALIDATING_WEBHOOKS,
 )
 from tests.integration.doctor.installation import Place
+from tests.integration.doctor.patient import CLUSTER_ROLES, RBAC
+from tests.support.fake_apiserver import ApiServer, status, write_kubeconfig
 from tests.support.forking import BerthProcess
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+KEYS = "/spec/template/spec/containers/0/args/-"
+OTHER_KEYS = {"op": "add", "path": KEYS, "value": "--network-resource-name-keys=other.io/resource"}
 
 
 async def explained(place: Place, folder: Path, *words: str, namespace: str = "default", **pod: Any) -> dict[str, Any]:
@@ -71,9 +80,7 @@ async def test_without_a_registration_nothing_is_injected(place: Place, tmp_path
 async def test_flags_are_those_of_the_release_and_those_that_are_given_win(place: Place, tmp_path: Path) -> None:
     """The key of an attachment that names its resource."""
     await place.patient.attachment("net")
-    path = "/spec/template/spec/containers/0/args/-"
-    flag = {"op": "add", "path": path, "value": "--network-resource-name-keys=other.io/resource"}
-    await place.change(DEPLOYMENTS, "berth-webhook", flag)
+    await place.change(DEPLOYMENTS, "berth-webhook", OTHER_KEYS)
     assert "example.com/nic" not in json.dumps(await explained(place, tmp_path))
     given = ("--network-resource-name-keys", "k8s.v1.cni.cncf.io/resourceName")
     assert "example.com/nic" in json.dumps(await explained(place, tmp_path, *given))
@@ -111,3 +118,74 @@ async def test_a_resource_that_nothing_offers_is_a_warning(place: Place, tmp_pat
     node = await place.patient.create(NODES, "n1")
     await place.patient.report(NODES, node["metadata"]["name"], {"allocatable": {"example.com/nic": "1"}})
     assert (await document(place, tmp_path))["findings"] == []
+
+
+async def test_of_two_releases_the_one_that_is_named_counts(place: Place, tmp_path: Path) -> None:
+    """By its namespace, or by its name. Of a namespace without one it is said."""
+    await place.patient.attachment("net")
+    await place.client.create(NAMESPACES, {"metadata": {"name": "zz"}})
+    for resource, name in ((DEPLOYMENTS, "berth-webhook"), (MUTATING_WEBHOOKS, "berth")):
+        found = await place.client.get(resource, name, namespace="berth-system" if resource.namespaced else None)
+        text = json.dumps({**found, "metadata": {"labels": found["metadata"]["labels"], "name": f"zz-{name}"}})
+        copy = json.loads(text.replace('"berth-system"', '"zz"').replace('instance": "berth"', 'instance": "other"'))
+        await place.client.create(resource, copy, namespace="zz" if resource.namespaced else None)
+    await place.client.patch(DEPLOYMENTS, "zz-berth-webhook", [OTHER_KEYS], patch_type="json", namespace="zz")
+    for words, keys in (
+        ((), True),
+        (("--berth-namespace", "berth-system"), True),
+        (("--berth-namespace", "zz"), False),
+        (("--release-name", "other"), False),
+    ):
+        answer = await document(place, tmp_path, *words)
+        assert ("example.com/nic" in json.dumps(answer["objects"])) is keys, words
+        release = "berth in namespace berth-system" if keys else "other in namespace zz"
+        assert f"flags and registrations are those of release {release}" in answer["notes"]
+    answer = await document(place, tmp_path, "--berth-namespace", "default")
+    assert "there is no release of Berth in namespace default: flags are defaults" in answer["notes"]
+
+
+async def test_a_user_without_rights_to_the_release_is_told_that_flags_are_defaults(
+    place: Place, tmp_path: Path
+) -> None:
+    await place.patient.attachment("net")
+    attachments = {
+        "apiGroups": [NETWORK_ATTACHMENTS.group],
+        "resources": [NETWORK_ATTACHMENTS.plural],
+        "verbs": ["get"],
+    }
+    await place.patient.create(CLUSTER_ROLES, "attachments", rules=[attachments])
+    for role in ("view", "attachments"):
+        subjects = [{"kind": "User", "apiGroup": RBAC, "name": "ann"}]
+        reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+        await place.patient.create(ROLE_BINDINGS, role, namespace="default", roleRef=reference, subjects=subjects)
+    kubeconfig = str(place.patient.kubeconfig_of("ann"))
+    answer = await document(place, tmp_path, "--kubeconfig", kubeconfig)
+    assert (
+        "the release could not be read: flags and registrations are defaults; that takes the right to list "
+        "deployments.apps in namespace berth-system, and to list mutatingwebhookconfigurations."
+        "admissionregistration.k8s.io in the whole cluster"
+    ) in answer["notes"]
+    assert answer["objects"][0]["operations"]
+    opted_out = await document(place, tmp_path, "--kubeconfig", kubeconfig, labels={"berth.dev/inject": "false"})
+    assert opted_out["objects"][0]["operations"] == []
+
+
+async def test_a_release_that_the_api_server_fails_to_list_is_not_taken_for_none(tmp_path: Path) -> None:
+    async def fail(_server: ApiServer, request: web.Request) -> web.StreamResponse | None:
+        failing = "mutatingwebhookconfigurations" in request.path
+        return web.json_response(status(500, "InternalError", "etcd"), status=500) if failing else None
+
+    (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: []}}")
+    server = ApiServer()
+    await server.start()
+    try:
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
+        server.fault = fail
+        command = ("explain", "-f", str(tmp_path / "pod.yaml"), "--kubeconfig", str(kubeconfig))
+        with BerthProcess(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            out, err = await asyncio.to_thread(process.communicate)
+    finally:
+        await server.stop()
+    assert (process.returncode, out) == (3, "")
+    assert "the cluster could not be asked" in err
+    assert "HTTP 500" in err
