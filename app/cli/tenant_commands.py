@@ -62,8 +62,9 @@ def in_infra(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None,
         raise UsageError(aim.prose(str(error))) from error
     except Transient:
         raise
-    except BerthError as error:
-        raise BerthError(aim.prose(str(error))) from error
+    except BerthError as error:  # of its own class, which decides on the exit status
+        error.args = (aim.prose(str(error)), *error.args[1:])
+        raise
 
 
 async def placement(client: KubeClient) -> PlacementOptions:
