@@ -17,6 +17,7 @@ import msgspec
 from app.admission.pods import MIRROR, NO_METADATA, ObjectMeta, ObjectParts, Pod, decode_pod, pod_of_parts
 from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
+from app.kube.resources import NETWORK_ATTACHMENTS, PODS
 from app.wire import JSON, decode_json
 
 T = TypeVar("T")
@@ -25,6 +26,8 @@ VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
 PROBE = "berth-doctor-probe"
 """How the objects are named that `berth doctor` sends in dry runs, to be refused."""
+_PROBED = frozenset((resource.group, resource.kind) for resource in (PODS, NETWORK_ATTACHMENTS))
+"""The kinds of these objects."""
 _NODES = "system:nodes"
 """The group of kubelets."""
 _NULL = msgspec.Raw(b"null")
@@ -152,8 +155,10 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
 
     @property
     def is_probe(self) -> bool:
-        """Whether it has the form of a probe of the doctor. Anybody can send one: a dry run changes nothing."""
-        return bool(self.dry_run) and any(name.startswith(PROBE) for name in self.names)
+        """Whether it has the form of a probe of the doctor. Every client can send one: a dry run changes nothing."""
+        if not self.dry_run or self.operation != "CREATE" or self.sub_resource:
+            return False
+        return (self.kind.group, self.kind.kind) in _PROBED and any(name.startswith(PROBE) for name in self.names)
 
 
 class WholeRequest(Request, frozen=True, rename="camel", dict=True):

@@ -149,7 +149,9 @@ class Trials:
         mutating, validating = await self._callees(sent, sent, resource)
         asked = [*mutating, *validating]
         untried = ""
-        if (missing := _RIGHT.search(message)) and refusal.status == 403:
+        # The texts of webhooks and policies are theirs: one may speak of rights to create.
+        denied = _WEBHOOK.match(message) or _POLICY.match(message)
+        if refusal.status == 403 and not denied and (missing := _RIGHT.search(message)):
             group = f".{missing[2]}" if missing[2] else ""
             where = f" in namespace {missing[3]}" if missing[3] else ""
             untried = f"you have no right to create {missing[1]}{group}{where}"

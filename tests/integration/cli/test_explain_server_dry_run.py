@@ -213,6 +213,16 @@ def test_a_right_that_is_missing_is_named(typed: Typed) -> None:
     assert "you have no right to list mutatingwebhookconfigurations" in typed.run(POD, user="ann", code=3)
 
 
+def test_a_webhook_that_speaks_of_rights_has_refused(typed: Typed, hook: Hook) -> None:
+    """Its text is its own: it is not that of the API server about the user."""
+    register(typed, hook, "rights")
+    message = 'user "x" cannot create resource "pods" in API group "" in the namespace "n"'
+    hook.answer = lambda _: {"allowed": False, "status": {"code": 403, "message": message}}
+    (trial,) = typed.trials(POD, code=1)
+    assert trial["refusedBy"] == "webhook pods.rights.test (MutatingWebhookConfiguration rights)"
+    assert trial["message"].endswith(message)
+
+
 def test_a_kind_that_is_not_served_is_said(typed: Typed) -> None:
     template = {"template": {"spec": POD["spec"]}}
     strange = {"apiVersion": "x.test/v1", "kind": "Strange", "metadata": {"name": "s"}, "spec": template}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.admission.review import PROBE
+from app.admission.review import PROBE, GroupVersionKind, WholeRequest
 from app.doctor.reachability import _PROBES
-from app.kube.resources import PODS
+from app.kube.resources import NETWORK_ATTACHMENTS, PODS
 from tests.support.webhook_process import Webhook
 
 Json = dict[str, Any]
@@ -79,3 +79,35 @@ def test_a_probe_that_is_allowed_or_cannot_be_decided_is_said_as_such(
     assert server.post(asked(review, body, dry_run=True))[1]["response"]["allowed"]
     server.until(lambda: server.events("review")[-1]["decision"] == "allowed", "the line")
     assert server.events("review")[-1]["generate_name"] == f"{PROBE}-"
+
+
+def test_an_update_is_a_denial_under_the_name_of_a_probe_too(server: Webhook, review: Callable[[str], Json]) -> None:
+    """The doctor sends none: an attempt has to be counted."""
+    found = asked(review, _PROBES[1][1], dry_run=True, name=f"{PROBE}-x7k2p")
+    found["request"] |= {"operation": "UPDATE", "oldObject": {**found["request"]["object"], "spec": {"config": ""}}}
+    before = {word: counted(server, word) for word in ("denied", "probe")}
+    status, answer = server.post(found, "/validate")
+    assert (status, answer["response"]["allowed"]) == (200, False)
+    after = {word: counted(server, word) for word in ("denied", "probe")}
+    assert {word: after[word] - before[word] for word in after} == {"denied": 1, "probe": 0}
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "sub_resource", "is_probe"),
+    [
+        ("", "Pod", "", True),
+        (NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.kind, "", True),
+        ("", "Pod", "ephemeralcontainers", False),
+        ("other", "Pod", "", False),
+        ("workload.codeflare.dev", "AppWrapper", "", False),
+        ("apps", "Deployment", "", False),
+    ],
+)
+def test_kinds_that_the_doctor_does_not_send_are_no_probes(
+    group: str,
+    kind: str,
+    sub_resource: str,
+    is_probe: bool,  # noqa: FBT001  a case
+) -> None:
+    named = {"name": f"{PROBE}-x7k2p", "dry_run": True, "sub_resource": sub_resource}
+    assert WholeRequest(uid="u", kind=GroupVersionKind(group, "v1", kind), **named).is_probe is is_probe
