@@ -50,7 +50,7 @@ WINGS: tuple[Wing, ...] = tuple(
 )
 
 CONTROLLER_LEASE = "berth-controller"
-_INJECTED = "app.admission.annotating:PARTS"
+_INJECTED = "app.admission.annotating:annotating"
 """What says on objects what was injected: behind all wings, for it tells what they have planned."""
 
 WEBHOOK = Role(
@@ -257,7 +257,7 @@ def parts_of(context: Context, wings: Sequence[Wing] = WINGS) -> list[Parts]:
     settings = dict(context.settings)
     running = [wing for wing in wings if wing.parts and (not wing.on or is_on(wing.on, settings))]
     parts: list[Parts] = [resolve(wing.parts)(context) for wing in running]
-    return [*parts, resolve(_INJECTED)] if settings.get("injected_annotation") else parts
+    return [*parts, resolve(_INJECTED)(parts)] if settings.get("injected_annotation") else parts
 
 
 def reviews_of(*kinds: ReviewKind) -> tuple[ReviewRule, ...]:

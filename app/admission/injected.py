@@ -1,8 +1,9 @@
 """The annotation that says what the webhook has put into an object, and by which version: `berth.dev/injected`.
 
 Its value follows from the operations of a review. What it says of an earlier pass stays for as long as the object has
-it, so that injecting into an injected Pod changes nothing, and a value that a client has made up is corrected. It is
-for people: whoever may change a Pod may change it, so no policy may rest on it.
+it, and a wing can have put it there (`Parts.injects`): injecting into an injected Pod changes nothing, and of a value
+that a client has made up the rest is dropped. A client who has written what Berth injects, and this, is believed: the
+annotation is for people. A user who may change a Pod may change it, so no policy may rest on it.
 """
 
 from __future__ import annotations

@@ -140,11 +140,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Injectors and checks of one wing. `problems` says what of the wing's own configuration is not used."""
+    """Injectors and checks of one wing. `problems` says what of the wing's own configuration is not used.
+
+    `injects` says whether its injectors can have put a part into an object, by the kind and the name that it has in
+    the annotation `berth.dev/injected`.
+    """
 
     injectors: tuple[Injector, ...] = ()
     checks: tuple[Check, ...] = ()
     problems: Callable[[], list[str]] = list
+    injects: Callable[[str, str], bool] = lambda _kind, _name: False
 
 
 def chains(parts: list[Parts], *, namespace: str) -> dict[str, Chain]:

@@ -14,6 +14,7 @@ from app.text import quoted
 DNS_LABEL_LIMIT = 63
 _DNS_SUBDOMAIN_LIMIT = 253
 _HASH_LENGTH = 8
+_MARKED = re.compile(rf".+-[0-9a-f]{{{_HASH_LENGTH}}}")
 
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
 _QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
@@ -109,6 +110,11 @@ def service_account_user(namespace: str, name: str) -> str:
 def service_account_groups(namespace: str) -> tuple[str, str]:
     """The groups that only ServiceAccounts of this namespace have; `system:authenticated` is not among them."""
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+
+
+def is_marked(name: str) -> bool:
+    """Whether it ends as `shorten` ends what it has cut."""
+    return _MARKED.fullmatch(name) is not None
 
 
 def shorten(text: str, limit: int = DNS_LABEL_LIMIT) -> str:

@@ -129,6 +129,13 @@ def resource_name(text: str) -> str:
     return _resource_name(text if len(text) <= CACHED_LENGTH else text.strip())
 
 
+def is_resource_name(text: str) -> bool:
+    try:
+        return "kubernetes.io/" not in resource_name(text)
+    except ValueError:
+        return False
+
+
 def unrequestable(text: str) -> bool:
     """Whether it is a name that no container can ask for, as it has no domain, and that a device may have.
 

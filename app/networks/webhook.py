@@ -6,7 +6,9 @@ Pod is the request's, which the API server vouches for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -23,16 +25,19 @@ from app.networks.device_requests import implicit_in, names_a_class
 from app.networks.interfaces import chosen_by
 from app.networks.model import (
     DEFAULT_NETWORK,
+    INJECTED_RESOURCES,
     NETWORKS,
     Attachment,
     Networks,
     PodNetworks,
     attachment_problems,
     attachment_warnings,
+    is_resource_name,
     projection,
 )
 from app.networks.places import misplaced
 from app.networks.plan import NO_NETWORKS, Demand, Inputs, demand_of, plan_alike, plan_demand, plan_networks
+from app.networks.podnetinfo import CONTAINER_NAME, VOLUME
 from app.networks.selection import Selection
 from app.networks.settings import (
     CONFIG_MAP_NAME,
@@ -51,6 +56,8 @@ _MOST_KNOWN = 512
 _KNOWN_LENGTH = 1024
 """Characters of annotations whose networks are kept; with the number this bounds the memory."""
 
+_FILES = re.compile(r"(?:/.+)?/spec/volumes/\d+/downwardAPI/items")
+"""Where a volume of the Pod gets files of ours."""
 _Key = tuple[str, str | None, str | None]
 """The namespace of a Pod, and its annotations about networks."""
 
@@ -74,7 +81,17 @@ def review(context: Context) -> Parts:
         attachments, switches=switches, options=settings.networks_options, claimed=context.claimed, named=context.named
     )
     context.pod_injectors.append(injector)
-    return Parts((injector,), (AttachmentCheck(keys, claims=claims),), switches.problems)
+    return Parts((injector,), (AttachmentCheck(keys, claims=claims),), switches.problems, partial(_injects, switches))
+
+
+def _injects(switches: Callable[[], Switches], kind: str, name: str) -> bool:
+    """Whether networks, or a label of the control switches, can have put it into an object."""
+    if kind == "annotations":
+        return name == INJECTED_RESOURCES or any(name in entry.annotations for entry in switches().injections)
+    if kind == "resources":
+        return is_resource_name(name)
+    own = {"volumes": name == VOLUME, "env": name == CONTAINER_NAME, "fields": _FILES.fullmatch(name) is not None}
+    return own.get(kind, kind == "nodeSelector")
 
 
 def _claims_on(context: Context) -> bool:

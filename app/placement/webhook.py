@@ -30,7 +30,11 @@ def review(context: Context) -> Parts:
     settings = settings_as(context.settings, ConfinementSettings)
     # Where tenants are not confined, the role may not read namespaces.
     tenants = context.caches.namespaces(tenant_of) if settings.confine_tenants else None
-    return Parts(injectors=(PlacementInjector(tenants, options=settings.placement),))
+    keys = {settings.placement.host_label, settings.placement.tenant_node_label}
+    return Parts(
+        injectors=(PlacementInjector(tenants, options=settings.placement),),
+        injects=lambda kind, name: kind == "placement" and name in keys,
+    )
 
 
 class PlacementInjector:

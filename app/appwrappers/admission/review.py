@@ -49,7 +49,11 @@ def review(context: Context) -> Parts:
         most=lambda: definitions.get("", _WORKLOADS) or MOST_POD_SETS,
         without_defaults=frozenset({EXEMPT, context.namespace}),
     )
-    return Parts((_Defaulting(configuration, access, strict=strict),), (check,), configuration.problems)
+    return Parts((_Defaulting(configuration, access, strict=strict),), (check,), configuration.problems, _injects)
+
+
+def _injects(kind: str, name: str) -> bool:
+    return (kind == "annotations" and name == CREATOR) or (kind == "fields" and name in _DEFAULTED)
 
 
 def _most_pod_sets(definition: JSON) -> int:
@@ -136,6 +140,10 @@ class _Defaulting:
 
 def _has_creator(obj: JSON) -> bool:
     return CREATOR in mapping(mapping(obj, "metadata"), "annotations")
+
+
+_DEFAULTED = frozenset({"/spec/suspend", *(pointer("metadata", "labels", key) for key in (USER, USER_ID, QUEUE_NAME))})
+"""The fields of `defaults` beside the annotation."""
 
 
 class Default(NamedTuple):

@@ -46,6 +46,7 @@ from app.claims.sources import KnownDefinitions, Sources, claims_by_reference
 from app.errors import Denied
 from app.kube.configuration import data_of
 from app.kube.lookup import Lookup, Steps, follow
+from app.kube.names import is_marked
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
@@ -100,7 +101,7 @@ def _injection(context: Context, settings: AdmissionSettings) -> Parts:
         _DoubleAllocationCheck(sources, class_lookup, exempt=frozenset({EXEMPT, context.namespace})),
         _DefinitionCheck(namespace=context.namespace, name=name),
     )
-    return Parts((injector, TemplateInjector(context.pod_injectors)), checks, definitions.problems)
+    return Parts((injector, TemplateInjector(context.pod_injectors)), checks, definitions.problems, _injects)
 
 
 class _DoubleAllocationCheck:
@@ -313,3 +314,8 @@ def _entry_problems(entry: HeldEntry, around: Surroundings, path: str) -> Iterat
 def _subnets(attachment: Attachment) -> str:
     shown = ", ".join(map(str, attachment.subnets[:_SUBNETS]))
     return f" ({shown}, …)" if len(attachment.subnets) > _SUBNETS else f" ({shown})"
+
+
+def _injects(kind: str, name: str) -> bool:
+    """Claims of ours have names that `shorten` has marked."""
+    return kind == "claims" and is_marked(name)

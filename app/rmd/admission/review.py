@@ -17,7 +17,7 @@ from app.kube.resources import CONFIG_MAPS, NODES
 from app.kube.store import Store
 from app.rmd.admission.injector import RdtClassInjector
 from app.rmd.admission.workloads import BY_NODE, Hosts, RmdObjectCheck, indexed_nodes, stored_held, stored_host
-from app.rmd.classes import Classes, parse_classes
+from app.rmd.classes import KEYS, Classes, parse_classes
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.rmd.pods import SETTINGS, read_pod, ways_of
 from app.rmd.settings import AdmissionSettings
@@ -58,7 +58,11 @@ def review(context: Context) -> Parts:
     config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, settings.rmd_classes))
     name = settings.rmd_classes
     configuration = Configuration(config_maps, name=name, parse=parse_classes, usual=Classes(), logs=context.logs)
-    return Parts((RdtClassInjector(configuration, runtime=runtime),), checks, configuration.problems)
+    return Parts((RdtClassInjector(configuration, runtime=runtime),), checks, configuration.problems, _injects)
+
+
+def _injects(kind: str, name: str) -> bool:
+    return kind == "annotations" and name.startswith(tuple(KEYS.values()))
 
 
 class PodCheck:

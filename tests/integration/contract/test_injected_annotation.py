@@ -77,6 +77,11 @@ def test_pods_alike_get_the_kept_answer(says: Webhook, review: Review, patched: 
         json.dumps({"version": "9.9", "resources": {"example.com/foo": "7"}, "volumes": ["stolen"]}),
         json.dumps({"version": "0.0.1", "networks": ["kube-system/secret"]}),
         json.dumps({"fields": ["/spec/nowhere", "/spec/containers/9/image"], "removed": ["cpu"], "x": 7}),
+        json.dumps(
+            {"fields": ["/spec/containers"], "resources": {"cpu": "1"}, "annotations": ["k8s.v1.cni.cncf.io/networks"]}
+        ),
+        json.dumps({"resources": {"other.io/nic": "1"}, "volumes": ["own"], "nodeSelector": {"disk": "own"}}),
+        json.dumps({"env": ["OWN"], "claims": ["own"], "placement": {"zone": "a"}, "metadata": ["x"]}),
         "no JSON",
         "[" * 5000,
         "",
@@ -86,10 +91,30 @@ def test_pods_alike_get_the_kept_answer(says: Webhook, review: Review, patched: 
 def test_a_value_that_a_client_made_up_is_corrected(
     says: Webhook, review: Review, patched: Patched, forged: str
 ) -> None:
-    pod = answered(says, with_annotations(review("webhook-demo"), **{INJECTED_BY: forged}), patched)
+    """What the object has, and Berth puts into none or not into this one, is taken out as well."""
+
+    def own(name: str) -> Json:
+        asked = review(name)
+        spec = asked["request"]["object"]["spec"]
+        spec["nodeSelector"] = {"disk": "own"}
+        spec["volumes"] = [*spec.get("volumes", ()), {"name": "own", "emptyDir": {}}]
+        spec["resourceClaims"] = [{"name": "own", "resourceClaimName": "own"}]
+        spec["affinity"] = {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+                }
+            }
+        }
+        amounts = {"cpu": "1", "other.io/nic": "1"}
+        spec["containers"][0]["resources"] = {"limits": {**amounts}, "requests": {**amounts}}
+        spec["containers"][0]["env"] = [{"name": "OWN", "value": "x"}]
+        return asked
+
+    pod = answered(says, with_annotations(own("webhook-demo"), **{INJECTED_BY: forged}), patched)
     assert said(pod) == FULL
     # Nothing is injected into this one: it loses the annotation.
-    plain = with_annotations(review("plain"), **{INJECTED_BY: forged})
+    plain = with_annotations(own("plain"), **{INJECTED_BY: forged})
     assert INJECTED_BY not in answered(says, copy.deepcopy(plain), patched)["metadata"]["annotations"]
 
 

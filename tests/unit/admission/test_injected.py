@@ -12,7 +12,13 @@ import pytest
 from app.admission.annotating import InjectedAnnotation
 from app.admission.chain import Chain, MutationPlan
 from app.admission.injected import INJECTED_BY, summary
+from app.admission.parts import Context, ReviewCaches
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request, WholeRequest
+from app.appwrappers.model import CREATOR, QUEUE_NAME
+from app.kube.names import shorten
+from app.networks.model import Attachment, PodNetworks
+from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.registry import parts_of, settings_of
 from app.wire import encode_json
 from tests.support.patches import patched
 
@@ -23,6 +29,9 @@ POD = {
     "spec": {"containers": [{"name": "a", "resources": {}}], "volumes": [{"name": "v", "downwardAPI": {"items": []}}]},
 }
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {}}}}
+NETWORK = Attachment(
+    "default", "net", ("a.b/c",), ", ".join(["disk=nvme", *(f"label-{number:04}=x" for number in range(1000))])
+)
 EXPRESSION = {"key": "dpu-of", "operator": "In", "values": ["host-a"]}
 
 
@@ -35,6 +44,8 @@ class Planned:
         self._operations = operations
 
     def inject(self, request: Request, plan: MutationPlan) -> None:
+        if request.creates_pod:
+            plan.networks = PodNetworks((("networks", NETWORK),))
         if INJECTED_BY in request.metadata.annotations:
             return
         for path, value in self._operations:
@@ -58,7 +69,7 @@ def request(obj: Any, operation: str = "CREATE") -> WholeRequest:
 
 
 async def reviewed(obj: Any, *operations: tuple[str, Any], operation: str = "CREATE") -> Any:
-    chain = Chain(injectors=[Planned(*operations), InjectedAnnotation()])
+    chain = Chain(injectors=[Planned(*operations), InjectedAnnotation(lambda _kind, _name: True)])
     decision, plan = await chain.review(request(obj, operation))
     assert decision.allowed, decision.message
     return patched(obj, plan.patch)
@@ -137,8 +148,63 @@ async def test_every_kind_is_named_and_a_second_pass_changes_nothing(obj: Any, o
         assert shown is None
         return
     assert shown.pop("version") == version("berth")
+    assert shown.pop("networks", ["default/net"]) == ["default/net"]
     assert {kind: sorted(names) if isinstance(names, list) else names for kind, names in shown.items()} == parts
     assert await reviewed(changed, *operations) == changed
+
+
+def can_be_injected(kind: str, name: str) -> bool:
+    settings = settings_of("webhook").load(
+        {"insecure": True, "rmd_backend": "runtime", "claims": True, "appwrappers": True}
+    )
+    caches = ReviewCaches()
+    parts = parts_of(Context(settings, "berth-system", caches))
+    for cached in caches.all:
+        cached.store.mark_synced()
+    return any(part.injects(kind, name) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("resources", "example.com/foo"),
+        ("volumes", "podnetinfo"),
+        ("env", "CONTAINER_NAME"),
+        ("nodeSelector", "disk"),
+        ("annotations", "berth.dev/injected-resources"),
+        ("annotations", "rdt.resources.beta.kubernetes.io/container.a"),
+        ("annotations", CREATOR),
+        ("placement", HOST_LABEL),
+        ("placement", TENANT_LABEL),
+        ("claims", shorten("net-default/a/0")),
+        ("fields", "/spec/suspend"),
+        ("fields", f"/metadata/labels/{QUEUE_NAME.replace('/', '~1')}"),
+        ("fields", "/spec/volumes/0/downwardAPI/items"),
+        ("fields", "/spec/template/spec/volumes/0/downwardAPI/items"),
+    ],
+)
+def test_what_wings_inject_survives_another_pass(kind: str, name: str) -> None:
+    assert can_be_injected(kind, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("resources", "cpu"),
+        ("resources", "memory"),
+        ("resources", "hugepages-1Gi"),
+        ("volumes", "data"),
+        ("env", "PATH"),
+        ("annotations", "a"),
+        ("placement", "topology.kubernetes.io/zone"),
+        ("claims", "mine"),
+        ("fields", "/spec/containers"),
+        ("version", "9"),
+        ("removed", "cpu"),
+    ],
+)
+def test_what_no_wing_injects_is_dropped(kind: str, name: str) -> None:
+    assert not can_be_injected(kind, name)
 
 
 async def test_an_update_says_what_it_adds_and_what_was_there_is_left_alone() -> None:

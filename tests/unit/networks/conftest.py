@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.networks.model import RESOURCE_NAME, Attachment, project
 from app.networks.settings import NetworksOptions, Switches
-from app.networks.webhook import NetworksInjector
+from app.networks.webhook import NetworksInjector, _injects
 from tests.support.patches import patched
 from tests.support.pod_requests import request_for
 
@@ -86,7 +87,10 @@ class Injection:
 
     async def run(self, pod: Any, **fields: Any) -> Run:
         before = copy.deepcopy(pod)
-        injectors = [self.injector(), *([InjectedAnnotation()] if self.says else [])]
+        injectors = [
+            self.injector(),
+            *([InjectedAnnotation(partial(_injects, lambda: self.switches))] if self.says else []),
+        ]
         decision, plan = await Chain(injectors=injectors).review(request_for(pod, **fields))
         result = patched(pod, plan.patch) if decision.allowed else pod
         assert pod == before
