@@ -139,7 +139,10 @@ def _wake(subject: str, _key: Key, _old: object, _new: object) -> Iterable[str]:
 
 
 def _tell_deleted(kit: Kit, resource: Resource, _event: object, key: Key, old: object, new: object) -> None:
-    """A configuration that is gone says nothing, and Pods are created without Berth from then on."""
+    """A configuration that is gone says nothing, and Pods are created without Berth from then on.
+
+    Each replica watches, and writes an Event of its own: of one deletion there are as many as replicas.
+    """
     if kit.events is not None and old is not None and new is None:
         message = f"{resource.kind} {key[1]} was deleted: Berth is not called any more for what it registered"
         regarding = Regarding.of(resource, key, "")

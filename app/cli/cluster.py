@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -173,6 +174,14 @@ async def examining(
             sought=bool(namespace),
             scope=scope or "",
         )
+
+
+async def tell_home(cluster: Cluster) -> None:
+    """Say, aside, that the scope is the namespace of Berth: `-n` once named the release."""
+    home = cluster.namespace
+    if cluster.scope == home and not cluster.sought and await cluster.expected_roles():
+        text = f"-n {home} is about the objects in the namespace of Berth: --berth-namespace {home} names the release"
+        print(f"note: {text}", file=sys.stderr)
 
 
 async def _check_namespace(client: KubeClient, name: str) -> None:

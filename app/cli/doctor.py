@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli import completing
-from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining
+from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining, tell_home
 from app.cli.options import alone, epilog, one_of, output_option, show
 from app.doctor.model import Finding, worst
 from app.doctor.rendering import Form, render
@@ -108,6 +108,7 @@ def doctor(
             cluster = fresh()
             try:
                 await locate(cluster)
+                await tell_home(cluster)
                 return await examine(cluster, checks, shown_of(only or (), ignore or ()))
             finally:
                 await cluster.close()

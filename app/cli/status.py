@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining
+from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining, tell_home
 from app.cli.options import alone, epilog, output_option, show
 from app.explain.rendering import STRUCTURED, Line, Plain
 from app.status.model import Away, Status
@@ -77,6 +77,7 @@ async def _once(fresh: Callable[[], Cluster]) -> Status:
     cluster = fresh()
     try:
         status, diagnosis = await asyncio.gather(gather(cluster), diagnose(cluster))
+        await tell_home(cluster)
     finally:
         await cluster.close()
     return replace(status, diagnosis=diagnosis)

@@ -26,8 +26,12 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 
 async def berth(place: Place, *arguments: str) -> tuple[int, str, str]:
+    return await typed(place, "doctor", *arguments)
+
+
+async def typed(place: Place, command: str, *arguments: str) -> tuple[int, str, str]:
     process = BerthProcess(
-        *("doctor", "--kubeconfig", str(place.patient.kubeconfig), *arguments),
+        *(command, "--kubeconfig", str(place.patient.kubeconfig), *arguments),
         env=os.environ | {"TERM": "xterm-256color"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -101,3 +105,14 @@ async def test_a_namespace_that_cannot_be_is_a_mistake_of_the_user(place: Place)
     code, out, err = await berth(place, "--berth-namespace", "A B")
     assert (code, out) == (2, "")
     assert err.startswith("Error: --berth-namespace: ")
+
+
+@pytest.mark.parametrize("command", ["doctor", "status"])
+async def test_the_namespace_of_berth_as_that_of_objects_is_told(place: Place, command: str) -> None:
+    """It named the release once."""
+    note = (
+        f"note: -n {HOME} is about the objects in the namespace of Berth: --berth-namespace {HOME} names the release\n"
+    )
+    words = ["--only", "clock"] if command == "doctor" else []
+    for arguments, err in ((["-n", HOME], note), (["-n", "default"], ""), (["--berth-namespace", HOME], "")):
+        assert (await typed(place, command, *arguments, *words))[2] == err, arguments
