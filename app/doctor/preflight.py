@@ -41,7 +41,7 @@ _CREATED = (
     (MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural),
     (VALIDATING_WEBHOOKS.group, VALIDATING_WEBHOOKS.plural),
 )
-"""What the chart creates, by group and resource: whoever installs it needs these rights."""
+"""What the chart creates, by group and resource: the user who installs it needs these rights."""
 
 
 async def _version(cluster: Cluster) -> AsyncIterator[Finding]:

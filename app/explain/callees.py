@@ -178,9 +178,9 @@ def _words(spec: JSON) -> frozenset[str] | None:
 
 async def registrations_of(client: KubeClient, ours: Marks) -> Registrations:
     """Those of the cluster. Raises ApiError only where the API server does not answer."""
-    found = Registrations(ours=ours)
-    found.mutating, found.validating = [
-        await _listed(client, [resource], found.unread) for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+    registrations = Registrations(ours=ours)
+    registrations.mutating, registrations.validating = [
+        await _listed(client, [resource], registrations.unread) for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
     ]
     for phase, word in (("Mutating", "mutating"), ("Validating", "validating")):
         kinds = {f"{word}admissionpolicies": f"{phase}AdmissionPolicy"}
@@ -189,12 +189,12 @@ async def registrations_of(client: KubeClient, ours: Marks) -> Registrations:
             await _listed(
                 client,
                 [Resource(_GROUP, version, plural, kind, namespaced=False) for version in _VERSIONS],
-                found.unread,
+                registrations.unread,
             )
             for plural, kind in kinds.items()
         ]
-        found.policies[phase] = policies, bindings
-    return found
+        registrations.policies[phase] = policies, bindings
+    return registrations
 
 
 async def _listed(client: KubeClient, served: Sequence[Resource], unread: list[str]) -> list[JSON]:

@@ -93,9 +93,11 @@ def origins(tried: Tried) -> list[Origin]:
     managed = tried.stored["metadata"].get("managedFields") or []
     filled = with_defaults(tried.sent)
     planned = list(tried.plan)
-    found = [Origin(change, _by(change, tried, managed, filled, planned)) for change in tried.changes]
+    changes = [Origin(change, _by(change, tried, managed, filled, planned)) for change in tried.changes]
     ranks = [DEFAULTS, DROPPED, *(f"admission plugin {name}" for name in _ORDER), *(c.text for c in tried.mutating)]
-    return sorted(found, key=lambda it: (len(it.by), ranks.index(it.by[0]) if it.by[0] in ranks else len(ranks)))
+    return sorted(
+        changes, key=lambda origin: (len(origin.by), ranks.index(origin.by[0]) if origin.by[0] in ranks else len(ranks))
+    )
 
 
 def lacking(tried: Tried) -> Iterator[str]:
@@ -115,11 +117,11 @@ def lacking(tried: Tried) -> Iterator[str]:
 
 def with_defaults(sent: JSON) -> JSON:
     """A built-in object as this version of Berth knows its defaults; others as they are."""
-    if sent.get("kind") not in TEMPLATES or is_foreign(sent) or (known := as_defined(sent)) is None:
+    if sent.get("kind") not in TEMPLATES or is_foreign(sent) or (defined := as_defined(sent)) is None:
         return sent
-    known = deepcopy({"kind": sent["kind"], "apiVersion": sent.get("apiVersion"), **known})
-    apply_builtin_defaults(known["kind"], known)
-    return known
+    complete = deepcopy({"kind": sent["kind"], "apiVersion": sent.get("apiVersion"), **defined})
+    apply_builtin_defaults(complete["kind"], complete)
+    return complete
 
 
 def _by(
@@ -144,13 +146,13 @@ def _by(
 
 def _is_default(change: Change, managed: Sequence[JSON], filled: JSON) -> bool:
     """Whether the field is so since the API server decoded the object."""
-    known = value_at(filled, change.path)
+    default = value_at(filled, change.path)
     before = decoded(managed, change.path)
     if change.after is ABSENT:
-        return before is False or (before is None and known is ABSENT)
+        return before is False or (before is None and default is ABSENT)
     if change.before is ABSENT and before is not None:
         return before
-    return known is not ABSENT and bool(known == change.after)
+    return default is not ABSENT and bool(default == change.after)
 
 
 def _as_stored(change: Change, sent: JSON) -> bool:

@@ -212,8 +212,8 @@ class Trials:
         return None, f"the API server serves no {kind} of {version}: is its definition installed, in this version?"
 
     async def _versions(self, group: str) -> Iterator[str]:
-        found = await self._discovery(f"/apis/{group}") if group else None
-        return (str(entry.get("version")) for entry in (found or {}).get("versions") or ())
+        listed = await self._discovery(f"/apis/{group}") if group else None
+        return (str(entry.get("version")) for entry in (listed or {}).get("versions") or ())
 
     async def _discovery(self, path: str) -> JSON | None:
         if path not in self._discovered:
@@ -224,8 +224,8 @@ class Trials:
         """The Namespace, without labels where there is none; None where it may not be read."""
         if name not in self._namespaces:
             try:
-                found = await get_or_none(self.client, NAMESPACES, name) if name else None
-                self._namespaces[name] = found or {"metadata": {"name": name}}
+                namespace = await get_or_none(self.client, NAMESPACES, name) if name else None
+                self._namespaces[name] = namespace or {"metadata": {"name": name}}
             except ApiError as refusal:
                 if refusal.status != 403:
                     raise

@@ -72,9 +72,9 @@ class Kubectl:
             obj = await self.client.get(resource, name, namespace=home)
         else:
             obj = {"items": (await self.client.list_page(resource, namespace=home)).items}
-        found = output.at_path(obj, path)
-        self.stage.say(found)
-        return found
+        text = output.at_path(obj, path)
+        self.stage.say(text)
+        return text
 
     async def patch(
         self,
@@ -110,10 +110,10 @@ class Kubectl:
         self.command("delete", typed(resource), *names, *options)
         home, gone = namespace or _DEFAULT, dict[str, str]()
         for name in names:
-            found = await get_or_nothing(self.client, resource, name, namespace=home)
-            if found:
+            obj = await get_or_nothing(self.client, resource, name, namespace=home)
+            if obj:
                 await self.client.delete(resource, name, namespace=home)
-                gone[name] = found["metadata"]["uid"]
+                gone[name] = obj["metadata"]["uid"]
                 self.stage.say(f'{output.kind_of(resource)} "{name}" deleted')
         for name, uid in gone.items() if wait else ():
             wish = f"{name} is gone"
@@ -131,9 +131,9 @@ class Kubectl:
     async def wait(self, condition: str, resource: Resource, name: str, true: Callable[[JSON], bool]) -> JSON:
         """Wait as `kubectl wait --for` does; the condition is in its words, and `true` is what it means."""
         self.command("wait", output.named(resource, name), f"--for={condition}", "--timeout=60s", quoted=False)
-        found = await self.until(f"{name}: {condition}", resource, name, lambda obj: bool(obj) and true(obj))
+        obj = await self.until(f"{name}: {condition}", resource, name, lambda obj: bool(obj) and true(obj))
         self.stage.say(f"{output.named(resource, name)} condition met")
-        return found
+        return obj
 
     def command(self, *words: str, quoted: bool = True) -> None:
         """Show a command; `quoted` words are quoted for the shell, the others are so already."""
@@ -141,9 +141,9 @@ class Kubectl:
         self.stage.command(" ".join([self._lead, *typed]))
 
 
-def _is_another(found: JSON, *, uid: str) -> bool:
+def _is_another(obj: JSON, *, uid: str) -> bool:
     """Whether it is no object, or one that was made since."""
-    return not found or bool(found["metadata"]["uid"] != uid)
+    return not obj or bool(obj["metadata"]["uid"] != uid)
 
 
 def typed(resource: Resource) -> str:
