@@ -19,7 +19,7 @@ TYPE_NAMES = {"bool": "bool", "int": "int", "double": "double", "string": "strin
               "null_type": "null"}  # fmt: skip
 KNOWN_ELSEWHERE = frozenset({
     "uint", "timestamp", "quantity", "isQuantity", "url", "isURL", "semver", "isSemver", "optMap", "optFlatMap",
-    "sum", "min", "max", "isSorted", "find", "findAll", "format", "reverse", "existsOne", "transformList",
+    "min", "max", "isSorted", "find", "findAll", "format", "reverse", "existsOne", "transformList",
     "transformMap", "transformMapEntry", "validate", "getHost", "getHostname", "getPort", "getScheme", "getQuery",
     "getEscapedPath", "isGreaterThan", "isLessThan", "compareTo", "asInteger", "named", "asApproximateFloat",
     "isInteger", "intersects", "equivalent", "dns1123Label", "dns1123Subdomain",
@@ -179,6 +179,12 @@ def _join(words: list[Any], separator: str = "") -> str:
     return separator.join(words)
 
 
+def _sum(numbers: list[Any]) -> Any:
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+        raise NoValue("no such overload: sum of what is not all numbers")
+    return _bounded(sum(numbers))
+
+
 def _value(optional: Optional) -> Any:
     if not optional.present:
         raise NoValue("optional.none() dereference")
@@ -306,6 +312,7 @@ METHODS = _table(
     ("split", lambda text, mark: text.split(mark) if mark else list(text), "string string: list(string)"),
     ("substring", _substring, "string int: string | string int int: string"),
     ("join", _join, "list(string): string | list(string) string: string"),
+    ("sum", _sum, "list(int): int | list(double): double"),
     ("hasValue", lambda optional: optional.present, "optional_type(A): bool"),
     ("value", _value, "optional_type(A): A"),
     ("orValue", lambda optional, other: optional.content if optional.present else other, "optional_type(A) A: A"),

@@ -45,7 +45,8 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("*", "/", "%"),
 )
 _LITERALS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-_MAX_LENGTH = 10_000
+_MAX_LENGTH = 100_000
+"""As cel-go's parser has it (`expressionSizeCodePointLimit`)."""
 _MAX_DEPTH = 60
 
 

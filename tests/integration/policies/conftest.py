@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.chart import chart, render  # noqa: F401  # fixtures
+from tests.support.chart import chart, render, sandbox, server  # noqa: F401  # fixtures

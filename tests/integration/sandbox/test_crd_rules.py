@@ -341,6 +341,7 @@ BUDGET = " (try simplifying the rule, or adding maxItems, maxProperties, and max
         ({"type": "object", "additionalProperties": LONG}, "self.all(k, self[k].split(',').size() < 3)", "rule", "more than 100x"),
         (fields(l={"type": "array", "items": fields(s=TEXT)}), "self.l.all(e, has(e.s) && e.s.replace('a', 'bb') != '')", "rule", "1.468005x"),
         ({"type": "array", "maxItems": 30, "items": LONG}, "self.join(',') == self[0] && self.indexOf('a') == 1", "rule", "1.9x"),
+        ({"type": "array", "maxItems": 4000, "items": NUMBER}, "self.all(a, self.sum() > a)", "rule", "1.6x"),
     ],
 )  # fmt: skip
 def test_the_cost_of_rules_is_bounded(served: Any, schema: Any, rule: Any, field: str, factor: str) -> None:

@@ -16,7 +16,7 @@ from app.policies.objects import CONDITION, OBJECT_LIMIT, generate
 from app.policies.terms import charted, terms_of
 from app.registry import settings_of
 from tests.support.chart import Render
-from tests.support.policy_stage import chart_entry, network
+from tests.support.policy_stage import chart_entry, network, pod_with
 
 JSON = dict[str, Any]
 SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
@@ -214,3 +214,32 @@ def test_terms_follow_the_settings(render: Render) -> None:
     assert terms.annotations == ("berth.dev/dpu-of-host",)
     assert any("berth.dev/" in ask for ask in terms.asks)
     assert not terms_of(_settings(), Switches(), registered=entry).asks
+
+
+NETINFO = [{"name": "podnetinfo", "downwardAPI": {}}]
+MOUNTED = [{"name": "app", "volumeMounts": [{"name": "x", "mountPath": f"/{index}"} for index in range(513)]}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "left"),
+    [
+        (pod_with("foo", volumes=NETINFO), False),
+        (pod_with("plain"), False),
+        (pod_with(None), False),
+        (pod_with("foo"), True),
+        (pod_with("missing", volumes=NETINFO), True),
+        (pod_with('[{"name": "foo"}]', volumes=NETINFO), True),
+        (pod_with("foo", volumes=NETINFO, containers=MOUNTED), True),
+    ],
+)
+@pytest.mark.parametrize("others", [0, 2_000])
+def test_the_sandbox_doctor_and_explain_know_for_whom_the_condition_is(pod: JSON, *, left: bool, others: int) -> None:
+    """They evaluate the conditions of webhooks themselves; one that they could not read would count as perhaps."""
+    known = [network(f"other-{index:05}", "example.com/foo") for index in range(others)]
+    generated = generate([network("foo", "example.com/foo"), network("plain"), *known], Terms(mode="both"))
+    user = matchconditions.UserInfo("x")
+    attributes = matchconditions.Attributes(
+        "CREATE", "", "v1", "Pod", "pods", "", "default", "demo", True, user, None, None
+    )
+    conditions = [{"name": CONDITION, "expression": generated.condition}]
+    assert matchconditions.holds(conditions, attributes, pod) is left

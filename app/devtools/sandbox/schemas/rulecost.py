@@ -197,6 +197,8 @@ class _Estimator:
                 return _Estimate(cost + _traversal(sizes[0]))
             text = kind.parts[0].name == "string"
             return _Estimate(cost + sizes[0] * (1 + text * _traversal(self._element(node.parts[0], parts[0]))))
+        if node.value == "sum":
+            return _Estimate(cost + sizes[0])
         if node.value == "dyn":
             return _Estimate(cost + 1, sizes[0], entry=parts[0].entry)
         return _Estimate(cost + 1)
