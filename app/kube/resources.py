@@ -107,6 +107,20 @@ MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS = (
     Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
+MUTATING_POLICIES, VALIDATING_POLICIES = (
+    Resource(
+        "admissionregistration.k8s.io",
+        "v1",
+        f"{word.lower()}admissionpolicies",
+        f"{word}AdmissionPolicy",
+        namespaced=False,
+    )
+    for word in ("Mutating", "Validating")
+)
+MUTATING_POLICY_BINDINGS, VALIDATING_POLICY_BINDINGS = (
+    Resource(policy.group, policy.version, f"{policy.kind.lower()}bindings", f"{policy.kind}Binding", namespaced=False)
+    for policy in (MUTATING_POLICIES, VALIDATING_POLICIES)
+)
 NETWORK_ATTACHMENTS = Resource("k8s.cni.cncf.io", "v1", "network-attachment-definitions", "NetworkAttachmentDefinition")
 RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES = (
     Resource("resource.k8s.io", "v1", f"{kind.lower()}s", kind) for kind in ("ResourceClaim", "ResourceClaimTemplate")

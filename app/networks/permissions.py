@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from app.admission.injected import INJECTED_BY
-from app.kube.resources import NETWORK_ATTACHMENTS
+from app.kube.resources import (
+    MUTATING_POLICIES,
+    MUTATING_POLICY_BINDINGS,
+    MUTATING_WEBHOOKS,
+    NETWORK_ATTACHMENTS,
+    VALIDATING_POLICIES,
+    VALIDATING_POLICY_BINDINGS,
+)
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.settings import CONFIG_MAP_NAME
 from app.wiring import EXEMPT, READ, Permission, Permissions, ReviewRule, Term, Webhook
@@ -38,9 +45,24 @@ WEBHOOKS = (
     ),
 )
 
+_POLICIES = (MUTATING_POLICIES, VALIDATING_POLICIES, MUTATING_POLICY_BINDINGS, VALIDATING_POLICY_BINDINGS)
+_WATCH = ("list", "watch")
 PERMISSIONS: Permissions = {
     "webhook": (
         Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), READ),
         Permission("release", "", ("configmaps",), READ, (CONFIG_MAP_NAME,)),
+    ),
+    "policies": (
+        Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), _WATCH),
+        Permission("release", "", ("configmaps",), _WATCH, (CONFIG_MAP_NAME, "{policies_config}")),
+        Permission(
+            "cluster", MUTATING_WEBHOOKS.group, (MUTATING_WEBHOOKS.plural,), (*_WATCH, "patch"), ("{policies_name}",)
+        ),
+        Permission(
+            "cluster",
+            MUTATING_POLICIES.group,
+            tuple(resource.plural for resource in _POLICIES),
+            (*READ, "create", "update", "delete"),
+        ),
     ),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.wiring import Wing
+from app.wiring import Argument, Controller, Wing
+
+_KEEPS_POLICIES = "controller.args.controllers=policies"
 
 WING = Wing(
     "networks",
@@ -15,7 +17,26 @@ WING = Wing(
     labels="app.networks.checks.networks:injected_labels",
     parts="app.networks.webhook:review",
     permissions="app.networks.permissions:PERMISSIONS",
-    settings={"webhook": "app.networks.settings:NetworksSettings"},
+    settings={
+        "webhook": "app.networks.settings:NetworksSettings",
+        "controller": "app.policies.settings:ControllerSettings",
+    },
+    controllers=(
+        Controller(
+            "policies",
+            build="app.policies.controller:build",
+            needs="webhook",
+            usual=False,
+            next=("kubectl get mutatingadmissionpolicies,validatingadmissionpolicies -l berth.dev/policies-of",),
+        ),
+    ),
+    arguments={
+        "controller": (
+            Argument("policies_config", source="berth.policiesConfig", when=_KEEPS_POLICIES),
+            Argument("policies_name", source="berth.fullname", when=_KEEPS_POLICIES),
+        )
+    },
+    metrics={"app.policies.controller": ("controller",)},
     checks=(
         "app.networks.checks.networks:SWITCHES_CHECK",
         "app.networks.checks.networks:ATTACHMENTS_CHECK",

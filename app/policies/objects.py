@@ -25,6 +25,9 @@ _INCOMPLETE = (
     "the webhook of Berth serves such a Pod, with policies or without"
 )
 _PART_OF = {"app.kubernetes.io/part-of": "berth"}
+POLICIES_OF = "berth.dev/policies-of"
+"""Label on admission policies and their bindings, by `berth policies` and controller policies: what their names begin
+with"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ def _policy(
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
-        "metadata": {"name": terms.object_name(part), "labels": _PART_OF},
+        "metadata": {"name": terms.object_name(part), "labels": _PART_OF | {POLICIES_OF: terms.name}},
         "spec": {
             "failurePolicy": registration.failure_policy,
             "matchConstraints": constraints,
@@ -217,7 +220,7 @@ def _binding(policy: JSON, actions: list[str] | None) -> JSON:
     return {
         "apiVersion": API_VERSION,
         "kind": f"{policy['kind']}Binding",
-        "metadata": {"name": name, "labels": _PART_OF},
+        "metadata": {"name": name, "labels": policy["metadata"]["labels"]},
         "spec": {"policyName": name} | ({"validationActions": actions} if actions else {}),
     }
 

@@ -77,7 +77,18 @@ SCHEMA = [
     ({"claims": {"formatPolicy": "deny"}}, "at '/claims/formatPolicy': value must be one of 'off', 'Warn', 'Deny'"),
 ]
 
+KEEPS = {"enabled": True, "args": {"controllers": ["policies"]}}
 SENTENCES = [
+    ({"mode": "both"}, "mode=both: controller policies keeps the policies: set controller.enabled=true"),
+    (
+        {"mode": "both", "controller": KEEPS, "webhook": {"enabled": False}},
+        "mode=both: the webhook serves the Pods that",
+    ),
+    (
+        {"mode": "both", "controller": KEEPS, "webhook": {"matchConditions": {"leftByPolicies": "true"}}},
+        "controller policies writes this condition: leave it empty",
+    ),
+    ({"mode": "policies", "controller": KEEPS}, "mode=policies: policies are in place of the webhook for Pods"),
     ({"webhook": {"enabled": False}}, "nothing is enabled: set one of webhook.enabled, controller.enabled"),
     ({"webhook": {"enabled": False}}, "agent.enabled, or claims.formatPolicy"),
     ({"agent": {"enabled": True}}, "set agent.gateway=HOST:PORT"),

@@ -173,9 +173,9 @@ def test_a_link_to_a_service_is_no_value_and_an_empty_variable_hides_none(monkey
         (
             ControllerSettings,
             {"controllers": "tenants,pods"},
-            "--controllers: there is no controller 'pods': want workloads",
+            "--controllers: there is no controller 'pods': want policies, workloads",
         ),
-        (ControllerSettings, {"controllers": " , "}, "--controllers: want a list of workloads, tenants"),
+        (ControllerSettings, {"controllers": " , "}, "--controllers: want a list of policies, workloads, tenants"),
         (ControllerSettings, {"max_concurrent_reconciles": 0}, "--max-concurrent-reconciles: "),
         (ControllerSettings, {"resync_seconds": 0.5}, "--resync-seconds: "),
         (ControllerSettings, {"tenant_quota": "secrets=many"}, "--tenant-quota: want RESOURCE=NUMBER"),

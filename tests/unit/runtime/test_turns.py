@@ -29,6 +29,7 @@ WITHOUT_NAMESPACE = {
     "tenant-nodes": "a node has one key, and sends a request or two",
     "rmd-nodes": "a node has one key; a daemon that hangs takes one of its workers",
     "rmd-config": "there is one RmdConfig",
+    "policies": "all policies are one key: each attachment is in the same objects",
 }
 """Controllers whose keys are in no namespace, and why one user keeps no other waiting there."""
 ONE_USER = {

@@ -110,3 +110,10 @@ berth-gateway-tenants={{ .Release.Namespace }}/{{ include "berth.fullname" . }}-
 {{- define "berth.controllerAccount" -}}
 {{- if .Values.controller.enabled -}}{{ .Release.Namespace }}/{{ include "berth.fullname" . }}-controller{{- end -}}
 {{- end -}}
+
+{{- /* The ConfigMap of controller policies. */ -}}
+{{- define "berth.policiesConfig" -}}{{ include "berth.fullname" . }}-policies{{- end -}}
+
+{{- define "berth.keepsPolicies" -}}
+{{- include "berth.isOn" (dict "root" . "when" "controller.enabled,controller.args.controllers=policies") -}}
+{{- end -}}
