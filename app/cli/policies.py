@@ -18,7 +18,7 @@ from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, p
 from app.policies.cel import EXPRESSION_LIMIT
 from app.policies.model import PolicyMode, Terms
 from app.policies.objects import OBJECT_LIMIT, Generated, generate
-from app.policies.terms import WEBHOOK, terms_of
+from app.policies.terms import terms_of
 from app.registry import settings_of
 from app.settings.source import RoleSettings, settings_as
 from app.wire import JSON
@@ -151,18 +151,11 @@ def _of_files(files: list[str], given: dict[str, Any], mode: PolicyMode, *, recu
 async def _of_cluster(client: KubeClient, given: dict[str, Any], mode: PolicyMode) -> _Read:
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
-    from app.doctor.installed import flags_in_force  # noqa: PLC0415
+    from app.doctor.policies import terms_in  # noqa: PLC0415
 
     examined = Cluster(client, "")
     await locate(examined)
-    flags = flags_in_force(await examined.running("webhook"), settings_of("webhook"))
-    settings = _settings({**flags, **given})
-    config_map = await examined.get(CONFIG_MAPS, CONFIG_MAP_NAME, namespace=examined.namespace)
-    switches = _switches(settings, text_of(config_map) if config_map else None)
-    calling = [webhook.webhook for webhook in await examined.registered() if webhook.injects]
-    registered = next((webhook for webhook in calling if webhook.get("name") == WEBHOOK), next(iter(calling), None))
-    attachments = await examined.listed(NETWORK_ATTACHMENTS)
-    return attachments, terms_of(settings, switches, registered=registered, mode=mode)
+    return await examined.listed(NETWORK_ATTACHMENTS), await terms_in(examined, given, mode, "")
 
 
 def _settings(given: dict[str, Any]) -> RoleSettings:

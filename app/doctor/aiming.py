@@ -11,7 +11,17 @@ import shlex
 from dataclasses import dataclass
 
 _PROGRAMS = ("kubectl", "helm", "berth")
-_CALLING = ("why", "status", "doctor", "explain", "tenant", "certs patch", "certs install", "certs unregister")
+_CALLING = (
+    "why",
+    "status",
+    "doctor",
+    "explain",
+    "tenant",
+    "certs patch",
+    "certs install",
+    "certs unregister",
+    "policies",
+)
 """The commands of Berth that talk to a cluster."""
 _NESTED = r"\$\(((?:[^()]|\([^()]*\))*)\)"
 _QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*\""""

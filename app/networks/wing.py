@@ -41,6 +41,7 @@ WING = Wing(
         "app.networks.checks.networks:SWITCHES_CHECK",
         "app.networks.checks.networks:ATTACHMENTS_CHECK",
         "app.networks.checks.pods:CHECK",
+        "app.networks.checks.policies:CHECK",
     ),
     status=("app.networks.sections:SECTION",),
     why="app.networks.why.pods:JUDGES",

@@ -1,0 +1,109 @@
+"""The check `policies` of the doctor on a real API server, and that the commands it gives mend what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_POLICIES,
+    MUTATING_POLICY_BINDINGS,
+    NETWORK_ATTACHMENTS,
+)
+from tests.support.chart import NAMESPACE, Server
+from tests.support.command_line import berth
+from tests.support.paths import ROOT
+from tests.support.policy_stage import JSON, Api, network
+from tests.support.real_parts import needs, since
+
+pytestmark = [
+    pytest.mark.asyncio,
+    *needs("etcd", "kube-apiserver"),
+    since(36),
+    pytest.mark.parametrize("server", ["real"], indirect=True),
+]
+POLICIES = {
+    "mode": "policies",
+    "controller": {"enabled": True, "args": {"controllers": ["policies"]}},
+    "webhook": {"enabled": False},
+}
+
+
+async def _berth(server: Server, *words: str) -> str:
+    done = await asyncio.to_thread(berth, *words, "--kubeconfig", str(server.kubeconfig), columns=200)
+    assert done.returncode in (0, 3, 4), done.stderr
+    return done.stdout
+
+
+async def _findings(server: Server) -> list[JSON]:
+    printed = await _berth(server, "doctor", "--only", "policies", "-o", "json")
+    found = json.loads(printed)
+    listed = found["findings"] if isinstance(found, dict) else found
+    return [finding for finding in listed if finding.get("check") == "policies"]
+
+
+async def _codes(server: Server) -> list[tuple[str, str]]:
+    return sorted((finding.get("code", ""), finding["subject"]) for finding in await _findings(server))
+
+
+async def _define(server: Server) -> None:
+    definition = yaml.safe_load((ROOT / "app/networks/crds/network-attachment-definitions.yaml").read_text())
+    await server.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    await server.served(NETWORK_ATTACHMENTS)
+    await server.client.create(NETWORK_ATTACHMENTS, network("foo", "example.com/foo"), namespace="default")
+
+
+async def _apply(server: Server, *words: str) -> None:
+    api = Api(Path(server.kubeconfig))
+    for obj in yaml.safe_load_all(await _berth(server, "policies", "generate", *words)):
+        api.apply(obj)
+
+
+async def test_policies_that_were_applied_are_compared_with_those_of_today(server: Server) -> None:
+    await _define(server)
+    assert not any(code for code, _ in await _codes(server))
+    await _apply(server)
+    (well,) = await _findings(server)
+    assert well["message"] == "are those of today: 1 attachment served, 0 left"
+
+    await server.client.create(NETWORK_ATTACHMENTS, network("new", "example.com/new"), namespace="default")
+    codes = await _codes(server)
+    assert codes == [
+        ("BERTH1302", "MutatingAdmissionPolicy berth-networks"),
+        ("BERTH1302", "ValidatingAdmissionPolicy berth-left"),
+        ("BERTH1302", "ValidatingAdmissionPolicy berth-networks"),
+    ]
+    await _apply(server)
+    await server.client.delete(MUTATING_POLICY_BINDINGS, "berth-networks")
+    change = {"spec": {"failurePolicy": "Ignore"}}
+    path = f"{MUTATING_POLICIES.path(name='berth-networks')}?fieldManager=kubectl-edit"
+    status, _ = Api(Path(server.kubeconfig)).call("PATCH", path, change, kind="application/merge-patch+json")
+    assert status == 200
+    missing, edited = sorted(await _findings(server), key=lambda finding: str(finding["code"]))
+    assert (missing["code"], missing["severity"]) == ("BERTH1301", "error")
+    assert "policies generate --mode policies --name berth" in missing["command"]
+    assert str(server.kubeconfig) in missing["command"]
+    assert (edited["code"], edited["message"]) == ("BERTH1302", "was edited by hand (kubectl-edit)")
+    await _apply(server)
+    (well,) = await _findings(server)
+    assert well["severity"] == "ok"
+
+
+async def test_those_of_a_release_are_compared_by_its_configuration(server: Server) -> None:
+    """Its controller does not run here: what it has not written is missing; what has another name is left over."""
+    await _define(server)
+    await server.install(POLICIES)
+    await _apply(server, "--name", "other")
+    codes = await _codes(server)
+    assert [code for code, _ in codes] == ["BERTH1301"] * 6 + ["BERTH1303"]
+    left = next(finding for finding in await _findings(server) if finding["code"] == "BERTH1303")
+    assert "berth.dev/policies-of=other" in left["command"]
+    kept = next(finding for finding in await _findings(server) if finding["code"] == "BERTH1301")
+    assert f"--namespace {NAMESPACE} logs" in kept["command"]
+    await _apply(server)
+    assert [code for code, _ in await _codes(server)] == ["BERTH1303"]
