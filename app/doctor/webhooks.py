@@ -26,9 +26,10 @@ _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 _SHARED = tuple(kind for kind, answer in ALWAYS_REVIEWED.items() if answer == "validate")
 """Kinds of reviews for which several webhooks may be called: these are judged together."""
 _CHECKED = frozenset(plural for rule in reviews_of(*_SHARED) for plural in rule.resources) - {"pods"}
-_NEW_POD = matchconditions.Attributes(
+NEW_POD = matchconditions.Attributes(
     "CREATE", "", "v1", "Pod", "pods", "", "", "probe", True, matchconditions.UserInfo("doctor"), None, None
 )
+"""The creation of a Pod, in no namespace yet."""
 _NO_EFFECTS = "None"
 
 
@@ -162,7 +163,7 @@ class Registered:
 
     def admits(self, metadata: JSON) -> bool:
         """Whether its conditions let a new Pod through. Raises ConditionFailed where that cannot be decided."""
-        asked = replace(_NEW_POD, namespace=metadata["namespace"])
+        asked = replace(NEW_POD, namespace=metadata["namespace"])
         return matchconditions.holds(self.conditions, asked, PODS.body({"name": "probe", **metadata}))
 
     def may_admit(self, metadata: JSON) -> bool:
@@ -174,7 +175,7 @@ class Registered:
 
     def refusing(self, pod: JSON) -> str:
         """The name of the first condition that leaves this Pod out when it is created; "" where none is known to."""
-        asked = replace(_NEW_POD, namespace=pod["metadata"].get("namespace") or "")
+        asked = replace(NEW_POD, namespace=pod["metadata"].get("namespace") or "")
         for condition in self.conditions:
             try:
                 if not matchconditions.holds([condition], asked, pod):

@@ -22,6 +22,7 @@ from app.networks.why.confined import judge_confinement
 from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of, remedy
 from app.networks.why.makers import Owner, maker_of, owner_of
 from app.networks.why.selected import Selected, selected_by
+from app.networks.why.served import served_by
 from app.networks.why.waiting import judge_waiting
 from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
@@ -91,15 +92,21 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
     if left_out is not None and left_out.own:
         pod = _without_opt_out(pod)
     lacks = yield from or_else(read(lambda _: planner.networks(pod)), [])
+    served = yield from served_by(it)
     if not lacks:
-        return fine("" if _exists(it) else "would be created")
+        return fine(
+            f"is served by {served.name}" if served and _exists(it) else "" if _exists(it) else "would be created"
+        )
     lack = lacks[0]
     if lack.want == "refused":
         return (yield from _unselectable(it, replace(selected, refused=lack.text), left_out))
+    if not _exists(it) and served is not None and served.by_policy and (left_out is None or not left_out.own):
+        return fine(f"would be injected by {served.name}")
     if not _exists(it) and left_out is None:
         if (refusing := (yield from uncalled())) is not None:
             return replace(refusing, text="would be refused: the API server cannot call Berth")
-        return fine("would be injected" if (yield from calls.are_known()) else "would be created")
+        by = f" by {served.name}" if served is not None else ""
+        return fine(f"would be injected{by}" if (yield from calls.are_known()) else "would be created")
     return (yield from _lacking(it, now, selected, lack, left_out))
 
 

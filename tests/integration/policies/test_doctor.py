@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.errors import ApiError
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_POLICIES,
     MUTATING_POLICY_BINDINGS,
     NETWORK_ATTACHMENTS,
+    PODS,
 )
 from tests.support.chart import NAMESPACE, Server
 from tests.support.command_line import berth
 from tests.support.paths import ROOT
-from tests.support.policy_stage import JSON, Api, network
+from tests.support.policy_stage import JSON, Api, network, pod_with
 from tests.support.real_parts import needs, since
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -107,3 +110,46 @@ async def test_those_of_a_release_are_compared_by_its_configuration(server: Serv
     assert f"--namespace {NAMESPACE} logs" in kept["command"]
     await _apply(server)
     assert [code for code, _ in await _codes(server)] == ["BERTH1303"]
+
+
+async def test_why_says_who_serves_a_pod(server: Server, tmp_path: Path) -> None:
+    """Of a Pod that exists, and of one that is to be created; what policies leave is the webhook's."""
+    await _define(server)
+    values = {"webhook": {"webhooks": {"attachments": {"enabled": False}}}}
+    await server.install(values)
+    await _apply(server, "--mode", "both")
+    (left,) = yaml.safe_load_all(await _berth(server, "policies", "generate", "--mode", "both", "-o", "values"))
+    left["webhook"] |= values["webhook"]
+    await server.upgrade(left)
+    pods = {"simple": "foo", "json": '[{"name": "foo"}]'}
+    for name, networks in pods.items():
+        pod = pod_with(networks)
+        pod["metadata"] |= {"name": name, "namespace": "default"}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(pod))
+    simple, other = [await _berth(server, "why", "-f", str(tmp_path / f"{name}.yaml")) for name in pods]
+    assert "would be injected by MutatingAdmissionPolicy berth-networks" in simple
+    # Nothing answers as the webhook here, which is asked about this one alone.
+    assert "would be refused: the API server cannot call Berth" in other
+    created = yaml.safe_load((tmp_path / "simple.yaml").read_text())
+    await eventually(lambda: _is_injected(server, created))
+    await server.client.create(PODS, created, namespace="default")
+    assert "is served by MutatingAdmissionPolicy berth-networks" in await _berth(server, "why", "pod/simple")
+
+
+async def test_why_knows_policies_without_a_webhook(server: Server, tmp_path: Path) -> None:
+    await _define(server)
+    await _apply(server)
+    for name, networks in {"simple": "foo", "json": '[{"name": "foo"}]'}.items():
+        pod = pod_with(networks)
+        pod["metadata"] |= {"name": name, "namespace": "default"}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(pod))
+        said = await _berth(server, "why", "-f", str(tmp_path / f"{name}.yaml"))
+        assert ("would be injected by MutatingAdmissionPolicy berth-networks" in said) == (name == "simple"), said
+
+
+async def _is_injected(server: Server, pod: JSON) -> bool:
+    try:
+        answer, _ = await server.client.dry_run(PODS, pod, namespace="default")
+    except ApiError:
+        return False
+    return "volumes" in answer["spec"]
