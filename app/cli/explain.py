@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -184,6 +184,7 @@ def explain(
             planned = await explaining.explain(
                 objects, rehearsal.Rehearsal(settings, home or installed.namespace, client), installed.left_out
             )
+            planned.pods = [replace(pod, by=await installed.server(pod.manifest)) for pod in planned.pods]
             planned.notes.append(installed.about)
             return planned, installed.webhooks
         own = settings_as(chosen, WebhookSettings).namespace
@@ -220,6 +221,7 @@ class _Release:
     """The Berth of a cluster: its namespace, its flags, whether it is asked about a Pod, and its webhooks.
 
     `about` is one sentence: whose flags and registrations these are, and which rights to read them are missing.
+    `server` says who serves a Pod where there are policies, "" where there are none.
     """
 
     about: str
@@ -227,6 +229,7 @@ class _Release:
     flags: dict[str, Any]
     left_out: explaining.LeftOut
     webhooks: Marks
+    server: Callable[[PodManifest], Awaitable[str]]
 
 
 async def _release_in(client: KubeClient, objects: manifests.Manifests, home: str, name: str) -> _Release | None:
@@ -237,8 +240,9 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests, home: st
     # Imported late, with all wings: they take longer to import than the flags to parse.
     from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
     from app.doctor.installed import flags_in_force  # noqa: PLC0415
-    from app.doctor.model import NOT_ALLOWED, unchecked  # noqa: PLC0415
+    from app.doctor.model import NOT_ALLOWED, or_default, unchecked  # noqa: PLC0415
     from app.doctor.objects import Object  # noqa: PLC0415
+    from app.doctor.policies import served_by  # noqa: PLC0415
     from app.why.calls import unasked  # noqa: PLC0415
     from app.why.inquiry import Inquiry  # noqa: PLC0415
 
@@ -263,10 +267,17 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests, home: st
     named = (Object(NAMESPACES, obj) for obj in objects.of(NAMESPACES.kind) if obj["metadata"].get("name"))
     inquiry = Inquiry(examined, named)
 
-    async def left_out(manifest: PodManifest) -> str:
+    def pod_of(manifest: PodManifest) -> Object:
         metadata = {**manifest.pod["metadata"], "namespace": manifest.owner.namespace}
         metadata.setdefault("name", manifest.owner.name)
-        cause = await inquiry.ask(unasked(Object(PODS, {**manifest.pod, "metadata": metadata})))
+        return Object(PODS, {**manifest.pod, "metadata": metadata})
+
+    async def server(manifest: PodManifest) -> str:
+        served = await or_default(served_by(examined, pod_of(manifest)), None)
+        return served.name if served is not None else ""
+
+    async def left_out(manifest: PodManifest) -> str:
+        cause = await inquiry.ask(unasked(pod_of(manifest)))
         return "" if cause is None else cause.cause.replace("Berth was not asked", "Berth is not asked")
 
     flags = flags_in_force(running, settings_of("webhook"))
@@ -276,7 +287,7 @@ async def _release_in(client: KubeClient, objects: manifests.Manifests, home: st
             f"the release could not be read: {' and '.join(unread)} are defaults; "
             f"that takes the right to {', and to '.join(unread.values())}"
         )
-    return _Release(about, examined.namespace, flags, left_out, webhooks)
+    return _Release(about, examined.namespace, flags, left_out, webhooks, server)
 
 
 def _in_cluster(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from app.cel import matchconditions
 from app.doctor.cluster import Cluster
 from app.doctor.installed import flags_in_force
-from app.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
+from app.doctor.objects import Object
+from app.doctor.webhooks import NEW_POD
+from app.kube.resources import CONFIG_MAPS, MUTATING_POLICIES, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
+from app.networks.podnetinfo import VOLUME
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, parse_switches, text_of
-from app.policies.keeping import entry_of
+from app.policies.keeping import condition_of, entry_of
 from app.policies.model import PolicyMode, Terms
-from app.policies.objects import Generated, generate
+from app.policies.objects import CONDITION, POLICIES_OF, Generated, generate
 from app.policies.settings import Config, ControllerSettings, parse_config
 from app.policies.terms import WEBHOOK, terms_of
 from app.registry import settings_of
@@ -72,3 +76,49 @@ async def configuration_of(cluster: Cluster, name: str) -> JSON | None:
     """The MutatingWebhookConfiguration that has the webhook for Pods, None where there is none of this name."""
     configuration = await cluster.get(MUTATING_WEBHOOKS, name)
     return configuration if entry_of(configuration) else None
+
+
+class Served(NamedTuple):
+    """What serves a Pod, by its name; without `by_policy` it is the webhook."""
+
+    name: str
+    by_policy: bool
+
+
+_WEBHOOK = Served("the webhook", by_policy=False)
+
+
+async def served_by(cluster: Cluster, it: Object) -> Served | None:
+    """Who serves a Pod; None where there are no policies, or nothing serves it. Raises ApiError as `terms_in`."""
+    policies = await cluster.listed(MUTATING_POLICIES, label_selector=POLICIES_OF)
+    if not policies:
+        return None
+    metadata = policies[0]["metadata"]
+    name = metadata["labels"][POLICIES_OF]
+    by_policy = Served(f"{MUTATING_POLICIES.kind} {metadata['name']}", by_policy=True)
+    configuration = await configuration_of(cluster, name)
+    if configuration is None:
+        # Policies alone. One that exists has been served, for what they leave is refused.
+        if it.json["metadata"].get("uid"):
+            return by_policy
+        generated = await generated_in(cluster, await terms_in(cluster, {}, "both", name))
+        return None if _is_left(it, generated.condition) else by_policy
+    condition = condition_of(configuration)
+    return by_policy if condition and not _is_left(it, condition) else _WEBHOOK
+
+
+def _is_left(it: Object, condition: str) -> bool:
+    """Whether the condition leaves it to the webhook when policies have run; so too where that cannot be decided."""
+    conditions: list[JSON] = [{"name": CONDITION, "expression": condition}]
+    pod = replace(NEW_POD, namespace=it.namespace or "default")
+    try:
+        return matchconditions.holds(conditions, pod, _as_served(it.json))
+    except matchconditions.ConditionFailed:
+        return True
+
+
+def _as_served(pod: JSON) -> JSON:
+    """With what policies add to any Pod that they serve."""
+    spec = pod.get("spec") or {}
+    volumes = [*(spec.get("volumes") or ()), {"name": VOLUME, "downwardAPI": {}}]
+    return {**pod, "spec": {**spec, "volumes": volumes, "nodeSelector": spec.get("nodeSelector") or {}}}

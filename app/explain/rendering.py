@@ -35,7 +35,8 @@ class Line(NamedTuple):
 class Explained:
     """One Pod, what was decided about it, the reason for each operation, and the Pod as it would be stored.
 
-    `roads` says how its devices would be served, where what a cluster offers is known.
+    `roads` says how its devices would be served, where what a cluster offers is known; `by` who would inject, where
+    that need not be the webhook.
     """
 
     manifest: PodManifest
@@ -43,6 +44,7 @@ class Explained:
     reasons: Sequence[str]
     pod: JSON
     roads: Sequence[str] = ()
+    by: str = ""
 
     @property
     def denied(self) -> bool:
@@ -55,7 +57,7 @@ class Explained:
             return f"would be denied: {self.decision.message}"
         if not self.decision.operations:
             return "nothing would be injected" + (f": {self.decision.message}" if self.decision.message else "")
-        return "would be injected"
+        return f"would be injected by {self.by}" if self.by else "would be injected"
 
 
 def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:

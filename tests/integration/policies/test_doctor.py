@@ -112,7 +112,7 @@ async def test_those_of_a_release_are_compared_by_its_configuration(server: Serv
     assert [code for code, _ in await _codes(server)] == ["BERTH1303"]
 
 
-async def test_why_says_who_serves_a_pod(server: Server, tmp_path: Path) -> None:
+async def test_why_and_explain_say_who_serves_a_pod(server: Server, tmp_path: Path) -> None:
     """Of a Pod that exists, and of one that is to be created; what policies leave is the webhook's."""
     await _define(server)
     values = {"webhook": {"webhooks": {"attachments": {"enabled": False}}}}
@@ -130,6 +130,9 @@ async def test_why_says_who_serves_a_pod(server: Server, tmp_path: Path) -> None
     assert "would be injected by MutatingAdmissionPolicy berth-networks" in simple
     # Nothing answers as the webhook here, which is asked about this one alone.
     assert "would be refused: the API server cannot call Berth" in other
+    simple, other = [await _berth(server, "explain", "-f", str(tmp_path / f"{name}.yaml")) for name in pods]
+    assert "would be injected by MutatingAdmissionPolicy berth-networks" in simple
+    assert "would be injected by the webhook" in other
     created = yaml.safe_load((tmp_path / "simple.yaml").read_text())
     await eventually(lambda: _is_injected(server, created))
     await server.client.create(PODS, created, namespace="default")
