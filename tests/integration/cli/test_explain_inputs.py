@@ -141,8 +141,8 @@ async def test_a_user_who_may_not_read_the_configmaps_of_the_webhook_gets_an_ans
         write("kubeconfig", cluster.kubeconfig("ann", ()))
         answer = await program("-f", "plain.yaml", "-o", "json")
     assert answer.returncode == 0, answer.stderr
-    assert json.loads(answer.stdout)["notes"][0] == (
-        "ConfigMap kube-system/nri-control-switches: you have no right to get it: taken as if it were not there"
+    assert json.loads(answer.stdout)["notes"][0] == (  # where the documents install a release
+        "ConfigMap berth-system/nri-control-switches: you have no right to get it: taken as if it were not there"
     )
 
 
