@@ -23,6 +23,8 @@ from app.tenancy.model import tenants_role
 from app.wiring import RELEASE_NAMESPACE, SYSTEM_NAMESPACE
 
 _HOST = "127.0.0.1"
+_UNSERVED = frozenset({"policies"})
+"""Controllers of what the stand-in for an API server does not have: it evaluates no admission policies."""
 
 
 class Berth:
@@ -69,7 +71,12 @@ class Berth:
     async def start_further_controllers(self, cluster: str, *, without: Sequence[str] = ()) -> None:
         """Start all controllers that run only where they are asked for, but those of wings `without`."""
         wings = [wing for wing in WINGS if wing.name not in without]
-        names = tuple(controller.name for wing in wings for controller in wing.controllers if not controller.usual)
+        names = tuple(
+            controller.name
+            for wing in wings
+            for controller in wing.controllers
+            if not controller.usual and controller.name not in _UNSERVED
+        )
         await self._start("controller", cluster, {"namespace": self._home(cluster), "controllers": names})
 
     async def start_node_agents(self, cluster: str, folders: Mapping[str, Path]) -> None:
