@@ -26,7 +26,19 @@ from tests.support.waiting import eventually
 JOBS = {"webhook --workers": "webhook"}
 """Roles by what was started, where that is not the same."""
 OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader", "queue_")
-OURS += ("handling_", "port_", "reconcile_", "watch_", "worker_", "appwrapper", "rmd_", "claim_", "claims_", "tenants_")
+OURS += (
+    "handling_",
+    "port_",
+    "reconcile_",
+    "watch_",
+    "worker_",
+    "appwrapper",
+    "rmd_",
+    "claim_",
+    "claims_",
+    "tenants_",
+    "policies_",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,18 @@ async def _scrape(folder: Path) -> dict[str, str]:
                 await eventually(lambda process=process: process.event("leading"))
         await eventually(lambda: _has(started["certificates"], "cert_managed_not_after_seconds{"))
         await eventually(lambda: _has(started["controller"], "rmd_cache_ways_free{"))
-        return {name: (await process.get("/metrics"))[1] for name, process in started.items()}
+        texts = {name: (await process.get("/metrics"))[1] for name, process in started.items()}
+        return texts | {"controller": texts["controller"] + await _of_policies(stage)}
+
+
+async def _of_policies(stage: Stage) -> str:
+    """The series of controller `policies`, from a replica that stands by: the sandbox has no admission policies."""
+    replica = await stage.berth("controller", "--controllers=policies")
+    await eventually(lambda: _has(replica, "policies_attachments{"))
+    lines = (await replica.get("/metrics"))[1].splitlines(keepends=True)
+    return "".join(
+        line for line in lines if line.removeprefix("# HELP ").removeprefix("# TYPE ").startswith("policies_")
+    )
 
 
 @contextlib.asynccontextmanager
