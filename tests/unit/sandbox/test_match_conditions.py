@@ -71,7 +71,7 @@ def test_what_has_no_value_fails_or_is_no_boolean(expression: str) -> None:
     [
         ("object.metadata.name ==", "ERROR: <input>:1:24: Syntax error: mismatched input '<EOF>'"),
         ("object.metadata.name.matches('(')", "invalid matches argument"),
-        ("object.spec.containers.sum()", "does not speak sum()"),
+        ("object.spec.containers.isSorted()", "does not speak isSorted()"),
         ("authorizer.group('')", "undeclared reference to 'authorizer'"),
         ("quantity('1')", "does not speak quantity()"),
         ("has(object)", "invalid argument to has() macro"),
