@@ -92,7 +92,8 @@ def demo(
     log_level: Annotated[_Level, typer.Option(help="Lowest level that is logged.")] = "error",
 ) -> int:
     """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
-    parts, names = _parts(), [part.name for part in _parts()]
+    parts = _parts()
+    names = [part.name for part in parts]
     if listed:
         for part in parts:
             typer.echo(f"{part.name.ljust(max(map(len, names)))}  {part.title}")

@@ -29,12 +29,6 @@ FAILED, CLUSTER = 1, 3
 _WITHOUT = "--offline explains with the files alone"
 
 _OF_TRIALS = ("text", "json", "yaml", "diff")
-_INJECTION = "Injection (as berth webhook)"
-
-
-def _as_webhook(field: str) -> typer.models.OptionInfo:
-    return roles.option_of(settings_of("webhook"), field, panel=_INJECTION)
-
 
 explain_app = options.alone()
 
@@ -42,15 +36,7 @@ explain_app = options.alone()
 @explain_app.command()
 def explain(
     *,
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f",
-            "--filename",
-            metavar="FILE",
-            help="File or directory of YAML or JSON manifests, - for standard input; repeatable",
-        ),
-    ] = None,
+    files: options.Manifests = None,
     kustomizations: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,9 +46,7 @@ def explain(
             help="Directory of a kustomization, which kubectl kustomize builds; repeatable",
         ),
     ] = None,
-    recursive: Annotated[
-        bool, typer.Option("-R", "--recursive", help="Read the directories below those of -f too", show_default=False)
-    ] = False,
+    recursive: options.Recursive = False,
     namespace: Annotated[
         str | None,
         cluster.namespace_option(
@@ -88,17 +72,17 @@ def explain(
     home: cluster.Home = None,
     release: cluster.Release = "berth",
     _webhook_namespace: Annotated[str | None, typer.Option("--webhook-namespace", hidden=True)] = None,
-    existing_resources: Annotated[str | None, _as_webhook("existing_resources")] = None,
-    honor_resources: Annotated[bool | None, _as_webhook("honor_resources")] = None,
-    node_selector_conflict: Annotated[str | None, _as_webhook("node_selector_conflict")] = None,
-    default_network_namespace: Annotated[str | None, _as_webhook("default_network_namespace")] = None,
-    network_resource_name_keys: Annotated[str | None, _as_webhook("network_resource_name_keys")] = None,
-    inject_hugepage_down_api: Annotated[bool | None, _as_webhook("inject_hugepage_down_api")] = None,
-    rmd_backend: Annotated[str | None, _as_webhook("rmd_backend")] = None,
-    rmd_unreserved: Annotated[str | None, _as_webhook("rmd_unreserved")] = None,
-    rmd_classes: Annotated[str | None, _as_webhook("rmd_classes")] = None,
-    claims: Annotated[bool | None, _as_webhook("claims")] = None,
-    claim_templates: Annotated[str | None, _as_webhook("claim_templates")] = None,
+    existing_resources: Annotated[str | None, roles.as_webhook("existing_resources")] = None,
+    honor_resources: Annotated[bool | None, roles.as_webhook("honor_resources")] = None,
+    node_selector_conflict: Annotated[str | None, roles.as_webhook("node_selector_conflict")] = None,
+    default_network_namespace: Annotated[str | None, roles.as_webhook("default_network_namespace")] = None,
+    network_resource_name_keys: Annotated[str | None, roles.as_webhook("network_resource_name_keys")] = None,
+    inject_hugepage_down_api: Annotated[bool | None, roles.as_webhook("inject_hugepage_down_api")] = None,
+    rmd_backend: Annotated[str | None, roles.as_webhook("rmd_backend")] = None,
+    rmd_unreserved: Annotated[str | None, roles.as_webhook("rmd_unreserved")] = None,
+    rmd_classes: Annotated[str | None, roles.as_webhook("rmd_classes")] = None,
+    claims: Annotated[bool | None, roles.as_webhook("claims")] = None,
+    claim_templates: Annotated[str | None, roles.as_webhook("claim_templates")] = None,
 ) -> int:
     """Show what would be injected into Pods and everything that makes Pods, field by field and why.
 

@@ -9,7 +9,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
@@ -25,6 +25,19 @@ _REMARK = "   # "
 _LIST = re.compile(r"list\[(\w+)\]|(\w+) range")
 Loaders = Mapping[str, tuple[str, Callable[[], typer.Typer]]]
 """By name: the summary, and what makes the command, or the group of commands."""
+
+
+def files_option(text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option("-f", "--filename", metavar="FILE", help=text)
+    return option
+
+
+Manifests = Annotated[
+    list[str] | None, files_option("File or directory of YAML or JSON manifests, - for standard input; repeatable")
+]
+Recursive = Annotated[
+    bool, typer.Option("-R", "--recursive", help="Read the directories below those of -f too", show_default=False)
+]
 
 
 class PlainHelp:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 Output = Literal["apply", "manifests", "values"]
 _CONFIGURATION = "apiserver.config.k8s.io/v1"
-_INJECTION = "Injection (as berth webhook)"
-
 policies_app = options.group(
     "policies",
     "Have the API server inject networks itself, by admission policies in place of the webhook.",
@@ -38,10 +36,6 @@ policies_app = options.group(
         "berth policies generate -f nads.yaml -o manifests --dir /etc/kubernetes/policies > admission.yaml",
     ),
 )
-
-
-def _as_webhook(field: str) -> typer.models.OptionInfo:
-    return roles.option_of(settings_of("webhook"), field, panel=_INJECTION)
 
 
 @policies_app.command(
@@ -58,18 +52,8 @@ reason. Nothing is written to the cluster.""",
 )
 def generate_policies(
     *,
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f",
-            "--filename",
-            metavar="FILE",
-            help="File or directory of YAML or JSON manifests, - for standard input; repeatable",
-        ),
-    ] = None,
-    recursive: Annotated[
-        bool, typer.Option("-R", "--recursive", help="Read the directories below those of -f too", show_default=False)
-    ] = False,
+    files: options.Manifests = None,
+    recursive: options.Recursive = False,
     namespace: Annotated[
         str | None,
         cluster.namespace_option("-n", "--namespace", text="Namespace of objects that name none (default: default)"),
@@ -95,12 +79,12 @@ def generate_policies(
         str,
         typer.Option("--name", help="What the names of the objects begin with", callback=cluster.dns_label("--name")),
     ] = "berth",
-    existing_resources: Annotated[str | None, _as_webhook("existing_resources")] = None,
-    honor_resources: Annotated[bool | None, _as_webhook("honor_resources")] = None,
-    node_selector_conflict: Annotated[str | None, _as_webhook("node_selector_conflict")] = None,
-    network_resource_name_keys: Annotated[str | None, _as_webhook("network_resource_name_keys")] = None,
-    inject_hugepage_down_api: Annotated[bool | None, _as_webhook("inject_hugepage_down_api")] = None,
-    claims: Annotated[bool | None, _as_webhook("claims")] = None,
+    existing_resources: Annotated[str | None, roles.as_webhook("existing_resources")] = None,
+    honor_resources: Annotated[bool | None, roles.as_webhook("honor_resources")] = None,
+    node_selector_conflict: Annotated[str | None, roles.as_webhook("node_selector_conflict")] = None,
+    network_resource_name_keys: Annotated[str | None, roles.as_webhook("network_resource_name_keys")] = None,
+    inject_hugepage_down_api: Annotated[bool | None, roles.as_webhook("inject_hugepage_down_api")] = None,
+    claims: Annotated[bool | None, roles.as_webhook("claims")] = None,
 ) -> None:
     """Print admission policies that do what the webhook does in the simple case."""
     if files and (kubeconfig or context):

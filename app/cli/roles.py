@@ -46,6 +46,11 @@ def given(role: Role, values: dict[str, Any]) -> dict[str, object]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in typed.items()}
 
 
+def as_webhook(field: str) -> typer.models.OptionInfo:
+    """The option of another command for one flag of the webhook."""
+    return option_of(settings_of("webhook"), field, panel="Injection (as berth webhook)")
+
+
 def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> typer.models.OptionInfo:
     """The option of one field; `panel` is where it stands, if not where the field says."""
     flag, info = flags_of(settings)[field], settings.model_fields[field]

@@ -8,7 +8,7 @@ import typer
 
 from app.cli import completing
 from app.cli.cluster import Context, Home, Kubeconfig, Release, answered, examining, namespace_option
-from app.cli.options import alone, epilog, output_option, show
+from app.cli.options import alone, epilog, files_option, output_option, show
 from app.errors import UsageError
 from app.explain.rendering import Plain
 from app.text import utc_now
@@ -47,12 +47,7 @@ def why(
     ] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option(
-            "-f",
-            "--filename",
-            metavar="FILE",
-            help="Objects that are not in the cluster yet: manifests, - for standard input; repeatable",
-        ),
+        files_option("Objects that are not in the cluster yet: manifests, - for standard input; repeatable"),
     ] = None,
     output: Annotated[Plain, output_option()] = "text",
     home: Home = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -61,17 +62,24 @@ def patching(*operations: Any) -> dict[str, Any]:
     return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
 
-@pytest.fixture
-def hook(served: Any) -> Iterator[Hook]:
+@contextlib.contextmanager
+def hooked() -> Iterator[Hook]:
+    """A webhook server, in a loop of its own."""
     hook = Hook()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     runner = asyncio.run_coroutine_threadsafe(hook.start(), loop).result(PATIENCE)
     yield hook
-    for kind in ("mutating", "validating"):
-        served.request("DELETE", f"{BASE}/{kind}webhookconfigurations")
     asyncio.run_coroutine_threadsafe(ended(runner), loop).result(PATIENCE)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(PATIENCE)
     loop.close()
+
+
+@pytest.fixture
+def hook(served: Any) -> Iterator[Hook]:
+    with hooked() as hook:
+        yield hook
+        for kind in ("mutating", "validating"):
+            served.request("DELETE", f"{BASE}/{kind}webhookconfigurations")

@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from app.admission.pods import INJECT
-from app.doctor import commands, objects
+from app.doctor import commands, objects, policies
 from app.doctor.catalog import FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
+from app.doctor.policies import Served
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.networks.model import NETWORKS, attachment_problems
 from app.networks.why import attachments
@@ -22,7 +23,6 @@ from app.networks.why.confined import judge_confinement
 from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of, remedy
 from app.networks.why.makers import Owner, maker_of, owner_of
 from app.networks.why.selected import Selected, selected_by
-from app.networks.why.served import served_by
 from app.networks.why.waiting import judge_waiting
 from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
@@ -92,22 +92,28 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
     if left_out is not None and left_out.own:
         pod = _without_opt_out(pod)
     lacks = yield from or_else(read(lambda _: planner.networks(pod)), [])
-    served = yield from served_by(it)
+    served = yield from or_else(read(lambda cluster: policies.served_by(cluster, it)), None)
     if not lacks:
-        return fine(
-            f"is served by {served.name}" if served and _exists(it) else "" if _exists(it) else "would be created"
-        )
+        if not _exists(it):
+            return fine("would be created")
+        return fine(f"is served by {served.name}" if served else "")
     lack = lacks[0]
     if lack.want == "refused":
         return (yield from _unselectable(it, replace(selected, refused=lack.text), left_out))
-    if not _exists(it) and served is not None and served.by_policy and (left_out is None or not left_out.own):
+    injected = None if _exists(it) else (yield from _injected(served, left_out))
+    return injected or (yield from _lacking(it, now, selected, lack, left_out))
+
+
+def _injected(served: Served | None, left_out: Unasked | None) -> Asking[Verdict | None]:
+    """Who would inject into a Pod that is not there yet; None where nothing would."""
+    if served is not None and served.by_policy and (left_out is None or not left_out.own):
         return fine(f"would be injected by {served.name}")
-    if not _exists(it) and left_out is None:
-        if (refusing := (yield from uncalled())) is not None:
-            return replace(refusing, text="would be refused: the API server cannot call Berth")
-        by = f" by {served.name}" if served is not None else ""
-        return fine(f"would be injected{by}" if (yield from calls.are_known()) else "would be created")
-    return (yield from _lacking(it, now, selected, lack, left_out))
+    if left_out is not None:
+        return None
+    if (refusing := (yield from uncalled())) is not None:
+        return replace(refusing, text="would be refused: the API server cannot call Berth")
+    by = f" by {served.name}" if served is not None else ""
+    return fine(f"would be injected{by}" if (yield from calls.are_known()) else "would be created")
 
 
 def _planner(selected: Selected) -> Asking[Planner]:

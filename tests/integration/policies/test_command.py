@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from app.kube.resources import MUTATING_WEBHOOKS
 from app.networks.settings import Injection, Switches
 from app.policies.objects import CONDITION, generate
 from app.policies.terms import terms_of
+from app.registration import rules_of
 from app.registry import settings_of
 from tests.support.chart import ASSETS
 from tests.support.command_line import berth
-from tests.support.policy_stage import JSON, Api, Verdict, late_networks, network, pod_with
+from tests.support.hooks import hooked, patching
+from tests.support.policy_stage import JSON, Api, Verdict, network, pod_with
 from tests.support.real_apiserver import real_api_servers
 from tests.support.real_parts import needs, since
 
@@ -60,14 +63,22 @@ def _until_injected(api: Api) -> None:
     assert container["resources"] == {"requests": amounts, "limits": amounts}
 
 
-@since(36)
-def test_what_is_printed_is_applied(tmp_path: Path, attachments: Path) -> None:
+@contextlib.contextmanager
+def _applied(directory: Path, attachments: Path) -> Iterator[Api]:
+    """An API server that injects by what the command prints."""
     printed = _printed("-f", str(attachments))
-    with real_api_servers(Path(ASSETS), tmp_path, ["cluster"]) as kubeconfigs:
+    with real_api_servers(Path(ASSETS), directory, ["cluster"]) as kubeconfigs:
         api = Api(kubeconfigs["cluster"])
         for obj in yaml.safe_load_all(printed):
             api.apply(obj)
         _until_injected(api)
+        yield api
+
+
+@since(36)
+def test_what_is_printed_is_applied(tmp_path: Path, attachments: Path) -> None:
+    with _applied(tmp_path, attachments):
+        pass
 
 
 @since(37)
@@ -87,26 +98,23 @@ def test_an_api_server_takes_the_files_without_any_object(tmp_path: Path, attach
 
 @since(36)
 def test_a_pod_that_gets_its_networks_too_late_is_refused(tmp_path: Path, attachments: Path) -> None:
-    """An API server does not evaluate a policy again that did not match before: the Pod would lack its devices."""
-    printed = _printed("-f", str(attachments))
-    with real_api_servers(Path(ASSETS), tmp_path, ["cluster"]) as kubeconfigs:
-        api = Api(kubeconfigs["cluster"])
-        for obj in yaml.safe_load_all(printed):
-            api.apply(obj)
-        _until_injected(api)
-        for obj in late_networks("foo"):
-            api.apply(obj)
-        verdict = _until(lambda: api.judged(pod_with(None), "default"), _decided)
-        # An API server has no order of policies: where the other one comes first, the Pod has its devices.
-        if verdict.pod is None:
-            assert "policies run before webhooks" in verdict.message
-        else:
-            assert verdict.pod["spec"]["containers"][0]["resources"]["limits"]
+    """An API server does not evaluate a policy again that did not match before: the Pod would lack its devices.
 
-
-def _decided(verdict: Verdict) -> bool:
-    """Whether the Pod is refused, or has the networks that come late."""
-    return verdict.pod is None or bool(verdict.pod["metadata"].get("annotations"))
+    Webhooks run after all policies, which have no order among each other.
+    """
+    late = {"op": "add", "path": "/metadata/annotations", "value": {"k8s.v1.cni.cncf.io/networks": "foo"}}
+    with _applied(tmp_path, attachments) as api, hooked() as hook:
+        hook.answer = lambda _request: patching(late)
+        webhook = {
+            "name": "late.hook.test",
+            "clientConfig": hook.client(),
+            "rules": rules_of("pods"),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+        api.apply(MUTATING_WEBHOOKS.body({"name": "late"}, webhooks=[webhook]))
+        verdict = _until(lambda: api.judged(pod_with(None), "default"), lambda verdict: verdict.pod is None)
+        assert "policies run before webhooks" in verdict.message
 
 
 EVERYTHING = {
