@@ -22,7 +22,7 @@ from app.appwrappers.admission.templates import templates_in
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import written_templates
 from app.appwrappers.podsets.paths import pod_template_at
-from app.kube.resources import NETWORK_ATTACHMENTS
+from app.kube.resources import NETWORK_ATTACHMENTS, is_built_in
 from app.kube.selectors import label_selector_from_json
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, RESOURCE_NAME
 from app.wire import JSON, decode_json, mapping
@@ -37,8 +37,6 @@ _MACHINES = {
     ("pool.kubevirt.io", "VirtualMachinePool"): "spec.virtualMachineTemplate.spec.template",
 }
 """Where kinds of KubeVirt keep the machine that a virt-launcher Pod is made for."""
-_BUILT_IN = frozenset({"", "apps", "batch", "extensions", "autoscaling", "policy"})
-"""Groups of Kubernetes without a dot; those with one end with .k8s.io."""
 _SRIOV_PREFIX = "openshift.io/"
 """RESOURCE_PREFIX of sriov-network-operator, where it is not set otherwise (`hack/env.sh`)."""
 _NVIDIA_PREFIX = "nvidia.com/"
@@ -102,8 +100,7 @@ def _seen(obj: JSON) -> list[tuple[str, JSON]]:
 
 
 def _is_built_in(obj: JSON) -> bool:
-    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
-    return group in _BUILT_IN or group.endswith(".k8s.io")
+    return is_built_in(str(obj.get("apiVersion") or "").rpartition("/")[0])
 
 
 class _Operator(NamedTuple):

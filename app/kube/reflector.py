@@ -25,7 +25,7 @@ from app.errors import ApiError
 from app.kube import answers, metrics
 from app.kube.client import KubeClient
 from app.kube.fanout import Fanout, Renewal
-from app.kube.resources import Resource
+from app.kube.resources import Resource, is_built_in
 from app.kube.retry import Backoff, get_or_none
 from app.kube.store import PoisonError, Store, key_of
 from app.kube.walls import fault
@@ -189,7 +189,12 @@ class Reflector:
         if self.missing:
             # It was heard of: a cluster without the definition has no such objects, and the cache is not stale.
             self._caches.touch()
-            self.reason += f" (is the definition of {self.resource.plural}.{self.resource.group} installed?)"
+            name = f"{self.resource.plural}.{self.resource.group}"
+            self.reason += (
+                f" (does this version of Kubernetes serve {name}?)"
+                if is_built_in(self.resource.group)
+                else f" (is the definition of {name} installed?)"
+            )
         if error.status == 0:
             return "transport"
         return REASONS.get(error.status, "server_error" if error.status >= 500 else "client_error")

@@ -46,6 +46,14 @@ class Resource:
         return path_of(parts)
 
 
+_OF_KUBERNETES = frozenset({"", "apps", "autoscaling", "batch", "extensions", "policy"})
+
+
+def is_built_in(group: str) -> bool:
+    """Whether API servers serve the group themselves: no definition has to be installed for its kinds."""
+    return group in _OF_KUBERNETES or group.endswith(".k8s.io")
+
+
 _LONGEST = 253
 """Characters of a name. Servers answer paths of some megabytes with an error that says nothing of the object."""
 

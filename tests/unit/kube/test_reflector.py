@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector, Scope
-from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.kube.resources import CONFIG_MAPS, MUTATING_POLICIES, NETWORK_ATTACHMENTS, Resource
 from app.kube.retry import Backoff
 from app.kube.store import Store
 from app.kube.transport import connect
@@ -261,15 +261,24 @@ async def test_a_stale_cache_is_filled_soon_after_an_outage(server: ApiServer, c
         assert backoff.attempts == 4, "the first try that is answered fills it"
 
 
-async def test_reason_names_a_definition_that_is_not_installed(server: ApiServer, client: KubeClient) -> None:
+@pytest.mark.parametrize(
+    ("resource", "question"),
+    [
+        (NETWORK_ATTACHMENTS, "is the definition of network-attachment-definitions.k8s.cni.cncf.io installed?"),
+        (MUTATING_POLICIES, "does this version of Kubernetes serve mutatingadmissionpolicies.admissionregistration."),
+    ],
+)
+async def test_reason_names_a_kind_that_is_not_served(
+    server: ApiServer, client: KubeClient, resource: Resource, question: str
+) -> None:
     async def fault(server: ApiServer, request: web.Request) -> web.Response:
         return web.Response(status=404, text="404 page not found")
 
     server.fault = fault
-    reflector = Reflector(client, Scope(NETWORK_ATTACHMENTS), Store(value), backoff=fast())
+    reflector = Reflector(client, Scope(resource), Store(value), backoff=fast())
     async with running(reflector.run()):
         await eventually(lambda: len(server.requests) > 1)
-        assert "is the definition of network-attachment-definitions.k8s.cni.cncf.io installed?" in reflector.reason
+        assert question in reflector.reason
         server.fault = None
         await eventually(lambda: reflector.healthy)
 
