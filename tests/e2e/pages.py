@@ -6,14 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.paths import ROOT
 from tests.support.real_parts import real_part
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, Refused, wait_until
 
 _BLOCK = re.compile(r"^```(sh|yaml)(?: *\{?([a-z0-9-]*)\}?)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -26,6 +28,35 @@ def commands_of(page: str, heading: str) -> list[str]:
             end = found[number + 1].start() if number + 1 < len(found) else len(text)
             return [block[3] for block in _BLOCK.finditer(text[match.end() : end]) if block[1] == "sh"]
     raise AssertionError(f"{page} has no section {heading!r}")
+
+
+def shown_of(page: str, heading: str) -> list[tuple[str, str]]:
+    """The shell blocks of one section, each with what the page shows of its output: the plain block that follows, or ""."""
+    section = (ROOT / page).read_text().partition(f"# {heading}\n")[2].partition("\n## ")[0]
+    found: list[tuple[str, str]] = []
+    for block in _FENCE.finditer(section):
+        if block[1] == "sh":
+            found.append((block[2], ""))
+        elif not block[1] and found:
+            found[-1] = (found[-1][0], block[2])
+    return found
+
+
+def prints(shown: str, printed: str) -> bool:
+    """Whether a command printed what a page shows; `…` there stands for any text."""
+    return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed, re.DOTALL) is not None
+
+
+def find_nothing_wrong(type_: Callable[[str], str], flags: str = "") -> None:
+    """Once all has settled, `berth doctor` ends with status 0: there is nothing worse than information."""
+
+    def look() -> str:
+        printed = type_(f"berth doctor {flags} || echo failed")
+        if printed.endswith("failed\n"):
+            raise Refused(printed)
+        return printed
+
+    wait_until(look)
 
 
 def headings_of(page: str) -> list[str]:

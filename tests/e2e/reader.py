@@ -12,12 +12,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.pages import ROOT, Shell, commands_of
+from tests.e2e.pages import ROOT, Shell, commands_of, find_nothing_wrong
 from tests.e2e.users import Kubectl, PythonClient
 from tests.support.ports import NODE_PORTS, lasting_port
 from tests.support.processes import Background
 from tests.support.real_apiserver import real_api_servers
-from tests.support.waiting import Refused, wait_until
 
 PAGE = "docs/install.md"
 ADDRESS, NODE_PORT = "10.133.133.1", "30001"
@@ -55,16 +54,9 @@ class Reader:
         """Type what a section says; what was printed."""
         return "".join(self.type(block, cluster) for block in commands_of(page, heading))
 
-    def find_nothing_wrong(self, cluster: str, release: str = "--namespace berth-system") -> None:
-        """Once all has settled, the doctor ends with status 0: there is nothing but information."""
-
-        def look() -> str:
-            printed = self.type(f"berth doctor {release} || echo failed", cluster)
-            if printed.endswith("failed\n"):
-                raise Refused(printed)
-            return printed
-
-        wait_until(look)
+    def find_nothing_wrong(self, cluster: str, release: str = "--berth-namespace berth-system") -> None:
+        """As `pages.find_nothing_wrong`, for the release that these flags of the doctor name."""
+        find_nothing_wrong(lambda command: self.type(command, cluster), release)
 
     def put(self, name: str, text: str) -> None:
         """A file that the reader has beside the repository's."""

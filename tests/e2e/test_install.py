@@ -268,7 +268,7 @@ def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
     for release, namespace in RELEASES.items():
-        reader.find_nothing_wrong("tenant2", f"--namespace {namespace} --release-name {release}")
+        reader.find_nothing_wrong("tenant2", f"--berth-namespace {namespace} --release-name {release}")
     assert reader.type("git status --porcelain -- . ':!bin'", "tenant2") == ""
 
 

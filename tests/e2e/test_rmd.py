@@ -83,6 +83,7 @@ def test_the_page(reader: Reader, kubectl: Kubectl, served: Daemons) -> None:
     assert wide[0].split() == ["NAME", "READY", "REASON", "AGE", "NODES", "CORES", "MESSAGE"]
     assert '["worker-1"]' in wide[1]
     assert '["0-3","6"]' in wide[1]
+    reader.find_nothing_wrong(CLUSTER)
     shown = kubectl.run("get", "rmdnodestates", "rmd-node-state-worker-1").splitlines()
     assert [line.split()[:4] for line in shown] == [
         ["NAME", "NODE", "CONNECTED", "RESERVATIONS"],

@@ -25,7 +25,7 @@ from app.errors import UsageError
 EXAMPLE = (
     "kubectl apply -f examples/attachments/foo-network.yaml",
     "kubectl apply -f examples/webhook-demo.yaml",
-    "kubectl get pod webhook-demo -o yaml | grep resources -A4",
+    "kubectl get pod webhook-demo -o yaml | grep -A4 resources:",
 )
 _MARK = ".berth-sandbox"
 """The lock of a directory, and the names in it that are of a sandbox: one that was killed leaves both."""
