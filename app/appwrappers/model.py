@@ -21,7 +21,7 @@ POD_SET = "berth.dev/appwrapper-pod-set"
 USER, USER_ID = "workload.codeflare.dev/user", "workload.codeflare.dev/userid"
 """Labels on an AppWrapper, by the webhook: who created it, as label values."""
 CREATOR = "berth.dev/appwrapper-creator"
-"""Annotation on an AppWrapper, by the webhook where admission is strict: who created it, JSON of the review's userInfo
+"""Annotation on an AppWrapper, by the webhook if admission is strict: who created it, JSON of the review's userInfo
 without the id of the credential. Only the webhook can write it.
 """
 ANNOTATIONS = "workload.codeflare.dev.appwrapper/"

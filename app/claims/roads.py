@@ -1,4 +1,4 @@
-"""By which road a resource, or a DeviceClass, is served in a cluster. Pure.
+"""How a resource, or a DeviceClass, is served in a cluster. Pure.
 
 Three roads lead to a device: the device plugin of a node, an extended resource that a DeviceClass maps (KEP-5004), and
 a claim. Of a node that announces a resource, the device plugin serves it; of all others, the DeviceClass.

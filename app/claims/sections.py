@@ -50,7 +50,7 @@ def _reasons(claim: Claim, pools: Pools, selfish: frozenset[str]) -> Iterator[st
 SECTION = Section(
     "claims",
     "CLAIMS",
-    "ResourceClaims, where Berth publishes network data in them; items are those without devices or data, by reason.",
+    "ResourceClaims, if Berth publishes network data in them; items are those without devices or data, by reason.",
     _read,
     totals={"allocated": "ResourceClaims with devices", "published": "those with network data of a device"},
     columns=(

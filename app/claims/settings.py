@@ -77,9 +77,9 @@ class PublishingSettings(RoleSettings):
         Annotated[Items, AfterValidator(_keys)],
         Flag("Annotation keys on attachments that name a resource", PANEL, default="that of Multus"),
     ] = (RESOURCE_NAME,)
-    default_network_namespace: Annotated[
-        DnsLabel, Flag("Where default networks without a namespace are looked up", PANEL)
-    ] = "kube-system"
+    default_network_namespace: Annotated[DnsLabel, Flag("Namespace of default networks that name none", PANEL)] = (
+        "kube-system"
+    )
     unconfined_networks: Annotated[
         Annotated[Items, AfterValidator(_attachments)],
         Flag(
@@ -122,7 +122,7 @@ class AdmissionSettings(TemplateSettings):
     claims_deny_drivers: Annotated[
         Items,
         Flag(
-            "DRA driver whose network data is refused where it contradicts the networks of its Pod; that of all others "
+            "DRA driver whose network data is refused if it contradicts the networks of its Pod; that of all others "
             "gets a warning (repeatable, or a list with commas)",
             PANEL,
             repeatable=True,

@@ -65,10 +65,10 @@ def make(
     ] = certificate_set.AUTHORITY_DAYS,
     algorithm: Annotated[issuing.Algorithm, typer.Option("--key-type", help="Kind of new keys")] = "ecdsa",
     new_authority: Annotated[
-        bool, typer.Option("--new-ca/--no-new-ca", help="Make a new CA where there is one; the old one stays trusted")
+        bool, typer.Option("--new-ca/--no-new-ca", help="Make a new CA if there is one; the old one stays trusted")
     ] = False,
 ) -> None:
-    """Make a serving certificate, client certificates and, where there is none, the CA that signs them."""
+    """Make a serving certificate, client certificates and, if there is none, the CA that signs them."""
     present = folder.read_files(directory)
     made = folder.make(
         present,
@@ -192,7 +192,7 @@ def install_command(
             min=1, max=30, help="How long the API server waits for Berth (default: what is registered, or 10)"
         ),
     ] = None,
-    directory: Annotated[Path, typer.Option("--dir", help="Where tls.crt and tls.key are written")] = Path("/etc/tls"),
+    directory: Annotated[Path, typer.Option("--dir", help="Directory of tls.crt and tls.key")] = Path("/etc/tls"),
     every: Annotated[int, typer.Option(min=0, help="Keep running, and repeat after so many seconds (0: run once)")] = 0,
     kubeconfig: cluster.Kubeconfig = None,
     context: cluster.Context = None,

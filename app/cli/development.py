@@ -42,7 +42,7 @@ sandbox_app, demo_app = alone(), alone()
 @sandbox_app.command(epilog=_SANDBOX_EPILOG)
 def sandbox(
     directory: Annotated[
-        Path, typer.Option("--dir", help="Where kubeconfigs and certificates are written.", show_default=True)
+        Path, typer.Option("--dir", help="Directory of kubeconfigs and certificates.", show_default=True)
     ] = Path(".sandbox"),
     kubeconfig: Annotated[
         list[str] | None,

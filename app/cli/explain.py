@@ -113,7 +113,7 @@ def explain(
 
     Attachments, the ConfigMaps (nri-control-switches, those of --rmd-classes and --claim-templates), Namespaces
     (whose label berth.dev/tenant confines Pods), Nodes, DeviceClasses, ResourceSlices, and claims and their
-    templates come from the files. A cluster is asked where --kubeconfig, --context or the variable KUBECONFIG names
+    templates come from the files. A cluster is asked if --kubeconfig, --context or the variable KUBECONFIG names
     one, and --offline is not given; no other is looked for. Attachments, claims, templates and ConfigMaps that the
     files lack are read from it, and the workloads of rules.
 

@@ -73,7 +73,7 @@ def generate_policies(
         PolicyMode, typer.Option("--mode", help="policies: there is no webhook; both: what they leave is the webhook's")
     ] = "policies",
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where -o manifests writes its files", show_default=False)
+        Path | None, typer.Option("--dir", help="Directory of the files of -o manifests", show_default=False)
     ] = None,
     name: Annotated[
         str,

@@ -125,7 +125,7 @@ def authority(
         "berth tenant add tenant2 --name agent.tenant2.example   # its own certificates, so no bundle",
         "berth tenant add tenant3 --move tenant1   # tenant3 takes over the cluster of tenant1",
         text="""Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's
-cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there
+cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made if there
 is none, or with --ca-cert and --ca-key. A tenant that exists keeps its certificates and hosts;
 --force issues another certificate, berth tenant host changes the hosts.""",
     ),

@@ -1,4 +1,4 @@
-"""Says of a Pod by which road each of its devices would be served, where it is known what a cluster offers."""
+"""Says of a Pod how each of its devices would be served, where it is known what a cluster offers."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ class NetworksSettings(RoleSettings):
         Literal["override", "deny"],
         Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION),
     ] = "override"
-    default_network_namespace: Annotated[
-        DnsLabel, Flag("Where default networks without a namespace are looked up", _INJECTION)
-    ] = "kube-system"
+    default_network_namespace: Annotated[DnsLabel, Flag("Namespace of default networks that name none", _INJECTION)] = (
+        "kube-system"
+    )
 
     @property
     def resource_name_keys(self) -> tuple[str, ...]:

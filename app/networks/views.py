@@ -49,7 +49,7 @@ class Using(NamedTuple):
 
 
 class Offered:
-    """What the cluster offers: by which road a demand is served, and how much of a resource nodes have."""
+    """What the cluster offers: how a demand is served, and how much of a resource nodes have."""
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer

@@ -6,7 +6,7 @@ from prometheus_client import Counter, Gauge
 
 from app.rmd.daemon.wire import REASONS, reason_of
 
-ANSWERS = Gauge("rmd_daemon_up", "1 where the daemon of a node answered when it was last asked", ("rmd_node",))
+ANSWERS = Gauge("rmd_daemon_up", "1 if the daemon of a node answered when it was last asked", ("rmd_node",))
 RESERVATIONS = Gauge(
     "rmd_reservations",
     "RmdWorkloads on a node: held by its daemon, or missing there; foreign ones are of no RmdWorkload",

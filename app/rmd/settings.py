@@ -41,7 +41,7 @@ class AdmissionSettings(RoleSettings):
         Literal["off", "daemon", "runtime", "auto"],
         Flag(
             "What serves the cache ways and the bandwidth that Pods ask for: daemons of RMD, RDT classes of the "
-            "container runtime, or daemons where a node announces intel.com/l3_cache_ways and classes elsewhere",
+            "container runtime, or daemons if a node announces intel.com/l3_cache_ways and classes elsewhere",
             PANEL,
         ),
     ] = "off"

@@ -137,11 +137,11 @@ SECTION = Section(
     },
     columns=(
         Column("role", "the role, as in `berth ROLE`"),
-        Column("kind", "Deployment or DaemonSet; Lease where neither is here", shown="hidden"),
+        Column("kind", "Deployment or DaemonSet; Lease if neither is here", shown="hidden"),
         Column("name", "the name of that object", shown="hidden"),
         Column("ready", "replicas that are ready; null for a Lease", of="wanted"),
         Column("wanted", "replicas that there should be", shown="hidden"),
-        Column("leader", "the holder of the role's Lease; null where it has none"),
+        Column("leader", "the holder of the role's Lease; null if it has none"),
         Column("version", "the tag of the image; without a tag, the label `app.kubernetes.io/version`"),
         Column("message", "why it does not work", shown="note"),
     ),

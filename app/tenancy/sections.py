@@ -127,11 +127,11 @@ TENANTS_SECTION = Section(
     totals={"tenants": "Tenant objects", "connected": "those whose agent is connected"},
     columns=(
         Column("tenant", "the name of the Tenant"),
-        Column("agent", "the reason of its condition `Connected`; null where no gateway has set it"),
+        Column("agent", "the reason of its condition `Connected`; null if no gateway has set it"),
         Column("lastContact", "the last call of its agent that the gateway accepted", "CONTACT", shown="age"),
-        Column("certificateDays", "days until its last certificate ends; null where the Tenant notes no end", "CERT"),
-        Column("hosts", "how many hosts it has; null where any host may be its own"),
-        Column("readyDpus", "its DPUs that are ready; null where nodes could not be read", "DPUS", of="dpus"),
+        Column("certificateDays", "days until its last certificate ends; null if the Tenant notes no end", "CERT"),
+        Column("hosts", "how many hosts it has; null if any host may be its own"),
+        Column("readyDpus", "its DPUs that are ready; null if nodes could not be read", "DPUS", of="dpus"),
         Column("dpus", "nodes with its label", shown="hidden"),
         Column("state", "ready, pending, error, suspended or removing"),
         Column("message", "what is wrong, and what will be", shown="note"),
@@ -144,9 +144,7 @@ AGENT_SECTION = Section(
     _agent,
     totals={"objects": "rules and UVS objects that the agent sends"},
     columns=(
-        Column(
-            "connected", "no where objects are `NotConnected` or no replica of the agent is ready; unknown; else yes"
-        ),
+        Column("connected", "no if objects are `NotConnected` or no replica of the agent is ready; unknown; else yes"),
         Column("message", "since when and why it is not", shown="note"),
     ),
 )

@@ -17,7 +17,7 @@ _CHARACTERS = 7.4
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object of a chain. `state` is that of its verdict, "" where it has none; `found` whether it is there.
+    """An object of a chain. `state` is that of its verdict, "" if it has none; `found` whether it is there.
 
     `target` is for a link to its own chain. `level` is 0 for the object that was asked about.
     """

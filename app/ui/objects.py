@@ -202,7 +202,7 @@ def _cell(field: Field, it: Object, said: Detail) -> str:
 PARAMETERS = (
     Parameter("namespace", "objects of this namespace alone"),
     Parameter("labels", "objects with these labels alone, as `kubectl -l` takes them"),
-    Parameter("after", "where the page begins: `following` of the page before"),
+    Parameter("after", "the object before the page: `following` of the page before"),
 )
 TEMPLATE = "ui/templates/objects.html"
 

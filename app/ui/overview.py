@@ -55,7 +55,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A finding of the doctor, with the command that ends it, "" where there is none."""
+    """A finding of the doctor, with the command that ends it, "" if there is none."""
 
     severity: str
     code: str

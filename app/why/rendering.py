@@ -76,7 +76,7 @@ MEMBERS = (
     ("subject", "the object, as `Kind namespace/name`"),
     ("state", "`fine`, `waits` (for what comes by itself), `stuck` (goes on only after a change), `broken`"),
     ("text", "what is said of the object"),
-    ("since", "when that began, RFC 3339; null where it is not known"),
+    ("since", "when that began, RFC 3339; null if it is not known"),
     ("asks", "what the object needs"),
     ("because", "a list of causes, the nearest first"),
     ("so", "what follows"),

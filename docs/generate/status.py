@@ -11,7 +11,7 @@ from docs.generate.texts import Page, code, codes, page, prose, table
 
 _INTRO = f"""\
 `berth status --output json` prints one object, `--output yaml` the same as YAML; with `--watch` one on each line, and
-an object with `at` and `error` where the API server could not be asked. Members may be added; those here keep their
+an object with `at` and `error` if the API server could not be asked. Members may be added; those here keep their
 names and meanings. A `severity` is
 one of {codes(one.name for one in Severity if one >= Severity.ok)}."""
 _MEMBERS = (
@@ -37,8 +37,8 @@ _MEMBERS = (
 _SECTION = """\
 Each has these members; `items` have the members in the table of the section, and `severity`."""
 _OF_SECTION = (
-    ("severity", "the worst of its items; warning where something could not be read"),
-    ("totals", "numbers, by name; null where it depends on what could not be read, none where nothing could be"),
+    ("severity", "the worst of its items; warning if something could not be read"),
+    ("totals", "numbers, by name; null if it depends on something unread, none if nothing could be read"),
     ("items", "a list; a value that is not known is null"),
     ("unread", "a list of texts: what could not be read"),
 )

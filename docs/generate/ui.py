@@ -13,7 +13,7 @@ from docs.generate.texts import Page, code, page, prose, table
 _INTRO = """\
 `berth ui` answers `/api/NAME` with the model of a view, of which the page is written too. `/api` lists the views and
 the clusters, and `/api/schema` has a JSON schema for each view. Members may be added; those here keep their names and
-meanings. The word `cluster` of the query names a cluster, where there are several."""
+meanings. The word `cluster` of the query names a cluster, if there are several."""
 _NAME = re.compile(r"[^/]+$")
 
 

@@ -1,4 +1,4 @@
-"""Check `claims`: who publishes network data and may do so, what is missing, and by which road devices are served.
+"""Check `claims`: who publishes network data and may do so, what is missing, and how devices are served.
 
 It also judges Services on secondary networks and definitions of claims: who keeps them, and mistakes in them. Of an API
 server without resource.k8s.io/v1 it says who needs that.

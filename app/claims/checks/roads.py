@@ -1,4 +1,4 @@
-"""By which road devices of attachments are served, for the check `claims`, and what keeps Multus from finding them."""
+"""How devices of attachments are served, for the check `claims`, and what keeps Multus from finding them."""
 
 from __future__ import annotations
 

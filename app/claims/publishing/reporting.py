@@ -28,7 +28,7 @@ DEVICES = Gauge(
     "self-publishing, or of a driver that is unlisted",
     ("state",),
 )
-UNMATCHED = Gauge("claims_unmatched", "Devices and claims without network data where a user should look", ("reason",))
+UNMATCHED = Gauge("claims_unmatched", "Devices and claims without network data that a user should look at", ("reason",))
 WRITES = Counter(
     "claims_writes_total",
     "Writes of network data into claims, by how they ended; rewritten: another writer had removed what was applied",

@@ -52,7 +52,7 @@ _SETTLING = timedelta(seconds=CONTACT_SECONDS / 2)
 """After a start, and after the API server could not be written to, gateways get so long to note contacts."""
 ACCEPTED = Gauge(
     "tenants_connected",
-    "1 where the gateway accepts the tenant's agent, by the reason of Connected; none for a suspended tenant",
+    "1 if the gateway accepts the tenant's agent, by the reason of Connected; none for a suspended tenant",
     ("tenant", "reason"),
 )
 

@@ -338,7 +338,7 @@ VIEW = View(
     "ui/templates/fabric.html",
     (
         Parameter("tenant", "hosts and DPUs of this tenant alone"),
-        Parameter("show", "`problems`: the hosts alone where something is not as it should be"),
-        Parameter("after", "where the page begins: `following` of the page before"),
+        Parameter("show", "`problems`: only hosts with a problem"),
+        Parameter("after", "the object before the page: `following` of the page before"),
     ),
 )
