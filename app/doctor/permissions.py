@@ -17,16 +17,12 @@ from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, depends_on, error, noted, ok, or_default, topic, warning, worst
 from app.doctor.namespaces import tenant_namespaces
-from app.kube.resources import ROLE_BINDINGS, Resource
+from app.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.tenancy.model import tenants_role
 
 _KEPT = f"{MANAGED_BY}={MANAGER}"
 _UNNAMED = re.compile(r"[^a-z0-9]+")
-_CLUSTER_ROLE_BINDINGS, _ROLES, _CLUSTER_ROLES = (
-    Resource(ROLE_BINDINGS.group, ROLE_BINDINGS.version, kind.lower() + "s", kind, namespaced=kind == "Role")
-    for kind in ("ClusterRoleBinding", "Role", "ClusterRole")
-)
 _REASON = re.compile(r'(ClusterRoleBinding|RoleBinding) "([^"]+)" of (ClusterRole|Role) "([^"]+)"')
 
 
@@ -103,7 +99,7 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
 
 async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[str, str]:
     """That no binding there names the account, or that its role is missing, and the command; "" where it is neither."""
-    bindings, roles = (ROLE_BINDINGS, _ROLES) if namespace else (_CLUSTER_ROLE_BINDINGS, _CLUSTER_ROLES)
+    bindings, roles = (ROLE_BINDINGS, ROLES) if namespace else (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
     present = await or_default(cluster.listed(bindings, namespace=namespace or None), None)
     if present is None:
         return "", ""
@@ -115,7 +111,7 @@ async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[
         return text, bind if role is not None else ""
     for binding in names:
         ref = binding["roleRef"]
-        kind, place = (_CLUSTER_ROLES, None) if ref.get("kind") == _CLUSTER_ROLES.kind else (_ROLES, namespace)
+        kind, place = (CLUSTER_ROLES, None) if ref.get("kind") == CLUSTER_ROLES.kind else (ROLES, namespace)
         if await or_default(cluster.get(kind, ref["name"], namespace=place), {}) is None:
             return (
                 f"{bindings.kind} {binding['metadata']['name']} names {ref['kind']} {ref['name']}, which is missing",
@@ -182,7 +178,7 @@ async def _too_much(cluster: Cluster, account: Account, given: Grant, questions:
 
 async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
     """The command that removes the account from the binding, or deletes a binding without other subjects."""
-    resource, place = ROLE_BINDINGS if given.namespace else _CLUSTER_ROLE_BINDINGS, given.namespace
+    resource, place = ROLE_BINDINGS if given.namespace else CLUSTER_ROLE_BINDINGS, given.namespace
     binding = None
     if given.kind:
         binding = await or_default(cluster.get(resource, given.name, namespace=place or None), None)

@@ -107,7 +107,11 @@ STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+_RBAC = "rbac.authorization.k8s.io"
+ROLES, ROLE_BINDINGS = (Resource(_RBAC, "v1", f"{kind.lower()}s", kind) for kind in ("Role", "RoleBinding"))
+CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
+    Resource(_RBAC, "v1", f"{kind.lower()}s", kind, namespaced=False) for kind in ("ClusterRole", "ClusterRoleBinding")
+)
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

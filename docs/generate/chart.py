@@ -32,6 +32,7 @@ from app.registry import (
 )
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.model import tenants_role
+from app.users import USER_ROLES, UserRole
 from app.wire import JSON
 from app.wiring import Argument, Permission, Role, Scope, Webhook
 from docs.generate.texts import Page
@@ -70,6 +71,7 @@ def roles_file(roles: Iterable[Role]) -> JSON:
         "webhooks": [_webhook(one) for one in webhooks_of()],
         "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
         "test": [_rule(read.group, read.resources, read.verbs) for read in READS],
+        "users": [_user_role(role) for role in USER_ROLES],
         "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": volume_types()},
     }
 
@@ -208,6 +210,11 @@ def _rules(role: Role, scope: Scope) -> list[JSON]:
 
 def _rule(group: str, resources: Iterable[str], verbs: Iterable[str]) -> JSON:
     return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+
+
+def _user_role(role: UserRole) -> JSON:
+    rules = [_rule(permission.group, permission.resources, permission.verbs) for permission in role.permissions]
+    return _without_empty({"name": role.name, "when": role.when, "labels": role.labels, "rules": rules})
 
 
 def _name(role: Role, name: str) -> JSON:

@@ -56,6 +56,30 @@ def test_why_judges_a_role(sandbox: Path) -> None:
     assert "2 of 2" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("context", "kinds"),
+    [
+        ("icp", ("network-attachment-definitions", "workloads.workload.infra.universe.nvidia.com")),
+        ("tenant1", ("network-attachment-definitions", "workloadrules", "uvspods", "appwrappers", "rmdworkloads")),
+        ("tenant2", ("network-attachment-definitions", "workloadrules", "uvspods")),
+    ],
+)
+def test_who_has_view_in_a_namespace_reads_the_kinds_of_berth_there(
+    sandbox: Path, context: str, kinds: tuple[str, ...]
+) -> None:
+    kubectl = Kubectl(sandbox / f"{context}.kubeconfig")
+    user = "system:serviceaccount:default:reader"
+    kubectl.run("create", "serviceaccount", "reader")
+    kubectl.run("create", "rolebinding", "reader", "--clusterrole", "view", "--serviceaccount", "default:reader")
+    try:
+        for kind in kinds:
+            assert kubectl.run("auth", "can-i", "list", kind, "--as", user).strip() == "yes", kind
+        with pytest.raises(Refused):  # kubectl says no by its exit status
+            kubectl.run("auth", "can-i", "delete", kinds[0], "--as", user)
+    finally:
+        kubectl.run("delete", "rolebinding/reader", "serviceaccount/reader")
+
+
 def test_a_role_ends_and_begins_with_its_pods(sandbox: Path) -> None:
     """The webhook that is scaled to 0 answers no more."""
     kubectl = Kubectl(sandbox / "tenant2.kubeconfig")

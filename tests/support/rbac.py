@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from app.devtools.clusters.accounts import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES, bind, permit, rules_of
+from app.devtools.clusters.accounts import bind, permit, rules_of
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from app.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, ROLES, SERVICE_ACCOUNTS
 from app.kube.retry import get_or_none
 from app.permissions import places
 from app.tenancy.model import tenants_role

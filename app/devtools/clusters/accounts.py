@@ -1,20 +1,22 @@
-"""The ServiceAccounts of roles and their rights in a cluster of the sandbox, as the chart makes them."""
+"""The ServiceAccounts of roles and the rights of roles and users in a cluster of the sandbox, as the chart has them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from app.kube.client import KubeClient
-from app.kube.resources import ROLE_BINDINGS, Resource
+from app.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    ROLE_BINDINGS,
+    ROLES,
+    Resource,
+)
 from app.tenancy.model import tenants_role
+from app.users import USER_ROLES
 from app.wire import JSON
 from app.wiring import Permission, Scope
-
-ROLES = Resource(ROLE_BINDINGS.group, ROLE_BINDINGS.version, "roles", "Role")
-CLUSTER_ROLES = Resource(ROLES.group, ROLES.version, "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(
-    ROLES.group, ROLES.version, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
 
 
 async def permit(
@@ -40,6 +42,17 @@ async def bind(client: KubeClient, subject: JSON, role: Resource, name: str, *, 
     reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
     binding = ROLE_BINDINGS if namespace else CLUSTER_ROLE_BINDINGS
     await _apply(client, binding, name, namespace, roleRef=reference, subjects=[subject])
+
+
+async def permit_users(client: KubeClient) -> None:
+    """Make the roles of users for the kinds that are defined: who has `view` in a namespace then reads them there."""
+    definitions = (await client.list_page(CUSTOM_RESOURCE_DEFINITIONS)).items
+    defined = {definition["metadata"]["name"] for definition in definitions}
+    for role in USER_ROLES:
+        if role.kinds <= defined:
+            metadata = {"name": f"berth-{role.name}", "labels": role.labels}
+            body = CLUSTER_ROLES.body(metadata, rules=rules_of(role.permissions, "cluster"))
+            await client.apply(CLUSTER_ROLES, metadata["name"], body)
 
 
 def rules_of(permissions: Sequence[Permission], scope: Scope) -> list[JSON]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from app.claims.wing import WING as CLAIMS
 from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters import definitions
+from app.devtools.clusters.accounts import permit_users
 from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
 from app.devtools.clusters.claims import DEVICES, RESOURCE, give_devices
@@ -124,6 +125,7 @@ class Sandbox:
                 if self._stand_ins:
                     await self._give_nodes(opened, plan, parts, berth)
                 webhook = await berth.start_webhook(opened.client, plan.name)
+            await permit_users(opened.client)
             clusters.append(_running(plan, opened, webhook))
             clients[plan.name] = opened.client
         return Whole(tuple(clusters), await berth.start_workload_api(clients))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from app.devtools.sandbox.access.aggregation import aggregated_rules, is_aggregated
 from app.devtools.sandbox.access.rbac import Authorizer
 from app.devtools.sandbox.api.rest import complete
 from app.devtools.sandbox.kinds import strategy
@@ -26,72 +29,6 @@ _RBAC_PLURALS = {
     "ClusterRoleBinding": "clusterrolebindings",
 }
 _WEBHOOKS = "admissionregistration.k8s.io"
-_READ = ["get", "list", "watch"]
-_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
-_WORKLOADS: list[JSON] = [
-    {
-        "apiGroups": [""],
-        "resources": [
-            "pods",
-            "configmaps",
-            "services",
-            "endpoints",
-            "events",
-            "serviceaccounts",
-            "persistentvolumeclaims",
-        ],
-    },
-    {"apiGroups": ["apps"], "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"]},
-    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"]},
-    {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"]},
-    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"]},
-    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims", "resourceclaimtemplates"]},
-]
-_SEEN: list[JSON] = [
-    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": _READ},
-    {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": _READ},
-]
-"""What users of a namespace may read alone."""
-_SECRETS: JSON = {"apiGroups": [""], "resources": ["secrets", "pods/proxy"]}
-"""What users who may only read do not see."""
-_DISCOVERY = [
-    "/api",
-    "/api/*",
-    "/apis",
-    "/apis/*",
-    "/healthz",
-    "/livez",
-    "/openapi",
-    "/openapi/*",
-    "/readyz",
-    "/version",
-    "/version/",
-]
-_ROLES: dict[str, list[JSON]] = {
-    "cluster-admin": [
-        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-        {"verbs": ["*"], "nonResourceURLs": ["*"]},
-    ],
-    "admin": [
-        *({**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)),
-        *_SEEN,
-        {"verbs": ["*"], "apiGroups": [_RBAC], "resources": ["roles", "rolebindings"]},
-    ],
-    "edit": [*({**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)), *_SEEN],
-    "view": [*({**rule, "verbs": _READ} for rule in _WORKLOADS), *_SEEN],
-    "system:basic-user": [
-        {
-            "verbs": ["create"],
-            "apiGroups": ["authorization.k8s.io"],
-            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        },
-        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
-    ],
-    "system:discovery": [{"verbs": ["get"], "nonResourceURLs": _DISCOVERY}],
-    "system:public-info-viewer": [
-        {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
-    ],
-}
 _BINDINGS = {
     "cluster-admin": ["system:masters"],
     "system:basic-user": ["system:authenticated"],
@@ -123,13 +60,22 @@ def new_state(
 def _fill(storage: Storage) -> None:
     for name in _NAMESPACES:
         _create(storage, "Namespace", {"metadata": {"name": name}})
-    for name, rules in _ROLES.items():
-        _create(storage, "ClusterRole", {"metadata": {"name": name, "labels": dict(_LABELS)}, "rules": rules})
+    for role in default_roles():
+        _create(storage, "ClusterRole", role)
     for name, groups in _BINDINGS.items():
         subjects = [{"kind": "Group", "apiGroup": _RBAC, "name": group} for group in groups]
         reference = {"kind": "ClusterRole", "apiGroup": _RBAC, "name": name}
         metadata = {"name": name, "labels": dict(_LABELS)}
         _create(storage, "ClusterRoleBinding", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
+
+
+def default_roles() -> list[JSON]:
+    """ClusterRoles of an API server, as it has them when the controller of aggregation has run."""
+    roles: list[JSON] = json.loads(files("app.devtools.sandbox.access").joinpath("roles.json").read_bytes())
+    # What `admin` selects is aggregated itself: each round brings the rules of one role further.
+    for _ in filter(is_aggregated, list(roles)):
+        roles = [{**role, "rules": aggregated_rules(role, roles)} if is_aggregated(role) else role for role in roles]
+    return roles
 
 
 def _create(storage: Storage, kind: str, obj: JSON) -> None:

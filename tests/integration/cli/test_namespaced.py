@@ -8,6 +8,7 @@ import shlex
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import helm_python
 import pytest
@@ -17,15 +18,18 @@ import yaml
 from app.appwrappers.model import APP_WRAPPERS
 from app.definitions import ALL, read_definitions
 from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.standins import StandIns
 from app.doctor.objects import labels
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, ROLE_BINDINGS
 from app.kube.transport import connect
 from app.registry import CONTROLLERS
+from app.users import AGGREGATE
 from tests.integration.doctor.patient import CLUSTER_ROLES, RBAC, Patient
 from tests.support import chart_combinations
 from tests.support.chart import CHART, rendering
 from tests.support.forking import BerthProcess
-from tests.support.waiting import PATIENCE
+from tests.support.running import running
+from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MINE, OTHER = "mine", "other"
@@ -47,22 +51,24 @@ async def _bind(patient: Patient, user: str, role: str, namespace: str) -> None:
     )
 
 
+def _has(role: dict[str, Any], others: list[dict[str, Any]]) -> bool:
+    return all(rule in role["rules"] for other in others for rule in other["rules"])
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Patient]:
-    """All kinds of Berth; in each of two namespaces a Pod that lacks a resource, and an AppWrapper that waits.
-
-    The sandbox does not aggregate ClusterRoles: those of the chart are bound beside `view`.
-    """
+    """All kinds of Berth; in each of two namespaces a Pod that lacks a resource, and an AppWrapper that waits."""
     folder = tmp_path_factory.mktemp("namespaced")
     values = {**chart_combinations.ALL, "controller": {"enabled": True, "args": {"controllers": [*CONTROLLERS]}}}
     rendered = rendering(helm_python.Chart.load(CHART))(values)
-    viewers = [
-        role for role in rendered.of("ClusterRole") if "rbac.authorization.k8s.io/aggregate-to-view" in labels(role)
-    ]
+    viewers = [role for role in rendered.of("ClusterRole") if f"{AGGREGATE}view" in labels(role)]
     async with Cluster("namespaced") as cluster:
         path = folder / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path), deadline=PATIENCE) as client:
+        async with (
+            await connect(kubeconfig=str(path), deadline=PATIENCE) as client,
+            running(StandIns(client, []).run()),
+        ):
             for definition in read_definitions((*ALL, NETWORK_ATTACHMENTS)):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             patient = Patient(cluster, client, path)
@@ -74,9 +80,9 @@ async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pat
                 await patient.pod("waits", namespace=namespace, spec={"containers": [container]})
                 await patient.report(PODS, "waits", UNSCHEDULED, namespace=namespace)
                 await patient.create(APP_WRAPPERS, "wrapped", namespace=namespace, spec=WRAPPER)
-            for name in ("view", *(role["metadata"]["name"] for role in viewers)):
-                await _bind(patient, "ann", name, MINE)
-            await _bind(patient, "bob", "view", MINE)
+            await _bind(patient, "ann", "view", MINE)
+            await _bind(patient, "bob", "system:aggregate-to-view", MINE)
+            await eventually(lambda: client.get(CLUSTER_ROLES, "view"), lambda role: _has(role, viewers))
             yield patient
 
 
@@ -149,7 +155,7 @@ async def test_rights_that_only_the_whole_cluster_has_are_no_warning(patient: Pa
 
 
 async def test_a_right_that_is_missing_in_the_namespace_is_a_warning(patient: Patient) -> None:
-    """Bob has `view`, and the chart's role is not aggregated to it."""
+    """Bob has what `view` has without Berth."""
     path = patient.kubeconfig_of("bob")
     code, out, _ = await berth(path, f"doctor -n {MINE} -o json --only attachments")
     (lacking,) = [finding for finding in json.loads(out)["findings"] if finding.get("code") == "BERTH0001"]

@@ -20,12 +20,15 @@ from app.doctor.examining import examine, run
 from app.doctor.model import Check, Finding, Severity
 from app.kube.client import KubeClient
 from app.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     PODS,
     ROLE_BINDINGS,
+    ROLES,
     SERVICE_ACCOUNTS,
     Resource,
 )
@@ -41,9 +44,6 @@ from tests.support.waiting import PATIENCE
 JSON = dict[str, Any]
 HOME = "berth-system"
 RBAC = ROLE_BINDINGS.group
-ROLES = Resource(RBAC, "v1", "roles", "Role")
-CLUSTER_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 HELM = Path(__file__).with_name("programs") / "helm.py"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"

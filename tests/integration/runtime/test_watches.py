@@ -27,7 +27,10 @@ OTHERS = (
 GOLDEN = json.loads(Path(__file__).with_name("watches.json").read_text())
 FLAGS = {
     # The sandbox does not serve the kinds of controller `policies`.
-    "controller": (f"--controllers={','.join(name for name in CONTROLLERS if name != 'policies')}", "--no-leader-elect"),
+    "controller": (
+        f"--controllers={','.join(name for name in CONTROLLERS if name != 'policies')}",
+        "--no-leader-elect",
+    ),
     "certificates": (),
     "claims-node": ("--node-name=node1",),
     "gateway": (),

@@ -1,7 +1,7 @@
 """Role-based access control over the stored Roles, ClusterRoles and their bindings.
 
 Reads the objects again for every question, so that a written rule holds at once. Grants alone exist: what no rule
-allows is not allowed. Aggregation and the check against privilege escalation are not here.
+allows is not allowed. The check against privilege escalation is not here.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from app.devtools.sandbox.standins.claims import ClaimMaker, ClaimReleaser
+from app.devtools.sandbox.standins.clusterroles import RoleAggregator
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec, Resources
@@ -74,6 +75,7 @@ def _central(client: KubeClient, watched: Watched) -> tuple[_Part, ...]:
         StatefulSetKeeper(client, watched).controller,
         JobRunner(client, watched).controller,
         QuotaCounter(client, watched).controller,
+        RoleAggregator(client, watched).controller,
         ClaimMaker(client, watched).controller,
         ClaimReleaser(client, watched).controller,
         GarbageCollector(client),
