@@ -40,6 +40,11 @@ class Road:
     ways: tuple[Way, ...]
     text: str
 
+    @property
+    def missing(self) -> bool:
+        """Whether no node and no driver offers it."""
+        return self.ways == ("nothing",)
+
 
 class Demand(NamedTuple):
     """What a Pod that selects an attachment asks for: a resource, or a device of a DeviceClass."""

@@ -90,9 +90,13 @@ async def _add_roads(answer: Answer, manifests: Manifests, rehearsal: Rehearsal)
     for index, result in enumerate(answer.pods):
         owner = result.manifest.owner
         roads = [] if result.denied else [*roads_of(result.pod, owner.namespace, offer, manifests, config_map)]
-        answer.pods[index] = with_roads(result, roads=tuple(f"{name}: {road.text}" for name, road in roads))
+        texts = (
+            f"{name}: {road.text if whole or not road.missing else 'what offers it could not be read'}"
+            for name, road in roads
+        )
+        answer.pods[index] = with_roads(result, roads=tuple(texts))
         for name, road in roads if whole else ():
-            if road.ways == ("nothing",):
+            if road.missing:
                 text = f"{name}: {road.text}: the Pod would stay Pending"
                 answer.findings.append(Finding("warning", "Unoffered", text, owner, result.manifest.path))
 

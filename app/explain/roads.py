@@ -40,7 +40,7 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
 
     What the cluster does not show is noted.
     """
-    whole = True
+    unread, refusals = list[str](), list[str]()
     objects: dict[str, list[JSON]] = {resource.kind: list(_of_kind(manifests, resource, notes)) for resource in _KINDS}
     for resource in _KINDS:
         if client is None:
@@ -50,12 +50,15 @@ async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[
             objects[resource.kind] += [obj async for obj in pages]
         except ApiError as error:
             if not error.not_found:  # an API server without the kind has no such objects
-                whole = False
-                notes.append(f"{resource.plural} could not be listed: roads of resources may be incomplete: {error}")
+                unread.append(resource.plural)
+                refusals.append(str(error))
+    if unread:
+        names = ", ".join(unread)
+        notes.append(f"{names} could not be listed, so that it is not known what offers the devices: {refusals[0]}")
     if client is None and not any(objects.values()):
-        return None, whole
+        return None, True
     nodes, classes, slices = objects.values()
-    return Offer(allocatable_of(nodes), classes, slices), whole
+    return Offer(allocatable_of(nodes), classes, slices), not unread
 
 
 def _of_kind(manifests: Manifests, resource: Resource, notes: list[str]) -> Iterator[JSON]:

@@ -56,7 +56,7 @@ def unoffered(asked: Mapping[Demand, Asked], offer: Offer) -> Iterator[tuple[Dem
     """What nothing offers; it is information, for an attachment may be there before its driver."""
     for demand, asking in sorted(asked.items()):
         road = demand.road(offer)
-        if road.ways == ("nothing",):
+        if road.missing:
             resource = f"DeviceClass {demand.name}" if demand.by_class else demand.name
             values: dict[str, Value] = {
                 "resource": resource,

@@ -25,8 +25,12 @@ _GOOD_FOR = 15
 
 async def _read(reading: Reading) -> Found:
     workloads, there = await reading.workloads(), await reading.there()
+    # A Lease in another namespace does not show that Berth is in the one that the user has named.
+    named = reading.cluster.sought and not workloads
     rows = [await _row(reading, workload, there) for workload in workloads]
-    elsewhere = [row async for row in _elsewhere(reading, {workload.role for workload in workloads}, there)]
+    elsewhere = [
+        row async for row in _elsewhere(reading, {workload.role for workload in workloads}, there, at_home=named)
+    ]
     left = [row for row in elsewhere if row.severity is Severity.warning]
     rows += [row for row in elsewhere if row.severity is Severity.ok]
     if not rows and not left and reading.cluster.sought and not reading.unread:
@@ -110,14 +114,17 @@ def leader_of(lease: JSON | None, about: str, there: datetime) -> tuple[str | No
     return str(holder), ""
 
 
-async def _elsewhere(reading: Reading, found: set[str], there: datetime) -> AsyncIterator[Row]:
+async def _elsewhere(reading: Reading, found: set[str], there: datetime, *, at_home: bool) -> AsyncIterator[Row]:
     """Roles that hold a Lease here and have no Deployment: they run as processes of their own, or have left it behind.
 
-    A Lease that is left behind has a warning, and is no role.
+    With `at_home` only Leases in the namespace of Berth count. A Lease that is left behind has a warning, and is no
+    role.
     """
     cluster = reading.cluster
     for role in ROLES if not reading.unread else ():
-        for namespace in {cluster.namespace: 0, SYSTEM_NAMESPACE: 0} if role.lease and role.name not in found else ():
+        if not role.lease or role.name in found:
+            continue
+        for namespace in {cluster.namespace: 0} if at_home else {cluster.namespace: 0, SYSTEM_NAMESPACE: 0}:
             lease = await reading.tried(cluster.get(LEASES, role.lease, namespace=namespace), None)
             holder, note = leader_of(lease, f"Lease {namespace}/{role.lease}", there)
             if holder:

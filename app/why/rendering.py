@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.doctor.model import NOT_ALLOWED
 from app.explain.rendering import STRUCTURED, Line, Plain, structured
 from app.text import printable
 from app.why.model import State, Verdict
@@ -49,7 +50,7 @@ def _text(answer: Answer, now: datetime) -> Iterator[Line]:
     rest = [("so", verdict.so)]
     rest += [("fix" if index == 0 else "then", command) for index, command in enumerate(fixes[:2])]
     rest += [("next", verdict.next), ("more", "   ".join(filter(None, (codes, verdict.more))))]
-    rest = [row for row in (*rest, ("unread", "; ".join(answer.unread))) if row[1]]
+    rest = [row for row in (*rest, ("unread", _unread(answer.unread))) if row[1]]
     rows = [("asks", verdict.asks)] if verdict.asks else []
     room = _LINES - 1 - len(rows) - len(rest)
     room = min(room - 1, _CAUSES) if len(verdict.because) > min(room, _CAUSES + 1) else room
@@ -61,6 +62,13 @@ def _text(answer: Answer, now: datetime) -> Iterator[Line]:
             yield Line(f"  {word:<{_WIDTH}}{text}", "bold" if word in ("fix", "then") else "")
     if not fixes and not verdict.next and verdict.state is State.fine:
         yield Line("  nothing to do")
+
+
+def _unread(texts: Sequence[str]) -> str:
+    """What could not be read; the rights that are missing follow one beginning."""
+    rights = "; ".join(text.removeprefix(NOT_ALLOWED) for text in texts if text.startswith(NOT_ALLOWED))
+    others = [text for text in texts if not text.startswith(NOT_ALLOWED)]
+    return "; ".join([*([f"you have no right to {rights}"] if rights else []), *others])
 
 
 def _ago(since: datetime, now: datetime) -> str:

@@ -44,11 +44,11 @@ async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
     served, count = [], 0
     for request in requests:
         road = request.demand.road(offer)
-        if road.ways != ("nothing",):
+        if not road.missing:
             served.append(f"{plain(request.demand.name)} by {' and '.join(road.ways)}")
         if count >= _MOST:
             continue
-        findings = [_nothing(request, road, offer)] if road.ways == ("nothing",) else list(_hidden(request, offer))
+        findings = [_nothing(request, road, offer)] if road.missing else list(_hidden(request, offer))
         count += len(findings)
         for finding in findings:
             yield finding

@@ -50,9 +50,10 @@ async def permit_users(client: KubeClient) -> None:
     defined = {definition["metadata"]["name"] for definition in definitions}
     for role in USER_ROLES:
         if role.kinds <= defined:
-            metadata = {"name": f"berth-{role.name}", "labels": role.labels}
-            body = CLUSTER_ROLES.body(metadata, rules=rules_of(role.permissions, "cluster"))
-            await client.apply(CLUSTER_ROLES, metadata["name"], body)
+            name, rules = f"berth-{role.name}", rules_of(role.permissions, "cluster")
+            await client.apply(
+                CLUSTER_ROLES, name, CLUSTER_ROLES.body({"name": name, "labels": role.labels}, rules=rules)
+            )
 
 
 def rules_of(permissions: Sequence[Permission], scope: Scope) -> list[JSON]:

@@ -135,7 +135,7 @@ async def _unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
             offered = offered or await offer_of(cluster)
             if request.resource not in missing:
                 road = road_of(request.resource, offered)
-                missing[request.resource] = road.text if road.ways == ("nothing",) else ""
+                missing[request.resource] = road.text if road.missing else ""
             if missing[request.resource]:
                 groups.add(pod, request.resource)
     names = offered_names(offered) if offered else []

@@ -26,10 +26,14 @@ from app.networks.model import (
 )
 from app.networks.settings import NetworksSettings
 from app.text import closest
-from app.why.model import Asking, Verdict, broken, fine, listed, or_else, read, stuck, waits
+from app.why.model import Asking, Verdict, broken, fine, judged, listed, or_else, read, stuck, waits
+from app.why.standing import describe
 from app.wire import JSON
 
 _NAMED = 3
+UNREAD = "BERTH1208"
+"""The code of Pods that wait for a device, where it cannot be read what nodes offer."""
+ASK_ADMINISTRATOR = "an administrator can list the nodes and see whether one offers it"
 _Waiting = Mapping[tuple[str, str], list[str]]
 """Pods that are not well by the attachments that they select, these by namespace and name."""
 
@@ -65,6 +69,8 @@ def judge_attachment(it: Object, _now: datetime) -> Asking[Verdict | None]:
     demands = [demand for demand in demands_of(project_with_claims(it.json, keys)) if demand.name]
     asks = ", ".join(f"DeviceClass {demand.name}" if demand.by_class else demand.name for demand in demands)
     offer = (yield from or_else(read(offer_of), None)) if demands else None
+    if demands and offer is None:
+        return (yield from _as_its_pods(it, asks))
     missing = [demand for demand in demands if offer is not None and is_missing(demand, offer)]
     if offer is None or not missing:
         return fine("can be used" if it.json["metadata"].get("uid") else "would be created", asks=asks)
@@ -79,6 +85,23 @@ def judge_attachment(it: Object, _now: datetime) -> Asking[Verdict | None]:
         return waits("nothing offers what it asks for", asks=asks, because=because, fix=fix, next=next_step)
     so = f"{_hang(pods)} Pending"
     return stuck("nothing offers what it asks for", asks=asks, because=because, so=so, fix=fix, next=next_step)
+
+
+def _as_its_pods(it: Object, asks: str) -> Asking[Verdict]:
+    """What a user learns who may not read what nodes and drivers offer: whether Pods of the user wait for it."""
+    text = "has no mistake in it" if it.json["metadata"].get("uid") else "would be created"
+    unknown, more = unread_offer(asks), describe(it)
+    for pod in (yield from _waiting_for(it))[:_NAMED]:
+        namespace, _, name = pod.removeprefix(f"{PODS.kind} ").partition("/")
+        verdict = yield from judged(PODS, name, namespace)
+        if verdict is not None and UNREAD in verdict.codes:
+            return stuck("Pods wait for its device", asks=asks, because=(unknown,), more=more).after(verdict, of=pod)
+    return fine(text, asks=asks, because=(unknown,), next=ASK_ADMINISTRATOR)
+
+
+def unread_offer(names: str) -> str:
+    """The clause that it is not known whether these are offered."""
+    return plain(f"what nodes offer could not be read: {names} may be missing")
 
 
 def _devices() -> Asking[list[JSON]]:
@@ -122,7 +145,7 @@ def _hang(pods: list[str]) -> str:
 
 def is_missing(demand: Demand, offer: Offer) -> bool:
     """Whether no node and no driver has what is asked for."""
-    return demand.road(offer).ways == ("nothing",)
+    return demand.road(offer).missing
 
 
 def unoffered(demand: Demand, offer: Offer) -> str:

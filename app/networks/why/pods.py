@@ -87,7 +87,9 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
     if (unusable := (yield from _on_broken(it, selected))) is not None:
         return unusable
     if selected.unread:
-        return fine("" if _exists(it) else "would be created")
+        if _exists(it):
+            return fine("")
+        return fine("would be created", because=("its networks could not be read: it may be refused",))
     planner, pod = (yield from _planner(selected)), it.json
     if left_out is not None and left_out.own:
         pod = _without_opt_out(pod)

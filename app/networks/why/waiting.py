@@ -18,10 +18,17 @@ from app.errors import Denied
 from app.kube import quantity
 from app.kube.resources import NETWORK_ATTACHMENTS, NODES
 from app.networks.model import NODE_SELECTOR, Attachment, parse_node_selector
-from app.networks.why.attachments import correction, is_missing, unoffered
+from app.networks.why.attachments import (
+    ASK_ADMINISTRATOR,
+    UNREAD,
+    correction,
+    is_missing,
+    unoffered,
+    unread_offer,
+)
 from app.networks.why.makers import maker_of
 from app.networks.why.selected import Selected
-from app.why.model import Asking, Verdict, or_else, read, stuck, waits
+from app.why.model import Asking, Verdict, fine, or_else, read, stuck, waits
 from app.wire import JSON
 
 
@@ -53,7 +60,9 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         fixes.append(command)
     if not because:
         asks = "" if attachments else _asks(pod)
-        return (yield from _taken(pod, demands, offer, asks)) if exists and offer is not None else None
+        if offer is None:
+            return _told(it, demands, asks) if exists else _unknown(demands)
+        return (yield from _taken(pod, demands, offer, asks)) if exists else None
     fix, next_step = next(filter(None, fixes), ""), _next(missing, attachments)
     if exists:
         owner = yield from maker_of(it.json)
@@ -73,6 +82,21 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         next=next_step,
         codes=("BERTH1207",),
     )
+
+
+def _told(it: Object, demands: list[Demand], asks: str) -> Verdict | None:
+    """That it waits for its devices, for a user who may not read what nodes offer."""
+    unschedulable = objects.condition(it.json, "PodScheduled").get("reason") == "Unschedulable"
+    if not unschedulable or not (demands or objects.spec(it.json).get("resourceClaims")):
+        return None
+    # What the scheduler says is the cause that the verdict on the Pod has anyway.
+    return stuck("", asks=asks, so="no node takes it until one has what it asks for", codes=(UNREAD,))
+
+
+def _unknown(demands: list[Demand]) -> Verdict | None:
+    """That nothing is promised of a Pod that is not there yet."""
+    names = ", ".join(demand.name for demand in demands)
+    return fine("", because=(unread_offer(names),), next=ASK_ADMINISTRATOR) if names else None
 
 
 def _taken(pod: Pod, demands: list[Demand], offer: Offer, asks: str) -> Asking[Verdict | None]:

@@ -155,7 +155,7 @@ async def test_where_nodes_may_not_be_listed_nothing_is_said_to_be_unoffered(man
         of_ann = json.loads((await program("-f", "asks.yaml", "-o", "json")).stdout)
         write("kubeconfig", cluster.kubeconfig())
         of_admin = json.loads((await program("-f", "asks.yaml", "-o", "json")).stdout)
-    assert any("nodes could not be listed" in note for note in of_ann["notes"])
+    assert any("nodes, deviceclasses, resourceslices could not be listed" in note for note in of_ann["notes"])
     assert (of_ann["findings"], [finding["reason"] for finding in of_admin["findings"]]) == ([], ["Unoffered"])
 
 

@@ -163,6 +163,22 @@ async def test_a_right_that_is_missing_in_the_namespace_is_a_warning(patient: Pa
     assert lacking["command"].startswith(f"kubectl --kubeconfig {shlex.quote(str(path))} auth can-i list network-att")
 
 
+async def test_a_pod_that_waits_for_a_device_is_named(patient: Patient) -> None:
+    """Nodes may not be read: the scheduler has said why."""
+    code, out, _ = await berth(patient.kubeconfig_of("ann"), f"doctor -n {MINE} -o json")
+    (waits,) = [finding for finding in json.loads(out)["findings"] if finding.get("code") == "BERTH1208"]
+    assert (code, waits["code"], waits["severity"], waits["subject"]) == (
+        3,
+        "BERTH1208",
+        "warning",
+        f"Pod {MINE}/waits",
+    )
+    assert waits["message"].startswith("Pending: no nodes available to schedule pods")
+    assert waits["consequence"] == "no node takes it until one has what it asks for"
+    code, out, _ = await berth(patient.kubeconfig_of("ann"), f"status -n {MINE}")
+    assert (code, out.count(f"Pod {MINE}/waits")) == (3, 1)
+
+
 async def test_a_namespace_that_is_not_there_is_a_mistake(patient: Patient) -> None:
     """A typing error in a monitoring job would be green for ever."""
     for command in ("status -n nope", "doctor -n nope"):

@@ -275,6 +275,21 @@ async def test_an_empty_cluster(empty: Patient) -> None:
     assert lines[5].startswith("DOCTOR: 1 warning, ")
 
 
+async def test_a_namespace_without_berth_is_an_error_where_another_has_leases(empty: Patient) -> None:
+    """The agent's Lease is in `universe`, whichever namespace the user names."""
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 3600, "renewTime": stamp().replace("Z", ".000000Z")}
+    await empty.create(LEASES, "berth-agent", namespace="universe", spec=spec)
+    try:
+        code, out, _ = await berth(empty.kubeconfig, "--berth-namespace", "nope")
+        assert code == 4
+        assert "no Deployment in namespace nope runs Berth: want the namespace of its release" in " ".join(out.split())
+        # If the user names none, the Lease shows that the role runs.
+        code, out, _ = await berth(empty.kubeconfig)
+        assert (code, out.splitlines()[2]) == (3, "ROLES: 1 role, 1 ready")
+    finally:
+        await empty.client.delete(LEASES, "berth-agent", namespace="universe")
+
+
 async def test_a_lease_that_is_left_behind_is_no_role(empty: Patient, tmp_path: Path) -> None:
     """After an uninstallation, or where the process that held it is gone."""
     await Place(empty, tmp_path).lead("berth-controller", ago=timedelta(minutes=1), good_for=15)

@@ -166,6 +166,11 @@ async def test_a_user_without_rights_to_the_release_is_told_that_flags_are_defau
         "admissionregistration.k8s.io in the whole cluster"
     ) in answer["notes"]
     assert answer["objects"][0]["operations"]
+    # What could not be read is a note, and no judgement.
+    assert "nothing offers it" not in json.dumps(answer)
+    assert "what offers it could not be read" in json.dumps(answer["objects"][0])
+    (note,) = [note for note in answer["notes"] if "could not be listed" in note]
+    assert note.startswith("nodes, deviceclasses, resourceslices could not be listed, so that it is not known")
     opted_out = await document(place, tmp_path, "--kubeconfig", kubeconfig, labels={"berth.dev/inject": "false"})
     assert opted_out["objects"][0]["operations"] == []
 

@@ -17,6 +17,7 @@ from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     EVENTS,
+    NETWORK_ATTACHMENTS,
     PODS,
     REPLICA_SETS,
     RESOURCE_CLAIMS,
@@ -39,6 +40,15 @@ async def viewer(patient: Patient) -> None:
     await patient.create(ROLE_BINDINGS, "view", namespace="default", roleRef=reference, subjects=subjects)
     rules = [{"apiGroups": [APP_WRAPPERS.group], "resources": ["appwrappers"], "verbs": ["get", "list"]}]
     await patient.bind("viewer", rules, namespace="default", user=True)
+    attachments = [{"apiGroups": [NETWORK_ATTACHMENTS.group], "resources": ["*"], "verbs": ["get", "list"]}]
+    await patient.bind("reader", attachments, namespace="default", user=True)
+    await patient.create(
+        ROLE_BINDINGS,
+        "reader-view",
+        namespace="default",
+        roleRef=reference,
+        subjects=[{**subjects[0], "name": "reader"}],
+    )
 
 
 async def viewed(patient: Patient, target: str) -> Answer:
@@ -61,6 +71,39 @@ async def test_a_pod_whose_networks_may_not_be_read_names_them(patient: Patient)
     assert (answer.verdict.state, answer.verdict.asks) == (State.stuck, "default/foo, other/bar")
     assert answer.verdict.because == ("cannot find a network-attachment-definition (foo)",)
     assert any("no right to get network-attachment-definitions" in text for text in answer.unread)
+
+
+async def test_an_attachment_is_not_said_to_be_offered_where_nodes_may_not_be_read(patient: Patient) -> None:
+    """`can be used` would promise what was not looked at; a Pod that waits for the device says more."""
+    await patient.attachment("nic")
+    reader = patient.kubeconfig_of("reader")
+    answer = await patient.why("net-attach-def/nic", kubeconfig=reader)
+    assert (answer.verdict.state, answer.verdict.text) == (State.fine, "has no mistake in it")
+    assert answer.verdict.because == ("what nodes offer could not be read: example.com/nic may be missing",)
+    assert answer.verdict.next
+    assert any("no right to list nodes" in line for line in answer.unread)
+    amounts = {"example.com/nic": "1"}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    await patient.pod("p", annotations={NETWORKS: "nic"}, spec={"containers": [container]})
+    text = "0/2 nodes are available: 2 Insufficient example.com/nic"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    await patient.report(PODS, "p", {"phase": "Pending", "conditions": [condition]}, namespace="default")
+    for target in ("net-attach-def/nic", "pod/p"):
+        answer = await patient.why(target, kubeconfig=reader)
+        assert (answer.verdict.state, answer.verdict.codes[0]) == (State.stuck, "BERTH1208"), target
+        assert text in answer.verdict.because, target
+
+
+async def test_nothing_is_promised_to_a_pod_that_is_not_there_yet(patient: Patient) -> None:
+    await patient.attachment("nic")
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    pod = PODS.body({"name": "new", "namespace": "default", "annotations": {NETWORKS: "nic"}}, spec=spec)
+    for user, cause in (
+        ("reader", "what nodes offer could not be read: example.com/nic may be missing"),
+        ("viewer", "its networks could not be read: it may be refused"),
+    ):
+        answer = await patient.why(manifests=[pod], kubeconfig=patient.kubeconfig_of(user))
+        assert (answer.verdict.state, answer.verdict.because) == (State.fine, (cause,)), user
 
 
 async def test_devices_without_network_data_as_the_controller_tells_it(patient: Patient) -> None:
