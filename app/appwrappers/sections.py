@@ -27,6 +27,7 @@ SECTION = Section(
     "APPWRAPPERS",
     "AppWrappers by their phase, and why those that wait or fail do.",
     _read,
+    words={"all": "AppWrappers"},
     totals={"all": "AppWrappers", "<phase>": "those in this phase, as `status.phase` has it; `New` before the first"},
     columns=COLUMNS,
     of_users=True,

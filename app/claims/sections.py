@@ -52,6 +52,7 @@ SECTION = Section(
     "CLAIMS",
     "ResourceClaims, if Berth publishes network data in them; items are those without devices or data, by reason.",
     _read,
+    words={"published": "with network data"},
     totals={"allocated": "ResourceClaims with devices", "published": "those with network data of a device"},
     columns=(
         Column("reason", "what they lack; `berth why resourceclaim/NAME` says why"),

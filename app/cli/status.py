@@ -12,9 +12,9 @@ import typer
 
 from app.cli.cluster import Context, Home, Kubeconfig, Mine, Release, Scope, answered, examining, tell_home
 from app.cli.options import alone, epilog, output_option, show
-from app.explain.rendering import STRUCTURED, Line, Plain
+from app.explain.rendering import STRUCTURED, Line
 from app.status.model import Away, Status
-from app.status.rendering import fitted, one_of_many, render, unreachable
+from app.status.rendering import Form, fitted, one_of_many, render, unreachable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +25,13 @@ _EPILOG = epilog(
     "berth status",
     "berth status --mine   # what is yours, with your rights",
     "berth status --watch",
+    "berth status -o wide   # whole texts, commands, all items",
     "berth status --kubeconfig tenant1.kubeconfig -o json",
     text="""Exit status: 0 all is well, 1 it could not run, 2 the command line is wrong, 3 warnings, 4 errors, of the
 screen or of the doctor. With --watch it runs until Ctrl-C, and exits 130.
+
+The screen has the first line of each problem, once for all objects that have it. With -o wide it has the whole texts
+and the commands of all problems, all items, and kinds and names of the objects behind them.
 
 With -n or --mine it shows the objects of one namespace, for which the ClusterRole view there is enough.
 
@@ -45,7 +49,7 @@ def status(
     *,
     namespace: Scope = None,
     mine: Mine = False,
-    output: Annotated[Plain, output_option()] = "text",
+    output: Annotated[Form, output_option()] = "text",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Show changes until Ctrl-C")] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, max=3600.0, help="With --watch: pause between two reads")
@@ -83,24 +87,24 @@ async def _once(fresh: Callable[[], Cluster]) -> Status:
     return replace(status, diagnosis=diagnosis)
 
 
-async def _watch(fresh: Callable[[], Cluster], output: Plain, interval: float) -> None:
+async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) -> None:
     """Runs until it is interrupted."""
     from rich.console import Console  # noqa: PLC0415
 
     from app.status.gathering import Watch  # noqa: PLC0415
 
     watching, console = Watch(fresh, interval), Console(highlight=False)
-    if output == "text" and console.is_terminal and not console.is_dumb_terminal:
-        await _draw(watching.screens(), console)
+    if output not in STRUCTURED and console.is_terminal and not console.is_dumb_terminal:
+        await _draw(watching.screens(), console, output)
     async with aclosing(watching.changes()) as changes:
         async for screen in changes:
             if output in STRUCTURED:
                 show(one_of_many(screen, output))
             else:
-                show([*(render(screen, "text") if isinstance(screen, Status) else [unreachable(screen)]), Line("")])
+                show([*(render(screen, output) if isinstance(screen, Status) else [unreachable(screen)]), Line("")])
 
 
-async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> None:
+async def _draw(screens: AsyncGenerator[Status | Away], console: Console, output: Form) -> None:
     """Each screen is drawn over the one before, in one write. The last stays when the terminal is given back."""
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -111,7 +115,7 @@ async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> Non
             async with aclosing(screens):
                 async for screen in screens:
                     if isinstance(screen, Status):
-                        top, lines = [], list(render(screen, "text"))
+                        top, lines = [], list(render(screen, output))
                     else:
                         top = [unreachable(screen), Line("")]
                     visible = fitted([*top, *lines], console.height)

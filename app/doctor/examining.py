@@ -28,6 +28,7 @@ from app.doctor.model import (
     with_causes,
     worst,
 )
+from app.doctor.rights import commands_of, missing_rights
 from app.errors import ApiError, UsageError
 from app.registry import WINGS
 from app.wiring import resolve
@@ -90,8 +91,8 @@ def _together(findings: list[Finding]) -> list[Finding]:
     if len(lacking) < 2:
         return findings
     lacking.sort(key=lambda finding: -finding.severity)
-    rights = "; ".join(finding.message.removeprefix(NOT_ALLOWED) for finding in lacking)
-    command = "\n".join(dict.fromkeys(filter(None, (finding.command for finding in lacking))))
+    rights = missing_rights(finding.message for finding in lacking)
+    command = commands_of(finding.command for finding in lacking)
     whole = replace(lacking[0], subject="", message=f"{NOT_ALLOWED}{rights}", command=command)
     return [
         whole if finding is lacking[0] else finding

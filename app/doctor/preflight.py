@@ -69,13 +69,15 @@ async def _multus(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Kinds of the same names that somebody else has defined: the chart would take these over, or fail."""
+    """Kinds of the same names that another project has defined: the chart would take these over, or fail."""
     ours = {definition_name(resource) for kinds in GROUPS.values() for resource in kinds}
     for definition in await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS):
         it = objects.Object(CUSTOM_RESOURCE_DEFINITIONS, definition)
         labels = objects.labels(definition)
         if it.name in ours and labels.get(objects.PART_OF) != "berth":
-            yield warning("BERTH0904", it, keeper=labels.get("app.kubernetes.io/managed-by") or "nobody that says so")
+            yield warning(
+                "BERTH0904", it, keeper=labels.get("app.kubernetes.io/managed-by") or "no program that says so"
+            )
 
 
 async def _rights(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -72,15 +72,24 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
     shown = [finding for finding in roots(findings) if finding.severity is not Severity.skipped]
     for (severity, check), group in groupby(shown, key=lambda finding: (finding.severity, finding.check)):
         yield Line(f"{severity.name.upper()}  {check}", _STYLES[severity])
-        for finding in group:
-            yield from _lines(finding)
-            for depth, below in _below(finding, findings):
+        for alike in _alike(list(group), findings):
+            yield from _lines(*alike)
+            for depth, below in _below(alike[0], findings):
                 yield Line(f"    {'  ' * depth}{below}")
     yield Line(counted(Counter(finding.severity for finding in shown)) or "nothing was found")
     skipped = [finding for finding in findings if finding.severity is Severity.skipped]
     for text in dict.fromkeys(finding.message for finding in skipped):
         names = [finding.check for finding in skipped if finding.message == text]
         yield Line(f"{_HEADINGS.get(text, text)}: {', '.join(names)}")
+
+
+def _alike(group: Sequence[Finding], findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings of a code that have the same consequence together; one that others follow from stands alone."""
+    blocks: dict[object, list[Finding]] = {}
+    for index, finding in enumerate(group):
+        alone = not finding.code or follow_from(finding, findings)
+        blocks.setdefault(index if alone else (finding.code, finding.consequence), []).append(finding)
+    return list(blocks.values())
 
 
 def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Iterator[tuple[int, str]]:
@@ -96,16 +105,20 @@ def _headline(finding: Finding) -> str:
     return f"[{finding.code}] {what}" if finding.code else what
 
 
-def _lines(finding: Finding) -> Iterator[Line]:
-    yield Line(f"  {_headline(finding)}")
-    if finding.consequence:
-        yield Line(f"    consequence: {finding.consequence}")
-    if finding.command:
-        first, *rest = finding.command.splitlines()
-        yield Line(f"    command: {first}", "bold")
-        yield from (Line(f"             {line}", "bold") for line in rest)
-    if finding.code:
-        yield Line(f"    see: {section_of(finding.code)}")
+def _lines(*findings: Finding) -> Iterator[Line]:
+    """One finding, or some of a code: the same sentence once, with all objects that it is true of."""
+    first, objects = findings[0], dict[str, list[str]]()
+    for finding in findings:
+        objects.setdefault(finding.message, []).append(finding.subject)
+    for message, subjects in objects.items():
+        yield Line(f"  {_headline(replace(first, subject=', '.join(filter(None, subjects)), message=message))}")
+    if first.consequence:
+        yield Line(f"    consequence: {first.consequence}")
+    commands = dict.fromkeys(finding.command for finding in findings if finding.command)
+    for index, line in enumerate("\n".join(commands).splitlines()):
+        yield Line(f"    {'command:' if not index else '        '} {line}", "bold")
+    if first.code:
+        yield Line(f"    see: {section_of(first.code)}")
 
 
 def _junit(findings: Sequence[Finding]) -> str:

@@ -67,7 +67,7 @@ class Answer:
 
 
 async def answer_of(host: str, port: int, *, name: str, roots: bytes) -> Answer | None:
-    """Who answers there to a client of gRPC that trusts these CAs (PEM) for this name; None where nobody does."""
+    """Who answers there to a client of gRPC that trusts these CAs (PEM) for this name; None where none answers."""
     if (leaf := await _shown(host, port, name=name)) is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -71,6 +71,7 @@ SECTION = Section(
     "ATTACHMENTS",
     "NetworkAttachmentDefinitions, and the resources of theirs that no node and no driver offers.",
     _read,
+    words={"unoffered": "of them for a device that nothing offers"},
     totals={"attachments": "NetworkAttachmentDefinitions", "unoffered": "those whose resource nothing offers"},
     columns=(
         Column("resource", "the resource, or `DeviceClass NAME`"),

@@ -37,6 +37,7 @@ SECTION = Section(
     "SERVICES",
     "Services on secondary networks; items are those without endpoints, by reason.",
     _read,
+    words={"without": "of them without endpoints"},
     totals={"services": "Services on secondary networks", "without": "those without endpoints there"},
     columns=(
         Column("reason", "`NoEndpoints`, or what is wrong with an annotation; `berth why service/NAME` says why"),

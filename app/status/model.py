@@ -62,6 +62,7 @@ class Section:
 
     `name` is the member in JSON; `totals` are the meanings of the numbers in its heading, by name. Where the names
     depend on the cluster, the one key is in angle brackets. `empty` is what the screen says where there are no items.
+    `words` are what the screen says in place of a total's name; one of several words is left out if it is 0.
     One `of_users` speaks of objects of users, and is read in a cluster with a scope too; all others are left out there.
     """
 
@@ -73,6 +74,7 @@ class Section:
     columns: tuple[Column, ...] = ()
     empty: str = ""
     of_users: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,24 +6,29 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
-from app.doctor.catalog import plain
-from app.doctor.model import Severity
+from app.doctor.catalog import FINDINGS, plain
+from app.doctor.model import Finding, Severity
 from app.doctor.rendering import counted
+from app.doctor.rights import missing_rights
 from app.explain.rendering import STRUCTURED, Line, Plain, structured
 from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
 from app.text import abridged, moment, several, stamp
 from app.wire import JSON
 
 WIDTH = 80
+Form = Literal[Plain, "wide"]
 ROWS = 20
-"""Items of a section on the screen: the worst. JSON has all."""
+"""Items of a section on the screen: the worst. `wide` and JSON have all."""
 PROBLEM = ("code", "subject", "message", "command")
 """Members of a problem that the doctor finds, beside its severity."""
 _PROBLEMS = 10
-"""Problems on the screen: the worst. JSON has all."""
+"""Codes of problems on the screen: the worst. `wide` and JSON have all problems."""
 _MOST = 100_000
 """Characters that are looked at of any text out of a cluster."""
+_FIRST = 160
+"""Characters of a message of the doctor on the screen: two lines."""
 _NOTE = 480
 """Characters of a note on the screen. Of a longer one the middle is left out, for a command is at its end."""
 _STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: ""}
@@ -32,17 +37,19 @@ _FLAG = re.compile(r"(--\S+) ")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def render(status: Status, form: Plain) -> Iterator[Line]:
+def render(status: Status, form: Form) -> Iterator[Line]:
+    """The screen, or a document; `wide` has all columns and items, and each problem with its whole text and command."""
     if form in STRUCTURED:
         yield from structured(document(status), form)
         return
+    wide = form == "wide"
     where = f"Berth in namespace {status.namespace}, release {status.release}"
     yield Line(f"{f'Namespace {status.scope}' if status.scope else where}: {stamp(status.at)}", "bold")
     for section, content in status.sections:
         yield Line("")
-        yield from _section(section, content, status)
+        yield from _section(section, content, status, wide=wide)
     yield Line("")
-    yield from _diagnosis(status.diagnosis)
+    yield from _diagnosis(status.diagnosis, wide=wide)
     if status.scope:
         yield from _wrapped(_outside(status), indent="", style="")
 
@@ -50,7 +57,7 @@ def render(status: Status, form: Plain) -> Iterator[Line]:
 def _outside(status: Status) -> str:
     """What the screen of a namespace does not show, on one line."""
     left_out = ", ".join(section.name for section in status.left_out)
-    rights = "; ".join(plain(text) for text in status.beyond)
+    rights = plain(missing_rights(status.beyond), _MOST)
     return f"left out, for the whole cluster: {left_out}{f'. No right to {rights}' if rights else ''}"
 
 
@@ -59,7 +66,7 @@ def unreachable(away: Away) -> Line:
     return Line(plain(f"{stamp(away.at)}: the API server could not be asked: {away.message}"), "bold red")
 
 
-def one_of_many(screen: Status | Away, form: Plain) -> Iterator[Line]:
+def one_of_many(screen: Status | Away, form: Form) -> Iterator[Line]:
     """A document in a stream of them: JSON on one line, YAML behind a line of dashes."""
     members = document(screen) if isinstance(screen, Status) else {"at": stamp(screen.at), "error": screen.message}
     if form == "json":
@@ -113,35 +120,43 @@ def _counted(diagnosis: Diagnosis) -> JSON:
     return {"at": stamp(diagnosis.at), **counts, "command": diagnosis.command, "problems": problems}
 
 
-def _section(section: Section, content: Found, status: Status) -> Iterator[Line]:
-    totals = ", ".join(
-        f"{'?' if count is None else count} {_noun(name, count)}" for name, count in content.totals.items()
-    )
+def _section(section: Section, content: Found, status: Status, *, wide: bool) -> Iterator[Line]:
+    totals = ", ".join(filter(None, (_total(section, name, count) for name, count in content.totals.items())))
     heading = f"{section.title}: {totals}" if totals else section.title
     yield from _wrapped(heading, indent="", style=_STYLES[content.severity] or "bold")
-    rows = sorted(content.rows, key=lambda row: -row.severity)[:ROWS]
+    rows = sorted(content.rows, key=lambda row: -row.severity)[: None if wide else ROWS]
     if rows:
-        yield from _table(section, rows, status)
-    if len(content.rows) > ROWS:
-        yield Line(f"  and {len(content.rows) - ROWS} more: --output json shows all")
+        yield from _table(section, rows, status, wide=wide)
+    if len(content.rows) > len(rows):
+        yield Line(f"  and {len(content.rows) - len(rows)} more: --output wide shows all")
     if not rows and not content.unread and section.empty:
         yield from _wrapped(section.empty, indent="  ", style="")
     for text in content.unread:
         yield from _wrapped(plain(text), indent="  ", style=_STYLES[Severity.warning])
 
 
-def _noun(name: str, count: int | None) -> str:
-    return name.removesuffix("s") if count == 1 and name[0].islower() else name
+def _total(section: Section, name: str, count: int | None) -> str:
+    """`1 role`; "" for one that need not be said."""
+    words = section.words.get(name, name)
+    if " " in words:
+        return "" if count == 0 else f"{'not known how many' if count is None else count} {words}"
+    one = count == 1 and (name in section.words or name[0].islower())
+    return f"{'?' if count is None else count} {words.removesuffix('s') if one else words}"
 
 
-def _table(section: Section, rows: Sequence[Row], status: Status) -> Iterator[Line]:
+def _table(section: Section, rows: Sequence[Row], status: Status, *, wide: bool) -> Iterator[Line]:
     """Cells are never cut: a column that makes the table wider than the screen is on lines of its own."""
-    columns = [column for column in section.columns if column.shown in ("cell", "age")]
+    merged = {column.of for column in section.columns}
+    columns = [
+        column
+        for column in section.columns
+        if column.shown in ("cell", "age") or (wide and column.shown == "hidden" and column.name not in merged)
+    ]
     texts = {column.name: [_cell(column, row, status) for row in rows] for column in columns}
     heads = {column.name: column.heading or _WORDS.sub(" ", column.name).upper() for column in columns}
     widths = {name: max(map(len, [heads[name], *cells])) for name, cells in texts.items()}
     below = list[str]()
-    while len(widths) > 1 and sum(widths.values()) + 2 * len(widths) > WIDTH:
+    while not wide and len(widths) > 1 and sum(widths.values()) + 2 * len(widths) > WIDTH:
         below.append(widest := max(widths, key=lambda name: widths[name]))
         del widths[widest]
     notes = [column.name for column in section.columns if column.shown == "note"]
@@ -151,7 +166,8 @@ def _table(section: Section, rows: Sequence[Row], status: Status) -> Iterator[Li
         yield Line(_row({name: cells[index] for name, cells in texts.items()}, widths), style)
         yield from (Line(f"    {heads[name].lower()} {texts[name][index]}", style) for name in below)
         for note in filter(None, (row.values.get(name) for name in notes)):
-            yield from _wrapped(abridged(plain(note, _MOST), _NOTE), indent="    ", style=style)
+            text = plain(note, _MOST)
+            yield from _wrapped(text if wide else abridged(text, _NOTE), indent="    ", style=style)
 
 
 def _cell(column: Column, row: Row, status: Status) -> str:
@@ -184,17 +200,46 @@ def _wrapped(text: str, *, indent: str, style: str) -> Iterator[Line]:
     yield from (Line(line, style) for line in lines)
 
 
-def _diagnosis(diagnosis: Diagnosis | None) -> Iterator[Line]:
+def _diagnosis(diagnosis: Diagnosis | None, *, wide: bool) -> Iterator[Line]:
     if diagnosis is None:
         yield Line("DOCTOR: examines the cluster", "bold")
         return
     yield Line(f"DOCTOR: {counted(diagnosis.counts) or 'nothing was checked'}", _STYLES[diagnosis.severity] or "bold")
-    for problem in diagnosis.problems[:_PROBLEMS]:
-        text = f"{problem.severity.name.upper()} [{problem.code}] {problem.subject}: {problem.message}"
-        yield from _wrapped(abridged(plain(text, _MOST), _NOTE), indent="  ", style=_STYLES[problem.severity])
-    if (more := len(diagnosis.problems) - _PROBLEMS) > 0:
-        yield Line(f"  and {several(more, 'more problem')}: the doctor shows all")
+    if wide:
+        for problem in diagnosis.problems:
+            yield from _wrapped(_headline(problem, problem.message), indent="  ", style=_STYLES[problem.severity])
+            for line in problem.command.splitlines():
+                yield Line(f"    {plain(line, _MOST)}", "bold")
+    else:
+        yield from _grouped(diagnosis.problems)
     yield from _shell(diagnosis.command)
+
+
+def _headline(problem: Finding, text: str, *, more: int = 0) -> str:
+    subject = plain(problem.subject, _MOST)
+    where = f"{subject} and {several(more, 'other')}" if more else subject
+    return plain(f"{problem.severity.name.upper()} [{problem.code}] {': '.join(filter(None, (where, text)))}", _MOST)
+
+
+def _grouped(problems: Sequence[Finding]) -> Iterator[Line]:
+    """The first line of the worst, once for each code; objects of the same code are counted, and the first is named."""
+    groups: dict[tuple[Severity, str], list[Finding]] = {}
+    for problem in problems:
+        groups.setdefault((problem.severity, problem.code), []).append(problem)
+    for first, *others in list(groups.values())[:_PROBLEMS]:
+        # Where objects differ in what is wrong, what they have in common is the title.
+        alike = all(other.message == first.message for other in others)
+        text = _first_line(first.message) if alike else FINDINGS[first.code].title
+        line = _headline(first, text, more=len(others))
+        yield from _wrapped(line, indent="  ", style=_STYLES[first.severity])
+    if (more := sum(map(len, list(groups.values())[_PROBLEMS:]))) > 0:
+        yield Line(f"  and {several(more, 'more problem')}: --output wide shows all")
+
+
+def _first_line(message: str) -> str:
+    """Its beginning, cut between words: no name is cut."""
+    text = plain(message, _MOST)
+    return text if len(text) <= _FIRST else f"{text[: _FIRST + 1].rpartition(' ')[0]} …"
 
 
 def _shell(command: str) -> Iterator[Line]:

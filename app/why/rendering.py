@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from app.doctor.model import NOT_ALLOWED
+from app.doctor.rights import missing_rights
 from app.explain.rendering import STRUCTURED, Line, Plain, structured
 from app.text import printable
 from app.why.model import State, Verdict
@@ -66,7 +67,7 @@ def _text(answer: Answer, now: datetime) -> Iterator[Line]:
 
 def _unread(texts: Sequence[str]) -> str:
     """What could not be read; the rights that are missing follow one beginning."""
-    rights = "; ".join(text.removeprefix(NOT_ALLOWED) for text in texts if text.startswith(NOT_ALLOWED))
+    rights = missing_rights(text for text in texts if text.startswith(NOT_ALLOWED))
     others = [text for text in texts if not text.startswith(NOT_ALLOWED)]
     return "; ".join([*([f"you have no right to {rights}"] if rights else []), *others])
 

@@ -79,7 +79,7 @@ def _mode(name: str, there: dict[Ident, JSON], kept: Kept | None) -> PolicyMode:
 
 
 def _editor(obj: JSON) -> str:
-    """Who has edited the spec by hand, "" where nobody has."""
+    """Who has edited the spec by hand, "" where no user has."""
     managers = [str(entry.get("manager")) for entry in obj["metadata"].get("managedFields") or ()]
     return next((manager for manager in managers if manager in _BY_HAND), "")
 

@@ -24,7 +24,9 @@ from tests.support.completion import completed, printed
         ("berth certs install --failure-policy ", ["Ignore", "Fail"]),
         ("berth webhook --tls-min-version VersionTLS13", ["VersionTLS13"]),
         ("berth demo --log-level w", ["warning"]),
-        ("berth status -o ", ["text", "json", "yaml"]),
+        ("berth status -o ", ["text", "json", "yaml", "wide"]),
+        ("berth why -o ", ["text", "json", "yaml"]),
+        ("berth doctor -o ", ["text", "json", "yaml", "junit"]),
     ],
 )
 def test_names_are_offered(line, offered) -> None:

@@ -15,6 +15,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.examining import CHECKS, examine, pick, run, shown_of
 from app.doctor.model import Check, Finding, Severity, all_well, info, roots, sound, unchecked, warning, with_causes
 from app.doctor.rendering import Form, render
+from app.doctor.rights import commands_of, missing_rights
 from app.errors import ApiError, UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +63,38 @@ def test_text_has_a_group_for_each_severity_and_check() -> None:
         "  the rest is fine",
         "2 errors, 1 ok",
     ]
+
+
+def test_the_same_finding_of_many_objects_is_said_once() -> None:
+    """Each object is named; what is said of all of them, and a command that is the same, once."""
+    first = Finding("b", Severity.error, "Pod a", "waits for x", "it stays Pending", "show a", "BERTH1207")
+    others = [
+        replace(first, subject="Pod b", command="show b"),
+        replace(first, subject="Pod c", message="waits for y"),
+        replace(first, subject="Pod d", consequence="it is late"),
+    ]
+    assert texts([first, *others]) == [
+        "ERROR  b",
+        "  [BERTH1207] Pod a, Pod b: waits for x",
+        "  [BERTH1207] Pod c: waits for y",
+        "    consequence: it stays Pending",
+        "    command: show a",
+        "             show b",
+        "    see: docs/troubleshooting.md#berth1207",
+        "  [BERTH1207] Pod d: waits for x",
+        "    consequence: it is late",
+        "    command: show a",
+        "    see: docs/troubleshooting.md#berth1207",
+        "4 errors",
+    ]
+    assert len(json.loads("\n".join(texts([first, *others], "json")))["findings"]) == 4
+
+
+def test_a_finding_that_others_follow_from_stands_alone() -> None:
+    found = with_causes([LAST, MIDDLE, CAUSE, replace(CAUSE, subject="Role w", explains=())])
+    lines = texts(found)
+    assert "  [BERTH0305] Role x: is down" in lines
+    assert "  [BERTH0305] Role w: is down" in lines
 
 
 def test_what_follows_is_below_its_cause_and_is_not_counted() -> None:
@@ -167,10 +200,31 @@ async def test_all_rights_that_are_missing_are_one_finding() -> None:
     found = await examine(NOWHERE, [says("a", [], refused[0]), says("b", [], refused[1]), says("c", [], refused[1])])
     (one,) = [one for one in found if one.severity is not Severity.skipped]
     assert (one.check, one.code, one.subject) == ("a", "BERTH0001", "")
-    assert one.message == (
-        "not checked: you have no right to list pods in the whole cluster; list nodes in the whole cluster"
-    )
+    assert one.message == ("not checked: you have no right to list pods, nodes in the whole cluster")
     assert one.command == "kubectl auth can-i list pods -A\nkubectl auth can-i list nodes -A"
+
+
+def test_rights_that_are_missing_are_said_in_few_words() -> None:
+    """Verb and place once; a kind has its group where two have one name."""
+    rights = [
+        "not checked: you have no right to list nodes in the whole cluster",
+        "list workloads.a.example in the whole cluster",
+        "list workloads.b.example in the whole cluster",
+        "get deployments.apps in namespace x",
+        "list nodes in the whole cluster",
+        "something else",
+    ]
+    assert missing_rights(rights) == (
+        "list nodes, workloads.a.example, workloads.b.example in the whole cluster; get deployments in namespace x; "
+        "something else"
+    )
+
+
+def test_of_many_rights_one_command_lists_all() -> None:
+    lines = [f"kubectl auth can-i list kind{number} -n a" for number in range(4)]
+    assert commands_of(lines[:3]) == "\n".join(lines[:3])
+    assert commands_of(lines) == "kubectl auth can-i --list -n a"
+    assert commands_of([*lines, "kubectl auth can-i list nodes -A"]) == "kubectl auth can-i --list"
 
 
 async def test_a_check_that_stumbles_stops_no_other() -> None:

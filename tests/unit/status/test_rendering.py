@@ -15,7 +15,7 @@ from app.networks.sections import SECTION as ATTACHMENTS_SECTION
 from app.status import roles
 from app.status.gathering import SECTIONS
 from app.status.model import Away, Diagnosis, Found, Row, Section, Status
-from app.status.rendering import ROWS, WIDTH, fitted, one_of_many, render, unreachable
+from app.status.rendering import ROWS, WIDTH, Form, fitted, one_of_many, render, unreachable
 from app.tenancy.sections import TENANTS_SECTION
 from app.workloads.sections import SECTION as COMPANIONS_SECTION
 
@@ -73,8 +73,8 @@ def compact(screen: Status | Away) -> Line:
     return line
 
 
-def text_of(status: Status) -> list[str]:
-    return [line.text for line in render(status, "text")]
+def text_of(status: Status, form: Form = "text") -> list[str]:
+    return [line.text for line in render(status, form)]
 
 
 def test_the_screen() -> None:
@@ -215,8 +215,10 @@ def test_the_doctors_problems_are_on_the_screen_and_all_in_json() -> None:
     )
     status = replace(STATUS, diagnosis=Diagnosis(NOW, {Severity.error: 12}, "berth doctor", problems))
     lines = text_of(status)
-    assert "  ERROR [BERTH1206] Pod default/p0: is denied" in lines
-    assert lines[-2:] == ["  and 2 more problems: the doctor shows all", "  berth doctor"]
+    assert lines[-2:] == ["  ERROR [BERTH1206] Pod default/p0 and 11 others: is denied", "  berth doctor"]
+    wide = text_of(status, "wide")
+    assert wide[-3:] == ["  ERROR [BERTH1206] Pod default/p11: is denied", "    kubectl", "  berth doctor"]
+    assert len([line for line in wide if "is denied" in line]) == 12
     document = json.loads("\n".join(text for text, _ in render(status, "json")))
     assert len(document["doctor"]["problems"]) == 12
     assert document["doctor"]["problems"][0] == {
@@ -226,6 +228,42 @@ def test_the_doctors_problems_are_on_the_screen_and_all_in_json() -> None:
         "message": "is denied",
         "command": "kubectl",
     }
+
+
+def test_a_problem_of_many_objects_is_said_once() -> None:
+    """By its title where the texts differ; a long text by its beginning, in which no name is cut."""
+    name = f"bf-demo-{'x' * 100}"
+    texts = ("waits for a", "waits for b", "waits for a")
+    problems = [
+        Finding("p", Severity.error, f"Pod mine/{number}", text, code="BERTH1207") for number, text in enumerate(texts)
+    ]
+    long = f"{'its Pods are denied ' * 4}by {name} and by others, which is said at length"
+    problems.append(Finding("p", Severity.warning, f"Deployment mine/{name}", long, code="BERTH1208"))
+    status = replace(STATUS, diagnosis=Diagnosis(NOW, {Severity.error: 3}, "berth doctor", tuple(problems)))
+    lines = text_of(status)
+    assert "  ERROR [BERTH1207] Pod mine/0 and 2 others: Pods wait for a resource that" in lines
+    screen = " ".join(" ".join(lines).split())
+    assert f"WARNING [BERTH1208] Deployment mine/{name}: its Pods are denied" in screen
+    assert "its Pods are denied by …" in screen
+    assert long in " ".join(" ".join(text_of(status, "wide")).split())
+
+
+def test_codes_beyond_those_with_room_are_counted() -> None:
+    codes = ["BERTH0305", "BERTH0306", "BERTH0401", "BERTH1101", "BERTH1201", "BERTH1202", "BERTH1203", "BERTH1204"]
+    codes += ["BERTH1205", "BERTH1206", "BERTH1207", "BERTH1207"]
+    problems = tuple(Finding("c", Severity.error, f"Pod {code}", "is denied", code=code) for code in codes)
+    status = replace(STATUS, diagnosis=Diagnosis(NOW, {Severity.error: 12}, "berth doctor", problems))
+    assert text_of(status)[-2:] == ["  and 2 more problems: --output wide shows all", "  berth doctor"]
+
+
+def test_wide_has_the_objects_behind_the_rows() -> None:
+    line = next(line for line in text_of(STATUS, "wide") if "webhook" in line)
+    assert line.split() == ["webhook", "Deployment", "berth-webhook", "2/2", "-", "0.1.0"]
+
+
+def test_zeros_that_say_nothing_are_left_out() -> None:
+    found = Found({"attachments": 2, "unoffered": 0})
+    assert text_of(Status(NOW, "n", "r", ((ATTACHMENTS_SECTION, found),)))[2] == "ATTACHMENTS: 2 attachments"
 
 
 def test_foreign_text_does_not_command_the_terminal() -> None:
@@ -244,7 +282,8 @@ def test_the_worst_items_are_on_the_screen_and_all_in_json() -> None:
     status = Status(NOW, "n", "r", ((COMPANIONS_SECTION, found),))
     lines = text_of(status)
     assert lines[4].split()[0] == "bad"
-    assert f"  and {41 - ROWS} more: --output json shows all" in lines
+    assert f"  and {41 - ROWS} more: --output wide shows all" in lines
+    assert len(text_of(status, "wide")) == len(lines) + 20
     document = json.loads("\n".join(text for text, _ in render(status, "json")))
     assert len(document["sections"]["companions"]["items"]) == 41
 
@@ -253,7 +292,11 @@ def test_what_could_not_be_read_is_said_and_is_a_warning() -> None:
     unread = ("not checked: you have no right to list nodes in the whole cluster",)
     found = Found({"attachments": 3, "unoffered": None}, (), unread)
     status = Status(NOW, "n", "r", ((ATTACHMENTS_SECTION, found),))
-    assert text_of(status)[2:4] == ["ATTACHMENTS: 3 attachments, ? unoffered", f"  {unread[0]}"]
+    assert text_of(status)[2:4] == [
+        "ATTACHMENTS: 3 attachments, not known how many of them for a device that nothing",
+        "offers",
+    ]
+    assert text_of(status)[4] == f"  {unread[0]}"
     assert json.loads(compact(status).text)["sections"]["attachments"]["totals"]["unoffered"] is None
     assert status.severity is Severity.warning
 
