@@ -42,11 +42,15 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A section: its totals, its worst items, how many more there are, and what could not be read."""
+    """A section: its totals, its worst items, how many more there are, and what could not be read.
+
+    `words` are shown in place of the names of totals.
+    """
 
     title: str
     severity: str
     totals: dict[str, int | None]
+    words: dict[str, str]
     columns: tuple[Heading, ...]
     items: tuple[Item, ...]
     more: int
@@ -137,6 +141,7 @@ def part_of(section: Section, found: Found) -> Part:
         title=section.title,
         severity=found.severity.name,
         totals=dict(found.totals),
+        words=dict(section.words),
         columns=tuple(
             Heading(name=column.name, text=column.heading.capitalize() or column.name, shown=column.shown)
             for column in shown
