@@ -134,6 +134,9 @@ async def test_a_claim_whose_class_may_not_be_read_says_what_the_scheduler_says(
     answer = await viewed(patient, "resourceclaim/c")
     assert (answer.verdict.state, answer.verdict.because, answer.verdict.next) == (State.stuck, (text,), "")
     assert any("no right to get deviceclasses" in line for line in answer.unread)
+    answer = await viewed(patient, "pod/p")
+    assert (answer.verdict.state, answer.verdict.codes[0]) == (State.stuck, "BERTH1208")
+    assert text in answer.verdict.because
 
 
 async def test_a_service_whose_attachment_may_not_be_read(patient: Patient) -> None:
