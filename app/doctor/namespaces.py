@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.admission.pods import INJECT
 from app.doctor import commands, objects
@@ -98,14 +99,38 @@ def _admitting(selector: JSON, namespace: JSON) -> JSON:
 
 
 async def who_opted_out(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Namespaces with the label that opts out. A webhook for tenants' namespaces may be called there all the same."""
+    """Namespaces with the label that opts out. A webhook for tenants' namespaces may be called there all the same.
+
+    So is one whose selector does not read the label, such as that of `berth certs install`.
+    """
     pods = [webhook for webhook in await cluster.registered() if webhook.injects]
     namespaces = await cluster.namespaces() if pods else []
-    out = [namespace for namespace in namespaces if (objects.labels(namespace).get(INJECT) or "").lower() == "false"]
-    for case in ("", "called"):
-        some = [namespace for namespace in out if bool(selecting(pods, namespace)) == bool(case)]
-        if names := sorted(namespace["metadata"]["name"] for namespace in some):
-            yield info("BERTH0508", f"Namespace {listed(names, 5)}", case=case, label=INJECT, first=names[0])
+    names: dict[str, list[str]] = {}
+    for namespace in namespaces:
+        if objects.labels(namespace).get(INJECT) == "false":
+            names.setdefault(_opt_out(pods, namespace), []).append(namespace["metadata"]["name"])
+    for case, some in sorted(names.items()):
+        first = pods[0]
+        values: dict[str, Any] = {"label": INJECT, "first": min(some)}
+        if case == "ignored":
+            values["webhook"] = str(first.webhook.get("name"))
+            selector = _reading(first.webhook.get("namespaceSelector") or {})
+            values["fix"] = commands.fix(cluster, first, "namespaceSelector", selector)
+        yield info("BERTH0508", f"Namespace {listed(sorted(some), 5)}", case=case, **values)
+
+
+def _opt_out(pods: Sequence[Registered], namespace: JSON) -> str:
+    """The case of a Namespace with the label: it is left out (""), or a webhook is called there, and why."""
+    calling = selecting(pods, namespace)
+    if not calling:
+        return ""
+    return "called" if tenant_of(namespace) else "ignored"
+
+
+def _reading(selector: JSON) -> JSON:
+    """The selector, made to read the label that opts out."""
+    opt_out = {"key": INJECT, "operator": "NotIn", "values": ["false"]}
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or []), opt_out]}
 
 
 @dataclass(frozen=True, slots=True)

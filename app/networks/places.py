@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from app.admission.pods import INJECT
-from app.kube.resources import NETWORK_ATTACHMENTS, PODS
+from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.networks.model import (
     CLAIM_TEMPLATE,
     DEFAULT_NETWORK,
@@ -20,6 +20,7 @@ from app.text import cut
 from app.wire import mapping
 
 ANNOTATIONS = ("annotations",)
+LABELS = ("labels",)
 EITHER = ("annotations", "labels")
 BARE = ""
 """In place of one of these: what stands in the metadata itself."""
@@ -31,16 +32,22 @@ created, as Pods are. With `--claims`.
 
 
 class Place(NamedTuple):
-    """The kinds on which a key is read, and as what: members of their metadata."""
+    """The kinds on which a key is read, and as what: members of their metadata. `labeled` are read as labels alone."""
 
     kinds: tuple[str, ...]
     parts: tuple[str, ...] = ANNOTATIONS
+    labeled: tuple[str, ...] = ()
+
+    def parts_of(self, kind: str) -> tuple[str, ...]:
+        """The members of the metadata of this kind among which it is read; none on another kind."""
+        return LABELS if kind in self.labeled else self.parts if kind in self.kinds else ()
 
 
 PLACES: Mapping[str, Place] = {
     **dict.fromkeys((NETWORKS, DEFAULT_NETWORK, RESOURCES_CONTAINER), Place((PODS.kind,))),
     **dict.fromkeys((RESOURCE_NAME, NODE_SELECTOR, CLAIM_TEMPLATE, DEVICE_CLASS), Place((NETWORK_ATTACHMENTS.kind,))),
-    INJECT: Place((PODS.kind, NETWORK_ATTACHMENTS.kind), EITHER),
+    # Selectors of webhooks read it on Namespaces.
+    INJECT: Place((PODS.kind, NETWORK_ATTACHMENTS.kind), EITHER, (NAMESPACES.kind,)),
     INJECT_TEMPLATE: Place(("Job", "AppWrapper"), EITHER),
 }
 
@@ -75,15 +82,16 @@ def misplaced(
     for part in parts:
         for key in mapping(mapping(metadata).get(part) if part else metadata):
             place = places.get(key)
-            if place is not None and (kind not in place.kinds or part not in place.parts):
+            if place is not None and part not in place.parts_of(kind):
                 field = f"{path}.{part}".strip(".")
                 yield Misplaced(f"{field}[{cut(key)}]", key, _fault(place, part, path, kind, templates))
 
 
 def _fault(place: Place, part: str, path: str, kind: str, templates: tuple[str, ...]) -> str:
-    if kind in place.kinds:
-        return f"read among annotations alone: put it into {path}.annotations"
-    words = " and ".join(f"{owner}{'es' if owner.endswith('s') else 's'}" for owner in place.kinds)
+    if read := place.parts_of(kind):
+        return f"read among {read[0]} alone: put it into {path}.{read[0]}"
+    *others, last = (f"{owner}{'es' if owner.endswith('s') else 's'}" for owner in (*place.kinds, *place.labeled))
+    words = " and ".join(filter(None, (", ".join(others), last)))
     into = part if part in place.parts else place.parts[0]
     homes = " or ".join(f"{template}.metadata.{into}".lstrip(".") for template in templates[:2])
     more = " and the other templates" if len(templates) > 2 else ""

@@ -17,6 +17,7 @@ from app.doctor.objects import Object
 from app.doctor.registrations import for_pods, registering
 from app.doctor.webhooks import Registered, selecting, selects
 from app.kube.resources import NAMESPACES
+from app.placement.model import tenant_of
 from app.why.model import Asking, Unread, get, or_else, read
 from app.wire import JSON
 
@@ -25,7 +26,8 @@ from app.wire import JSON
 class Unasked:
     """Why Berth is not asked: `cause` is a clause, `fix` the command that changes it ("" where that is meant).
 
-    `own` is True where the Pod itself says so, `meant` where its namespace says so on purpose.
+    `own` is True where the Pod itself says so, `meant` where its namespace says so on purpose, `whole` where all Pods
+    of its namespace are left out.
     """
 
     cause: str
@@ -33,6 +35,7 @@ class Unasked:
     codes: tuple[str, ...] = ()
     own: bool = False
     meant: bool = False
+    whole: bool = False
 
 
 def unasked(pod: Object) -> Asking[Unasked | None]:
@@ -115,9 +118,12 @@ async def _unselected_namespace(cluster: Cluster, namespace: JSON) -> Unasked | 
     )
     if objects.labels(namespace).get(INJECT) == "false":
         cause = f"Berth was not asked: Namespace {name} has the label {INJECT}=false ({where})"
-        return Unasked(cause, fix, ("BERTH0508",), meant=True)
+        return Unasked(cause, fix, ("BERTH0508",), meant=True, whole=True)
     unmet = next(_unmet(first.webhook.get("namespaceSelector"), objects.namespace_labels(namespace)), "")
-    return Unasked(f"Berth was not asked: Namespace {name} does not match the {where}: {unmet}", fix)
+    cause = f"Berth was not asked: Namespace {name} does not match the {where}: {unmet}"
+    if tenant_of(namespace):
+        return Unasked(cause, fix, ("BERTH0506",), whole=True)
+    return Unasked(cause, fix, meant=True, whole=True)
 
 
 async def _unselected(cluster: Cluster, pod: Object, namespace: JSON | None) -> Unasked | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from app.doctor import acting, objects
 from app.doctor.catalog import plain
@@ -20,6 +21,7 @@ from app.kube.resources import PODS, Resource
 from app.placement.checks import dpus_of
 from app.text import several
 from app.why.inquiry import Inquiry
+from app.why.standing import describe
 from app.wire import JSON
 from app.workloads import model as workloads
 from app.workloads.why.companions import PATIENCE, examined
@@ -28,6 +30,8 @@ from app.workloads.why.rules import WATCHERS, Near, conditions, cut_off, misplac
 _MOST = 100
 _COMPARED = 20
 """Rules that match nothing of which the nearest workload is said."""
+_MENDED = 20
+"""Rules whose companions do not run of which the cause is looked for: each reads its companions."""
 
 
 async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -54,7 +58,17 @@ class _Compared:
     """The nearest workloads of the first rules that match nothing: each is compared with all that there are."""
 
     def __init__(self, inquiry: Inquiry, most: int) -> None:
-        self.inquiry, self._left = inquiry, most
+        self.inquiry, self._left, self._unmended = inquiry, most, _MENDED
+
+    async def mended(self, it: objects.Object, finding: Finding) -> Finding:
+        """A finding on companions, with the command of the verdict on the rule: it ends the cause, or shows it."""
+        if finding.code != "BERTH3006":
+            return finding
+        if self._unmended:
+            self._unmended -= 1
+            verdict = await self.inquiry.verdict(it)
+            return replace(finding, command=verdict.fix or verdict.more or describe(it))
+        return replace(finding, command=describe(it))
 
     async def near(self, it: objects.Object) -> Near | None:
         if objects.condition(it.json, "Matched").get("reason") != "NoWorkloadMatches" or not self._left:
@@ -79,7 +93,7 @@ async def _of_kind(
             apart.append(it.subject)
             continue
         for finding in (*reported(it), *conditions(it, cluster.now(), await compared.near(it))):
-            yield finding
+            yield await compared.mended(it, finding)
         ignored = await compared.inquiry.ask(misplaced(it)) if objects.unseen(obj) else None
         if ignored is not None:
             causes = f"{ignored.text}: {'; '.join(ignored.because)}"

@@ -20,8 +20,22 @@ from app.claims.roads import Offer, road_of
 from app.doctor import objects
 from app.doctor.catalog import listed, plain
 from app.doctor.cluster import LIVING, Cluster
-from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, sound, topic, worst
+from app.doctor.model import (
+    Check,
+    Finding,
+    Part,
+    Severity,
+    error,
+    guarded,
+    more_of,
+    noted,
+    or_default,
+    sound,
+    topic,
+    worst,
+)
 from app.doctor.namespaces import SYSTEM
+from app.doctor.objects import Object
 from app.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -31,12 +45,15 @@ from app.kube.resources import (
     Resource,
     controller_of,
 )
+from app.networks.checks.namespaces import left_out
 from app.networks.why.attachments import offered_names
-from app.networks.why.lacking import LACKING, Lack, Planner, history, remedy
+from app.networks.why.lacking import LACKING, Lack, Planner, changed_later, history, remedy
 from app.networks.why.makers import Owner, owner_of, topmost
+from app.networks.why.namespaces import LEFT_OUT
 from app.registry import settings_of
 from app.text import several
 from app.why.examined import judged
+from app.why.inquiry import Inquiry
 from app.wire import JSON
 
 _UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
@@ -71,8 +88,10 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
         if pod["metadata"]["namespace"] in exempt or pod["metadata"].get("deletionTimestamp"):
             continue
         seen += 1
-        for lack in [*await planner.placement(pod), *(await planner.networks(pod) if asked(pod) else ())]:
-            groups.add(pod, lack, since)
+        # Without Berth, too, Multus attaches no network that does not exist.
+        lacks = [lack for lack in await planner.networks(pod) if lack.want == "attachment" or asked(pod)]
+        for lack in [*await planner.placement(pod), *lacks]:
+            groups.add(pod, lack, since, changed_later(pod, lack))
     findings = [await _finding(cluster, *key, group, since) for key, group in groups.found.items()]
     denied = _Denied(planner, asked, frozenset(finding.subject for finding in findings))
     for resource in _OWNERS:
@@ -88,7 +107,8 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _finding(cluster: Cluster, owner: Owner, lack: Lack, group: _Group, since: datetime | None) -> Finding:
     owner, (severity, code) = await topmost(cluster, owner), LACKING[lack.want]
     command = await remedy(cluster, owner, lack, group.names)
-    s, why = "" if group.pods > 1 else "s", history(group.pods, group.older, since)
+    s = "" if group.pods > 1 else "s"
+    why = f": {group.changed}" if group.changed else history(group.pods, group.older, since)
     return noted(severity, code, owner, of=group.of(owner), s=s, lacks=lack.text, why=why, command=command)
 
 
@@ -140,25 +160,47 @@ async def _unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
                 groups.add(pod, request.resource)
     names = offered_names(offered) if offered else []
     others = f" (nodes offer {plain(listed(names))})" if names else ""
+    inquiry = Inquiry(cluster)
     for (creator, resource), group in groups.found.items():
+        verdict = await inquiry.verdict(Object(PODS, group.first))
         owner, s = await topmost(cluster, creator), "" if group.pods > 1 else "s"
         topics = tuple(topic("start", creator.namespace, name) for name in group.names)
         values: dict[str, Any] = {"of": group.of(owner), "s": s, "resource": resource, "road": missing[resource]}
-        yield error("BERTH1207", owner, others=others, explains=topics, **values)
+        command = verdict.fix or verdict.more or owner.edit()
+        yield error("BERTH1207", owner, others=others, explains=topics, command=command, **values)
     if groups.beyond:
         yield more_of(Severity.error, several(groups.beyond, "more Pod"))
 
 
+def _of_owner(resource: Resource, chosen: Callable[[JSON], bool] = lambda _: True) -> Part:
+    """Judges objects that make Pods, but for what their Namespace explains: that is one finding for all of them."""
+    judging = judged(resource, chosen=chosen)
+
+    async def part(cluster: Cluster) -> AsyncIterator[Finding]:
+        async for finding in judging(cluster):
+            if finding.code != LEFT_OUT:
+                yield finding
+
+    return part
+
+
 @dataclass(slots=True)
 class _Group:
-    """Pods of one owner that lack the same; some names, and how many of them are older than Berth."""
+    """Pods of one owner that lack the same; some names, and how many of them are older than Berth.
+
+    `changed` says that all of them were injected into, and what they need was changed since.
+    """
 
     pods: int = 0
     older: int = 0
+    changed: str = ""
+    first: JSON = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
-    def add(self, pod: JSON, since: datetime | None = None) -> None:
+    def add(self, pod: JSON, since: datetime | None = None, changed: str = "") -> None:
         """Count it in; `since` is when Berth was registered."""
+        self.changed = changed if changed == self.changed or not self.pods else ""
+        self.first = self.first or pod
         self.pods += 1
         when = objects.created(pod)
         self.older += since is not None and when is not None and when < since
@@ -180,10 +222,10 @@ class _Groups(Generic[_T]):
     found: dict[tuple[Owner, _T], _Group] = field(default_factory=dict)
     beyond: int = 0
 
-    def add(self, pod: JSON, lack: _T, since: datetime | None = None) -> None:
+    def add(self, pod: JSON, lack: _T, since: datetime | None = None, changed: str = "") -> None:
         key = (owner_of(pod), lack)
         if key in self.found or len(self.found) < _MOST:
-            self.found.setdefault(key, _Group()).add(pod, since)
+            self.found.setdefault(key, _Group()).add(pod, since, changed)
         else:
             self.beyond += 1
 
@@ -194,5 +236,7 @@ def _alone(pod: JSON) -> bool:
 
 
 CHECK = Check(
-    "pods", (_pods, _unoffered), of_users=(judged(PODS, chosen=_alone), *(judged(resource) for resource in _OWNERS))
+    "pods",
+    (_pods, left_out, _unoffered),
+    of_users=(left_out, _of_owner(PODS, _alone), *(_of_owner(resource) for resource in _OWNERS)),
 )

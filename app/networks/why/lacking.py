@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Literal, cast
 import jsonpatch
 
 from app.admission.chain import Chain, Reviewed
+from app.admission.injected import INJECTED_BY
+from app.admission.pods import pod_from
+from app.claims.injection.claims import extended_resources
 from app.doctor import commands
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
@@ -20,6 +23,7 @@ from app.errors import ApiError, Transient
 from app.explain.rehearsal import Rehearsal, review
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, Resource
 from app.kube.store import PoisonError
+from app.networks.podnetinfo import VOLUME
 from app.networks.why.makers import Owner
 from app.placement.model import DPU_OF_HOST
 from app.placement.settings import ConfinementSettings
@@ -71,8 +75,23 @@ def history(pods: int, older: int, since: datetime | None) -> str:
         return f": created before Berth was registered ({since:%Y-%m-%d %H:%M} UTC)"
     if older:
         return f": {older} of {pods} were created before Berth was registered"
-    why = "(it was away, or its registration left the Pod out), or what the Pod needs was changed later"
-    return f": created after Berth was registered, so it was not asked {why}"
+    why = "was not asked (it was away, or its registration left the Pod out), or what the Pod needs was changed later"
+    return f": created after Berth was registered: either Berth {why}"
+
+
+def changed_later(pod: JSON, lack: Lack) -> str:
+    """That Berth injected into a Pod, so that what it needs was changed since; "" where the Pod does not show it."""
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    annotations = pod["metadata"].get("annotations") or {}
+    injected = INJECTED_BY in annotations or any(volume.get("name") == VOLUME for volume in volumes)
+    if not injected or lack.want not in ("resources", "information"):
+        return ""
+    names = [request.resource for request in extended_resources(pod_from(pod))]
+    former = ", ".join(name for name in names if f"{name}=" not in lack.text)
+    has = f" (it has {former})" if former else ""
+    return (
+        f"Berth injected into it when it was created{has}, and its networks, or what they ask for, were changed later"
+    )
 
 
 class Nearest:

@@ -20,15 +20,15 @@ from app.networks.model import NETWORKS, attachment_problems
 from app.networks.why import attachments
 from app.networks.why.attachments import networks_settings
 from app.networks.why.confined import judge_confinement
-from app.networks.why.lacking import LACKING, Lack, Planner, history, planner_of, remedy
+from app.networks.why.lacking import LACKING, Lack, Planner, changed_later, history, planner_of, remedy
 from app.networks.why.makers import Owner, maker_of, owner_of
+from app.networks.why.namespaces import LEFT_OUT, judge_namespace
 from app.networks.why.selected import Selected, selected_by
 from app.networks.why.waiting import judge_waiting
 from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
 from app.why.installation import uncalled
 from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
-from app.why.standing import by_conditions
 from app.wire import JSON
 
 _OVER = ("Succeeded", "Failed")
@@ -185,19 +185,21 @@ def _on_broken(it: Object, selected: Selected) -> Asking[Verdict | None]:
 
 
 def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out: Unasked | None) -> Asking[Verdict]:
-    if left_out is not None and left_out.own:
+    left_out = left_out or (yield from unasked(it))
+    if left_out is not None and (left_out.own or (left_out.whole and lack.want == "information")):
         text = "not injected" if _exists(it) else "would be created, not injected"
         state = State.fine if _is_well(it) or not _exists(it) else State.stuck
         return Verdict(state, text, because=(left_out.cause,), codes=left_out.codes)
     (severity, code), fixes, next_step = LACKING[lack.want], list[str](), ""
     because, codes = tuple[str, ...](), [code]
-    left_out = left_out or (yield from unasked(it))
     if left_out is None:
-        because = tuple((yield from _not_injected(it, now, selected)))
+        because = tuple((yield from _not_injected(it, now, selected, lack)))
     else:
+        code = LEFT_OUT if left_out.whole else code
         because, codes = (left_out.cause,), [code, *left_out.codes]
         fixes.append(left_out.fix)
-    text = f"lacks {lack.text}" if lack.want == "information" else f"NOT injected; it lacks {lack.text}"
+    anew = lack.want == "information" or changed_later(it.json, lack)
+    text = f"lacks {lack.text}" if anew else f"NOT injected; it lacks {lack.text}"
     if not _exists(it):
         text = f"would be created, NOT injected; it would lack {lack.text}"
     elif (owner := (yield from _maker(it))) is not None:
@@ -209,10 +211,12 @@ def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out
     return Verdict(state, text, because=because, so=so, fix=fix, next=next_step, codes=tuple(codes))
 
 
-def _not_injected(it: Object, now: datetime, selected: Selected) -> Asking[list[str]]:
-    """Why it was not injected into although Berth is asked about it, as far as dates show."""
+def _not_injected(it: Object, now: datetime, selected: Selected, lack: Lack) -> Asking[list[str]]:
+    """Why it was not injected into although Berth is asked about it, as far as it shows itself, and dates show."""
     created = objects.created(it.json)
     causes = list(_changed_since(created, now, selected)) if created else []
+    if _exists(it) and (changed := changed_later(it.json, lack)):
+        return [changed, *causes]
     since = yield from or_else(read(_registered_since), None)
     if not causes and (text := history(1, int(since is not None and created is not None and created < since), since)):
         causes.append(f"it was {text.removeprefix(': ')}")
@@ -231,17 +235,6 @@ def _changed_since(created: datetime, now: datetime, selected: Selected) -> Iter
 async def _registered_since(cluster: Cluster) -> datetime | None:
     webhooks = [webhook for webhook in await cluster.of_all_releases() if webhook.injects]
     return min((when for webhook in webhooks if (when := objects.created(webhook.configuration))), default=None)
-
-
-def judge_namespace(it: Object, now: datetime) -> Asking[Verdict | None]:
-    """Whether Berth is asked about its Pods. Where not, that is no fault of it: it may have been decided so."""
-    if it.json["metadata"].get("deletionTimestamp"):
-        return by_conditions(it, now)
-    reason = yield from calls.left_out(it.name)
-    if reason is None:
-        return fine("is there; Berth is asked about its Pods") if (yield from calls.are_known()) else None
-    state, text = State.fine if reason.meant else State.broken, "is there; nothing is injected into its Pods"
-    return Verdict(state, text, because=(reason.cause,), fix=reason.fix, codes=reason.codes)
 
 
 JUDGES = {PODS: judge_pod, NAMESPACES: judge_namespace, **attachments.JUDGES}

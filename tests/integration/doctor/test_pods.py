@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -24,6 +25,7 @@ from app.kube.resources import (
 from app.networks.checks.pods import CHECK
 from app.networks.why.lacking import Nearest
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
+from app.why.model import State
 from tests.integration.doctor.patient import HOME, JSON, NETWORKS, Patient
 
 WANTS = {NETWORKS: "foo"}
@@ -115,18 +117,71 @@ async def test_whether_a_pod_is_older_than_the_registration(patient: Patient) ->
     await patient.client.delete(PODS, "old", namespace="default")
     await patient.pod("new", annotations=WANTS)
     found = await one(patient)
-    assert ": created after Berth was registered, so it was not asked" in found.message
+    assert ": created after Berth was registered: either Berth was not asked" in found.message
+    assert found.message.endswith("or what the Pod needs was changed later")
 
 
-async def test_namespaces_and_labels_that_the_registration_leaves_out_have_opted_out(patient: Patient) -> None:
-    key = "berth.dev/inject"
-    opt_out = {"matchExpressions": [{"key": key, "operator": "NotIn", "values": ["false"]}]}
-    await patient.register(namespaceSelector=opt_out, objectSelector=opt_out)
-    await patient.client.create(NAMESPACES, {"metadata": {"name": "calm", "labels": {key: "false"}}})
-    await patient.pod("left-alone", namespace="calm", annotations={NETWORKS: "default/foo"})
+async def test_an_attachment_that_was_changed_after_its_pod_was_injected(patient: Patient) -> None:
+    """The resources of the Pod are those of the former resourceName: Berth was asked."""
+    await patient.register()
+    await patient.pod("moved", spec=provided(), annotations=WANTS)
     assert not await patient.complaints(CHECK)
-    await patient.client.patch(NAMESPACES, "calm", {"metadata": {"labels": None}}, patch_type="merge")
-    assert (await one(patient)).subject == "Pod calm/left-alone"
+    changed = {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/resourceName": "example.com/other"}}}
+    await patient.client.patch(NETWORK_ATTACHMENTS, "foo", changed, patch_type="merge", namespace="default")
+    cause = (
+        "Berth injected into it when it was created (it has example.com/nic), and its networks, or what they ask for, "
+        "were changed later"
+    )
+    found = await one(patient)
+    assert (found.code, found.message) == ("BERTH1201", f"lacks example.com/other=1 for default/foo: {cause}")
+    verdict = (await patient.why("pod/moved")).verdict
+    assert verdict.because[0] == cause
+    assert "NOT injected" not in verdict.text
+
+
+async def test_pods_that_need_networks_in_a_namespace_that_is_left_out(patient: Patient) -> None:
+    """One finding for each Namespace, the same for the whole cluster, for the namespace alone and from `berth why`."""
+    key, name = "berth.dev/inject", "kubernetes.io/metadata.name"
+    opt_out = {"key": key, "operator": "NotIn", "values": ["false"]}
+    names = {"key": name, "operator": "NotIn", "values": ["kube-system", HOME, "away"]}
+    await patient.register(
+        namespaceSelector={"matchExpressions": [opt_out, names]}, objectSelector={"matchExpressions": [opt_out]}
+    )
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "calm", "labels": {key: "false"}}})
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "away"}})
+    await patient.pod("plain", namespace="calm")
+    await patient.pod("by-itself", namespace="calm", annotations={NETWORKS: "default/foo"}, labels={key: "false"})
+    assert not await patient.complaints(CHECK)
+    for pod in ("web-1", "web-2"):
+        await patient.pod(pod, namespace="calm", annotations={NETWORKS: "default/foo"})
+    await patient.pod("web", namespace="away", annotations={NETWORKS: "default/foo"})
+    away, calm = sorted(await patient.complaints(CHECK), key=lambda finding: finding.subject)
+    assert (calm.code, calm.severity, calm.subject) == ("BERTH1209", Severity.error, "Namespace calm")
+    assert calm.message == (
+        "nothing is injected into its Pods, and 2 Pods of it lack the devices of networks, such as Pod calm/web-1: Berth "
+        "was not asked: Namespace calm has the label berth.dev/inject=false (namespaceSelector of pods.berth.dev)"
+    )
+    assert calm.command == "kubectl label namespace calm berth.dev/inject-"
+    assert (away.code, away.severity, away.subject) == ("BERTH1209", Severity.error, "Namespace away")
+    assert away.message.endswith(
+        f"Namespace away does not match the namespaceSelector of pods.berth.dev: {name} NotIn [kube-system, {HOME}, away]"
+    )
+    for namespace, whole in (("calm", calm), ("away", away)):
+        (alone,) = await patient.complaints(CHECK, scope=namespace)
+        assert replace(alone, command="") == replace(whole, command="")
+        verdict = (await patient.why(f"ns/{namespace}")).verdict
+        assert (verdict.state, verdict.codes[0], verdict.fix) == (State.broken, whole.code, whole.command)
+    await patient.pod("typo", namespace="calm", annotations={NETWORKS: "default/fooo"})
+    assert {finding.code for finding in await patient.complaints(CHECK)} == {"BERTH1203", "BERTH1209"}
+    await patient.client.delete(PODS, "typo", namespace="calm")
+    await patient.run(calm.command)
+    assert {finding.subject for finding in await patient.complaints(CHECK)} == {
+        "Namespace away",
+        "Pod calm/web-1",
+        "Pod calm/web-2",
+    }
+    await patient.run(away.command)
+    assert "Namespace away" not in {finding.subject for finding in await patient.complaints(CHECK)}
 
 
 async def test_an_attachment_that_does_not_exist(patient: Patient) -> None:
@@ -252,6 +307,10 @@ async def test_pods_that_wait_for_what_nothing_offers(patient: Patient) -> None:
     assert alone.message == "waits for example.com/nci: nothing offers it (nodes offer example.com/nic)"
     assert together.subject == "ReplicaSet default/web"
     assert together.message.startswith("2 Pods of it (web-0, web-1) wait for example.com/gone: nothing offers it")
+    verdict = (await patient.why("pod/waits")).verdict
+    assert alone.command == verdict.fix
+    assert "kubectl --namespace default get pod waits" in alone.command
+    assert together.command == "kubectl --namespace default edit replicaset/web"
     # As the device plugin announces it.
     await patient.report(NODES, "offering", {"allocatable": {"example.com/nci": "1", "example.com/gone": "2"}})
     assert await patient.complaints(CHECK) == []

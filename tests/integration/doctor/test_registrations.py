@@ -391,6 +391,19 @@ async def test_a_short_timeout_is_a_choice(place: Place) -> None:
     assert {one.severity for one in await place.examine("registrations")} == {Severity.ok}
 
 
+async def test_an_opt_out_that_no_selector_reads(place: Place) -> None:
+    """As `berth certs install` registers: the label has no effect."""
+    names = {"key": NAME, "operator": "NotIn", "values": ["kube-system", HOME]}
+    await place.register("namespaceSelector", {"matchExpressions": [names]})
+    await namespace(place, "plain", **{"berth.dev/inject": "false"})
+    told = {one.subject: one for one in await place.examine("registrations") if one.severity is Severity.info}
+    finding = told["Namespace plain"]
+    assert finding.consequence == "the label has no effect: Berth injects into the Pods there"
+    await place.type(finding.command)
+    told = {one.subject: one for one in await place.examine("registrations") if one.severity is Severity.info}
+    assert told["Namespace plain"].consequence == "nothing is injected there"
+
+
 async def test_an_opt_out_that_confinement_does_not_heed(place: Place) -> None:
     """The strict webhook is called for the tenant's namespace, whatever its label says."""
     expressions = [

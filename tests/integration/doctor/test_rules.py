@@ -215,6 +215,8 @@ async def test_companions_that_do_not_run(patient: Patient) -> None:
     found = await one(patient, RULES_CHECK)
     assert (found.code, found.severity) == ("BERTH3006", Severity.warning)
     assert found.message == "0 of 2 companions run: 2 Unschedulable"
+    plural = f"{ADMIN_RULES.plural}.{ADMIN_RULES.group}"
+    assert found.command == f"kubectl --namespace universe describe {plural} one"
     await patient.report(ADMIN_RULES, "one", shown(Running=("NoCompanion", "no companions")), namespace="universe")
     assert not await patient.complaints(RULES_CHECK)
 
@@ -451,6 +453,7 @@ async def test_a_resource_that_nothing_offers_is_the_cause_of_what_its_companion
     (cause,) = roots(with_causes(found))
     assert (cause.code, cause.subject) == ("BERTH1207", "Pod tenant-a/one-w1")
     assert sorted(one.code for one in found) == ["BERTH1207", "BERTH3006", "BERTH3103"]
+    assert all(one.command for one in found)
 
 
 async def test_a_companion_whose_dpu_is_not_known_not_the_tenants_or_cordoned(patient: Patient) -> None:

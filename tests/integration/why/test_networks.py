@@ -131,6 +131,10 @@ async def test_a_namespace_that_has_opted_out(patient: Patient) -> None:
         "kubectl label namespace quiet berth.dev/inject-",
         "kubectl --namespace quiet delete pod webhook-demo",
     )
+    assert verdict.codes == ("BERTH1209", "BERTH0508")
+    verdict = (await patient.why("ns/quiet")).verdict
+    assert (verdict.state, verdict.codes, verdict.fix) == (State.broken, ("BERTH1209", "BERTH0508"), label)
+    await patient.client.delete(PODS, "webhook-demo", namespace="quiet")
     verdict = (await patient.why("ns/quiet")).verdict
     assert (verdict.state, verdict.text) == (State.fine, "is there; nothing is injected into its Pods")
     planned = (await patient.why(namespace="quiet", manifests=[pod_file("default/foo")])).verdict
