@@ -32,6 +32,7 @@ from app.why.model import (
     absence,
     broken,
     fine,
+    get,
     judged,
     listed,
     once,
@@ -96,7 +97,8 @@ def _planned(it: Object) -> Asking[Verdict]:
     if not versions:
         clause, _ = yield from absence(served[0][0], queue, it.namespace)
         return stuck(text, because=(clause,), codes=("BERTH4012",))
-    standing = yield from or_else(judged(versions[0][0], queue, it.namespace), None)
+    local_queue = yield from or_else(get(versions[0][0], queue, it.namespace), None)
+    standing = None if local_queue is None else (yield from queues.standing_of(local_queue))
     if standing is not None and standing.state:
         return stuck(text, codes=("BERTH4012",)).after(standing, of=f"LocalQueue {it.namespace}/{queue}")
     return fine(text)

@@ -19,13 +19,15 @@ from app.errors import ApiError
 from app.kube import quantity
 from app.kube.resources import EVENTS, Resource, controller_of
 from app.text import moment, several
-from app.why.model import Asking, Unread, Verdict, absence, fine, get, judged, listed, once, or_else, read, stuck, waits
+from app.why.model import Asking, State, Unread, Verdict, absence, fine, get, listed, once, or_else, read, stuck, waits
 from app.why.standing import describe
 from app.wire import JSON
 
 CLUSTER_QUEUES_V1BETA1 = Resource(kueue.GROUP, "v1beta1", "clusterqueues", "ClusterQueue", namespaced=False)
 _NEVER = frozenset({kueue.EXCEEDS_MAX_QUOTA, kueue.NO_MATCHING_FLAVOR, kueue.MISCONFIGURED})
 """Reasons of a QuotaReserved that is False, where no Workload that ends makes room."""
+_CAPACITY, _FREE = "> maximum capacity", "insufficient unused quota"
+"""What Kueue says, before it had these reasons, of a flavor that is too small, and of one that others use."""
 _LACKS = re.compile(r"for (?P<resource>\S+) in flavor (?P<flavor>[^\s,:;]+)")
 _HOLDERS = 3
 Versions = tuple[tuple[Resource, Resource], ...]
@@ -105,8 +107,8 @@ def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if queue is None:
         clause, _ = yield from absence(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
         return stuck("waits for ever", because=(clause,), more=describe(it))
-    standing = yield from judged(queue.resource, queue.name, queue.namespace)
-    if standing is not None and standing.state > 0:
+    standing = yield from standing_of(queue)
+    if standing.state > 0:
         return stuck("waits for its queue", more=describe(it)).after(standing, of=queue.subject)
     reserved = objects.condition(it.json, kueue.QUOTA_RESERVED)
     if reserved.get("status") == "True":
@@ -122,7 +124,7 @@ def _without_quota(it: Object, reserved: JSON, queue: Object) -> Asking[Verdict]
         return waits(
             "waits to be looked at", asks=asks, since=objects.created(it.json), because=(message,), more=describe(it)
         )
-    if reserved.get("reason") in _NEVER:
+    if _is_never(reserved):
         fix = commands.edit(_beside(it, kueue.CLUSTER_QUEUES), name)
         return stuck(
             "waits for more quota than there is", asks=asks, since=since, because=(message,), fix=fix, more=describe(it)
@@ -205,30 +207,79 @@ def _deactivated(it: Object) -> Verdict:
 
 
 def judge_local_queue(it: Object, _now: datetime) -> Asking[Verdict | None]:
-    """Whether a LocalQueue admits, by itself and by its ClusterQueue."""
+    """Whether a LocalQueue admits, by itself and by its ClusterQueue, and which of its Workloads it never will."""
+    standing = yield from standing_of(it)
+    name = str(objects.spec(it.json).get("clusterQueue") or "")
+    return (yield from _with_impossible(it, standing, name, [it]))
+
+
+def standing_of(it: Object) -> Asking[Verdict]:
+    """Whether a LocalQueue admits anything, whatever waits in it."""
     spec = objects.spec(it.json)
     if (policy := spec.get("stopPolicy") or "None") != "None":
         return stuck("is stopped", because=(f"spec.stopPolicy is {policy}",), fix=_start(it), more=describe(it))
     name, resource = str(spec.get("clusterQueue") or ""), _beside(it, kueue.CLUSTER_QUEUES)
     try:
-        cluster_queue = yield from judged(resource, name)
+        cluster_queue = yield from get(resource, name)
         if cluster_queue is None:
             clause, near = yield from absence(resource, name)
             fix = commands.edit(it.resource, it.name, namespace=it.namespace) if near else ""
             return stuck("admits nothing", because=(clause,), fix=fix, more=describe(it))
     except Unread:
         return _active(it)
-    if cluster_queue.state > 0:
-        return stuck("admits nothing", more=describe(it)).after(cluster_queue, of=f"ClusterQueue {name}")
+    standing = _of_cluster_queue(cluster_queue)
+    if standing.state > 0:
+        return stuck("admits nothing", more=describe(it)).after(standing, of=f"ClusterQueue {name}")
     return _active(it)
 
 
 def judge_cluster_queue(it: Object, _now: datetime) -> Asking[Verdict | None]:
-    """Whether a ClusterQueue admits."""
-    yield from ()
+    """Whether a ClusterQueue admits, and which Workloads of its LocalQueues it never will."""
+    local = yield from or_else(listed(_beside(it, kueue.LOCAL_QUEUES)), [])
+    queues = [queue for queue in local if objects.spec(queue.json).get("clusterQueue") == it.name]
+    return (yield from _with_impossible(it, _of_cluster_queue(it), it.name, queues))
+
+
+def _of_cluster_queue(it: Object) -> Verdict:
     if (policy := objects.spec(it.json).get("stopPolicy") or "None") != "None":
         return stuck("is stopped", because=(f"spec.stopPolicy is {policy}",), fix=_start(it), more=describe(it))
     return _active(it)
+
+
+def _with_impossible(it: Object, standing: Verdict, cluster_queue: str, queues: list[Object]) -> Asking[Verdict]:
+    """The verdict on a queue, with the Workloads in these LocalQueues that no free quota admits."""
+    impossible = list[Object]()
+    for queue in queues if standing.state is State.fine else ():
+        workloads = yield from or_else(listed(_beside(it, kueue.WORKLOADS), queue.namespace), [])
+        impossible += [workload for workload in workloads if _is_impossible(workload, queue.name)]
+    if not impossible:
+        return standing
+    impossible.sort(key=_order)
+    first = impossible[0]
+    said = objects.condition(first.json, kueue.QUOTA_RESERVED).get("message")
+    return stuck(
+        f"{standing.text}; {several(len(impossible), 'Workload')} can never be admitted",
+        since=_when(objects.condition(first.json, kueue.QUOTA_RESERVED)),
+        because=(f"{first.subject} ({_owner(first)}): {plain(said)}",),
+        fix=commands.edit(_beside(it, kueue.CLUSTER_QUEUES), cluster_queue),
+        next="have the ClusterQueue offer what it asks for, or have it ask for less",
+        more=describe(first),
+    )
+
+
+def _is_never(reserved: JSON) -> bool:
+    """Whether a condition QuotaReserved is False for what does not change when other Workloads end."""
+    said = str(reserved.get("message"))
+    too_much = reserved.get("reason") in _NEVER or (_CAPACITY in said and _FREE not in said)
+    return reserved.get("status") == "False" and too_much
+
+
+def _is_impossible(workload: Object, queue: str) -> bool:
+    """Whether it waits in the LocalQueue for what the queue does not have, also when other Workloads end."""
+    spec = objects.spec(workload.json)
+    waiting = spec.get("queueName") == queue and spec.get("active") is not False
+    reserved = objects.condition(workload.json, kueue.QUOTA_RESERVED)
+    return waiting and _is_never(reserved) and not any(_is(workload, kind) for kind in (kueue.FINISHED, kueue.ADMITTED))
 
 
 def _active(it: Object) -> Verdict:

@@ -122,6 +122,41 @@ async def test_one_that_no_quota_will_ever_fit_is_stuck(patient: Patient, reason
     assert "clusterqueues" in verdict.fix
 
 
+TOO_MUCH = "couldn't assign flavors to pod set a: insufficient quota for cpu in flavor default, request > maximum capacity (9 > 4)"
+
+
+@pytest.mark.parametrize(("reason", "text"), [("ExceedsMaxQuota", "insufficient quota for cpu"), ("Pending", TOO_MUCH)])
+async def test_queues_name_the_workload_that_they_never_admit(patient: Patient, reason: str, text: str) -> None:
+    """The queue is not the reason why others wait."""
+    await queues(patient)
+    words = ("localqueue/user-queue", "clusterqueue/all")
+    for word in words:
+        assert (await patient.why(word)).verdict.state is State.fine
+    free = "insufficient unused quota for cpu in flavor default, 2 more needed"
+    conditions = [condition("QuotaReserved", "False", "Pending", f"{free}; {TOO_MUCH}")]
+    await workload(patient, await wrapped(patient, "patient", phase="Suspended"), conditions=conditions)
+    for word in words:
+        assert (await patient.why(word)).verdict.state is State.fine
+    conditions = [condition("QuotaReserved", "False", reason, text)]
+    await workload(patient, await wrapped(patient, phase="Suspended"), cpu="9", conditions=conditions)
+    for word in words:
+        verdict = (await patient.why(word)).verdict
+        assert (verdict.state, verdict.text.partition("; ")[2]) == (State.stuck, "1 Workload can never be admitted")
+        assert verdict.because == (f"Workload default/appwrapper-train (AppWrapper default/train): {text}",)
+        assert "edit clusterqueues" in verdict.fix
+        assert verdict.next
+    assert (await patient.why("appwrapper/train")).verdict.state is State.stuck
+    verdict = (await patient.why("appwrapper/patient")).verdict
+    assert (verdict.state, verdict.text) == (State.waits, "Suspended, waits for quota")
+    new = {
+        "apiVersion": APP_WRAPPERS.api_version,
+        "kind": "AppWrapper",
+        "metadata": {"name": "new", "labels": {QUEUE_NAME: "user-queue"}},
+    }
+    new["spec"] = {"suspend": True, "components": [{"template": POD}]}
+    assert (await patient.why(manifests=[new])).verdict.state is State.fine
+
+
 @pytest.mark.parametrize("where", ["local", "cluster"])
 async def test_a_queue_that_is_stopped_is_named_with_the_command_that_starts_it(patient: Patient, where: str) -> None:
     await queues(patient, **({"stopPolicy": "Hold"} if where == "cluster" else {}))
