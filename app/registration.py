@@ -12,10 +12,11 @@ deleted: there is no moment without a webhook.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from app.certs import issuing, patching, rotation
 from app.certs.certificate_set import DAYS, SERVING, CertificateSet
@@ -23,9 +24,9 @@ from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import Sleep, get_or_none, until_no_conflict
 from app.kube.secrets import read_secret, write_secret
-from app.registry import reviews_of, webhooks_of
+from app.registry import condition_terms, reviews_of, webhooks_of
 from app.wire import JSON
-from app.wiring import NAMESPACE_NAME, Requirement, ReviewKind, Term
+from app.wiring import NAMESPACE_NAME, Condition, Requirement, ReviewKind
 
 FailurePolicy = Literal["Ignore", "Fail"]
 PORT = 443
@@ -33,6 +34,7 @@ PORT = 443
 TARGET_PORT = 8443
 TIMEOUT_SECONDS = 10
 _DOMAIN = "k8s.cni.cncf.io"
+_ARGUMENTS = "webhook.args."
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,38 +134,62 @@ def rules_of(*kinds: ReviewKind) -> list[JSON]:
 
 
 def further_webhooks(
-    kind: ReviewKind, called: JSON, *, exempt: tuple[str, ...], sources: Mapping[str, Sequence[str]] | None = None
+    kind: ReviewKind,
+    called: JSON,
+    *,
+    exempt: tuple[str, ...],
+    sources: Mapping[str, Sequence[str]] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[JSON]:
-    """The webhooks for reviews of this kind.
+    """The webhooks for reviews of this kind, as the chart registers them, which makes them of the same descriptors.
 
-    `sources` has the texts of sources of the chart; without them a source stands for the `exempt` namespaces.
+    `sources` has the texts of sources of the chart; without them a source stands for the `exempt` namespaces. With
+    `settings` of the webhook only what these turn on is registered, without them all.
 
-    `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. The chart makes them of the
-    same descriptors; `berth certs install` does not make them, for an installation in the place of Network Resources
-    Injector has neither tenants nor AppWrappers.
+    `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. `berth certs install` makes
+    none of these, for an installation in the place of Network Resources Injector has neither tenants nor AppWrappers.
     """
-    texts = sources or {}
-    entries = []
+    texts, entries = sources or {}, list[JSON]()
     for webhook in webhooks_of(kind):
+        if not is_charted(webhook.when, settings):
+            continue
         entry = called | {
             "name": f"{webhook.name}.berth.dev",
-            "rules": [rule | {"scope": webhook.scope} for rule in rules_of(kind)],
-            "namespaceSelector": {
-                "matchExpressions": [_expression(requirement, exempt, texts) for requirement in webhook.namespaces]
-            },
+            "rules": [r | {"scope": webhook.scope} for r in rules_of(kind)],
         }
-        if webhook.conditions:
+        for field, requirements in (("namespaceSelector", webhook.namespaces), ("objectSelector", webhook.objects)):
+            chosen = [requirement for requirement in requirements if is_charted(requirement.when, settings)]
+            if chosen:
+                expressions = [_expression(requirement, exempt, texts) for requirement in chosen]
+                entry[field] = {"matchExpressions": expressions}
+        if conditions := [condition for condition in webhook.conditions if is_charted(condition.when, settings)]:
             entry["matchConditions"] = [
-                {"name": condition.name, "expression": " || ".join(_cel(term, texts) for term in condition.terms)}
-                for condition in webhook.conditions
+                {"name": condition.name, "expression": _cel(condition, texts, settings)} for condition in conditions
             ]
         entries.append(entry)
     return entries
 
 
-def _cel(term: Term, sources: Mapping[str, Sequence[str]]) -> str:
-    values = ", ".join(f"'{text}'" for text in sources.get(term.values, ()))
-    return term.expression.replace("{values}", f"[{values}]")
+def is_charted(when: str, settings: Mapping[str, Any] | None) -> bool:
+    """Whether sources of the chart are on; of its values those of the webhook's flags are known, the others are."""
+    for source in filter(None, when.split(",") if settings is not None else ()):
+        name = source.removeprefix("!")
+        if name.startswith(_ARGUMENTS):
+            field = re.sub("([A-Z])", r"_\1", name.removeprefix(_ARGUMENTS)).lower()
+            if ((settings or {}).get(field) in (False, None, "", "off")) != source.startswith("!"):
+                return False
+    return True
+
+
+def _cel(condition: Condition, sources: Mapping[str, Sequence[str]], settings: Mapping[str, Any] | None) -> str:
+    """One of its terms is true. As in the chart, a term that wants texts, and has none, is left out."""
+    expressions = list[str]()
+    for term in condition_terms(condition):
+        texts = sources.get(term.values, ())
+        if is_charted(term.when, settings) and (texts or not term.values):
+            values = ", ".join(f"'{text}'" for text in texts)
+            expressions.append(term.expression.replace("{values}", f"[{values}]"))
+    return " || ".join(expressions)
 
 
 def _expression(requirement: Requirement, exempt: tuple[str, ...], sources: Mapping[str, Sequence[str]]) -> JSON:

@@ -164,7 +164,9 @@ class Registered:
     def admits(self, metadata: JSON) -> bool:
         """Whether its conditions let a new Pod through. Raises ConditionFailed where that cannot be decided."""
         asked = replace(NEW_POD, namespace=metadata["namespace"])
-        return matchconditions.holds(self.conditions, asked, PODS.body({"name": "probe", **metadata}))
+        # Conditions read its containers: no Pod is without.
+        probe = PODS.body({"name": "probe", **metadata}, spec={"containers": [{"name": "probe", "image": "probe"}]})
+        return matchconditions.holds(self.conditions, asked, probe)
 
     def may_admit(self, metadata: JSON) -> bool:
         """Whether they let it through, or whether that cannot be decided."""

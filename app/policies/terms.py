@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.settings import NetworksSettings, Switches
-from app.policies.cel import listed
 from app.policies.model import PolicyMode, Registration, Terms
-from app.registry import asked_of_pods, condition_terms, webhooks_of
+from app.registration import further_webhooks, is_charted
+from app.registry import asked_of_pods
 from app.settings.source import RoleSettings, settings_as
 from app.wire import JSON
-from app.wiring import RELEASE_NAMESPACE, Requirement, Term
+from app.wiring import RELEASE_NAMESPACE, Term
 
 WEBHOOK = "pods.berth.dev"
 """The name of the webhook that policies stand in for."""
-_ARGUMENTS = "webhook.args."
 
 
 def terms_of(
@@ -43,52 +41,11 @@ def terms_of(
 
 def charted(values: Mapping[str, Any], switches: Switches, *, namespace: str = RELEASE_NAMESPACE) -> JSON:
     """The webhook for Pods as the chart registers it for a release in `namespace` whose webhook has these settings."""
-    webhook = next(webhook for webhook in webhooks_of("pods") if webhook.name == "pods")
-    exempt, labels = ["kube-system", namespace], [injection.label for injection in switches.injections]
-
-    def selector(requirements: Iterable[Requirement]) -> JSON:
-        chosen = [requirement for requirement in requirements if _is_on(requirement.when, values)]
-        return {"matchExpressions": [_expression(requirement, exempt) for requirement in chosen]} if chosen else {}
-
-    conditions = [
-        {"name": condition.name, "expression": _any_of(condition_terms(condition), labels, values)}
-        for condition in webhook.conditions
-        if _is_on(condition.when, values)
-    ]
-    return {
-        "name": WEBHOOK,
-        "failurePolicy": "Fail",
-        "namespaceSelector": selector(webhook.namespaces),
-        "objectSelector": selector(webhook.objects),
-        "matchConditions": conditions,
-    }
-
-
-def _expression(requirement: Requirement, exempt: Sequence[str]) -> JSON:
-    values = exempt if requirement.source else requirement.values
-    return {"key": requirement.key, "operator": requirement.operator} | ({"values": list(values)} if values else {})
-
-
-def _any_of(terms: Iterable[Term], labels: Sequence[str], values: Mapping[str, Any]) -> str:
-    """As the chart: a term that wants texts, and has none, is left out."""
-    texts = [
-        term.expression.replace("{values}", listed(labels))
-        for term in terms
-        if (labels or not term.values) and _is_on(term.when, values)
-    ]
-    return " || ".join(texts)
+    sources = {"berth.injectionLabels": [injection.label for injection in switches.injections]}
+    exempt, called = ("kube-system", namespace), {"failurePolicy": "Fail"}
+    webhooks = further_webhooks("pods", called, exempt=exempt, sources=sources, settings=values)
+    return next(webhook for webhook in webhooks if webhook["name"] == WEBHOOK)
 
 
 def _counts(ask: str | Term, values: Mapping[str, Any]) -> bool:
-    return isinstance(ask, str) or _is_on(ask.when, values)
-
-
-def _is_on(when: str, values: Mapping[str, Any]) -> bool:
-    """Whether sources of the chart are on; of its values those of the webhook's flags are known, the others are."""
-    for source in filter(None, when.split(",")):
-        name = source.removeprefix("!")
-        if name.startswith(_ARGUMENTS):
-            value = values.get(re.sub("([A-Z])", r"_\1", name.removeprefix(_ARGUMENTS)).lower())
-            if (value in (False, None, "", "off")) != source.startswith("!"):
-                return False
-    return True
+    return isinstance(ask, str) or is_charted(ask.when, values)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.reader import CLUSTERS, Reader, bare_clusters
 from tests.e2e.users import Kubectl, PythonClient, User
+from tests.support.chart import chart, render  # noqa: F401  # fixtures
 from tests.support.processes import Background
 from tests.support.real_apiserver import real_api_servers
 

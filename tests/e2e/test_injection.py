@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.wiring import RELEASE_NAMESPACE
 from tests.e2e.builders import attachment, pod
-from tests.e2e.users import PythonClient, User
-from tests.support.waiting import Refused, wait_until
+from tests.e2e.users import Kubectl, PythonClient, User
+from tests.support.command_line import berth
+from tests.support.waiting import PATIENCE, Refused, wait_until
 
 JSON = dict[str, Any]
 Create = Callable[[JSON], JSON]
@@ -151,8 +154,22 @@ def test_a_broken_attachment_is_refused_when_it_is_written(
     assert word in str(refused.value)
 
 
-def test_the_control_switches_are_followed(user: User, created: Create, python: PythonClient) -> None:
-    """User-defined injections and the hugepage files, from the ConfigMap, without a restart."""
+@pytest.fixture
+def registered(kubeconfig: Path) -> Iterator[None]:
+    """The webhook configuration for Pods is as it was after the test."""
+    kubectl = Kubectl(kubeconfig)
+    before = json.loads(kubectl.run("get", "mutatingwebhookconfiguration", "berth", "-o", "json"))["webhooks"]
+    yield
+    patch = json.dumps([{"op": "replace", "path": "/webhooks", "value": before}])
+    kubectl.run("patch", "mutatingwebhookconfiguration", "berth", "--type=json", f"--patch={patch}")
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_control_switches_are_followed(user: User, created: Create, python: PythonClient, kubeconfig: Path) -> None:
+    """User-defined injections and the hugepage files, from the ConfigMap, without a restart.
+
+    As with the chart, Berth is asked about Pods with a label of the ConfigMap once the registration names it.
+    """
     config = {
         "features": {"enableHugePageDownApi": True},
         "user-defined-injections": {
@@ -172,6 +189,9 @@ def test_the_control_switches_are_followed(user: User, created: Create, python: 
             "data": {"config.json": json.dumps(config)},
         }
     )
+    told = berth("doctor", "--only", "registrations", "-o", "json", "--kubeconfig", str(kubeconfig))
+    (finding,) = (one for one in json.loads(told.stdout)["findings"] if one.get("code") == "BERTH0510")
+    subprocess.run(finding["command"], shell=True, check=True, timeout=PATIENCE)
     body = pod("labeled", None, labels={"accelerated": "true"})
     body["spec"]["containers"][0]["resources"] = {
         side: {"hugepages-2Mi": "4Mi", "memory": "64Mi", "cpu": "1"} for side in ("requests", "limits")

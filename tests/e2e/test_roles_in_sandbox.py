@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.users import Kubectl
+from tests.support.chart import Render
 from tests.support.command_line import berth
 from tests.support.waiting import Refused, wait_until
 
@@ -48,6 +49,31 @@ def test_the_doctor_has_nothing_to_complain_of(sandbox: Path, context: str) -> N
     findings = json.loads(done.stdout)["findings"]
     assert {finding["code"] for finding in findings if finding["severity"] not in ("ok", "skipped")} <= {"BERTH0307"}
     assert {"permissions", "leases"} <= {finding["check"] for finding in findings if finding["severity"] == "ok"}
+
+
+REGISTERED = {
+    "icp": {"confineTenants": True},
+    "tenant1": {"appwrappers": True, "claims": True, "rmdBackend": "daemon"},
+    "tenant2": {},
+}
+"""With which values of `webhook.args` the chart registers what the webhook of each cluster serves."""
+_ELSEWHERE = ("clientConfig", "timeoutSeconds")
+"""Another address, and a machine that all of the sandbox shares."""
+
+
+@pytest.mark.parametrize("context", REGISTERED)
+@pytest.mark.parametrize("kind", ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"])
+def test_the_webhooks_are_registered_as_by_the_chart(sandbox: Path, render: Render, context: str, kind: str) -> None:
+    rendered = render({"webhook": {"args": REGISTERED[context]}}, namespace=HOME).one(kind)
+    kubectl = Kubectl(sandbox / f"{context}.kubeconfig")
+    # An API server fills in the defaults of both.
+    charted = kubectl.create({**rendered, "metadata": {"name": "charted"}}, dry_run=True)["webhooks"]
+    ours = kubectl.get(kind, "berth")["webhooks"]
+    assert [without(webhook) for webhook in ours] == [without(webhook) for webhook in charted]
+
+
+def without(webhook: dict[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in webhook.items() if field not in _ELSEWHERE}
 
 
 def test_why_judges_a_role(sandbox: Path) -> None:

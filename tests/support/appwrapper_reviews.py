@@ -180,7 +180,8 @@ async def start_registered(parts: Parts, admin: KubeClient, folder: Path, *, kub
         "appwrappers": True,
     }
     await parts.start("webhook", common | settings, where="the cluster")
-    await register(admin, address=f"127.0.0.1:{port}", bundle=bundle, infra=False, every=True, token=CALLER_TOKEN)
+    registered = {"appwrappers": True, "claims": True, "rmd_backend": "daemon"}
+    await register(admin, address=f"127.0.0.1:{port}", bundle=bundle, settings=registered, token=CALLER_TOKEN)
     return port
 
 

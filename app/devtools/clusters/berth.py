@@ -65,7 +65,7 @@ class Berth:
         }
         address = await self._serve("webhook", cluster, settings, replicas=2)
         await self._until_ready(cluster)
-        await register(client, address=address, bundle=self._bundle, infra=infra, every=every, token=self._token)
+        await register(client, address=address, bundle=self._bundle, settings=settings, token=self._token)
         return address
 
     async def start_further_controllers(self, cluster: str, *, without: Sequence[str] = ()) -> None:

@@ -104,4 +104,4 @@ def _roles(kubeconfigs: dict[str, Path], folder: Path, ports: dict[str, int]) ->
 async def _register(client: KubeClient, pki: Path, *, port: int, infra: bool) -> None:
     certificate = await asyncio.to_thread((pki / "ca.crt").read_bytes)
     bundle = base64.b64encode(certificate).decode()
-    await register(client, address=f"127.0.0.1:{port}", bundle=bundle, infra=infra)
+    await register(client, address=f"127.0.0.1:{port}", bundle=bundle, settings={"confine_tenants": infra})

@@ -106,6 +106,12 @@ def test_a_token_ends_the_path_of_a_service_or_of_a_url(client: JSON, *, shown: 
     assert of_pods(clientConfig=client).shows_token == shown
 
 
+def test_conditions_that_read_the_containers_of_a_pod_can_be_decided() -> None:
+    asks = "has(object.spec.containers) && object.spec.containers.exists(c, has(c.resources))"
+    webhook = of_pods(matchConditions=[{"name": "asks", "expression": asks}])
+    assert webhook.admits({"namespace": "default"}) is False
+
+
 def test_no_finding_can_repeat_the_token_that_ends_a_url() -> None:
     one = of_pods(clientConfig={"url": f"https://192.0.2.1:8443/mutate/{'x' * 64}"})
     assert (one.url, one.host) == ("https://192.0.2.1:8443/mutate", "192.0.2.1")

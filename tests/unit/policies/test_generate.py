@@ -199,7 +199,7 @@ def test_the_terms_without_a_cluster_are_those_of_the_chart(render: Render) -> N
         flags = {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in arguments.items()}
         ours = charted(_settings(**flags).model_dump(), switches)
         for field in ("namespaceSelector", "objectSelector", "matchConditions", "failurePolicy"):
-            assert ours.get(field) == entry.get(field, {}), (arguments, field)
+            assert ours.get(field, {}) == entry.get(field, {}), (arguments, field)
 
 
 def test_terms_follow_the_settings(render: Render) -> None:
