@@ -104,8 +104,7 @@ def explain(
 
       0  everything would be admitted, with or without an injection; warnings do not count
 
-      1  an object would be refused, or has a field that is dropped, or a document or a file of a directory cannot be
-      read
+      1  an object would be refused or has a field that is dropped, or a file cannot be read
 
       2  a flag is wrong, or nothing of what it names can be read
 
