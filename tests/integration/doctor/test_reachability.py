@@ -32,7 +32,7 @@ async def test_a_service_that_is_gone(place: Place) -> None:
     finding = await place.only_complaint("reachability")
     assert (finding.severity, finding.subject) == (Severity.error, SUBJECT)
     assert finding.message == "is not there, and MutatingWebhookConfiguration berth calls it"
-    assert finding.consequence == "no Pod can be created where Berth is called"
+    assert finding.consequence == "no Pod for which Berth is called can be created"
     assert finding.command == UPGRADE
 
 

@@ -99,7 +99,7 @@ async def test_an_rmdconfig_beside_the_daemons(patient: Patient, rmd: RmdCluster
     found = await one_complaint(patient)
     assert (found.severity, found.message) == (
         Severity.warning,
-        "is not in namespace default, where the daemons are",
+        "is not in namespace default, that of the daemons",
     )
     assert found.command.endswith("--set rmd.namespace=team-a")
     await patient.create(RMD_CONFIGS, "rmdconfig", namespace="default", spec={})
