@@ -43,6 +43,7 @@ from app.wire import JSON
 from app.wiring import resolve
 
 _CERT_MANAGER = "cert-manager.io/certificate-name"
+_FILES = topic("files", "webhook")
 
 
 async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -161,8 +162,8 @@ async def _keeping_in(cluster: Cluster) -> Keeping:
 async def _of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
     kept = await _keeping_in(cluster)
     findings: list[Finding] = []
-    sound: list[str] = []
-    judged: set[str] = set()
+    sound: dict[str, list[str]] = {}  # what is served, in words, and the webhooks that trust it
+    judged: dict[str, list[Finding]] = {}
     for webhook in await cluster.registered():
         served = None
         try:
@@ -171,7 +172,7 @@ async def _of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
             findings.append(unchecked(refusal))
         except UsageError as broken:
             fix, text = await kept.reissue(cluster, webhook, None), f"{broken}{kept.words}"
-            findings.append(error("BERTH0603", webhook, text, command=fix))
+            findings.append(error("BERTH0603", webhook, text, command=fix, explains=(_FILES,)))
             continue
         new = await _trust(cluster, webhook, served, kept)
         if served is None and not findings and webhook.url:
@@ -179,17 +180,16 @@ async def _of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
         elif served is None and not findings and webhook.service:
             fix, because = await kept.reissue(cluster, webhook, None), depends_on("certificates")
             namespace, service, _ = webhook.service
-            new.append(error("BERTH0605", webhook, namespace=namespace, service=service, command=fix, because=because))
+            lacks = partial(error, "BERTH0605", webhook, command=fix, explains=(_FILES,), because=because)
+            new.append(lacks(namespace=namespace, service=service))
         elif served is not None and served.source not in judged:
-            judged.add(served.source)
-            new += [finding async for finding in _leaf(cluster, webhook, served, kept)]
-        if served is not None and not new:
-            sound.append(f"{webhook.name}/{webhook.webhook.get('name')}")
-            last = served
+            judged[served.source] = [finding async for finding in _leaf(cluster, webhook, served, kept)]
+            new += judged[served.source]
+        if served is not None and not new and not judged[served.source]:
+            words = f"{served.source}, valid until {end(served.leaf)}"
+            sound.setdefault(words, []).append(f"{webhook.name}/{webhook.webhook.get('name')}")
         findings += new
-    if sound:
-        text = f"trust the certificate {last.source}, valid until {end(last.leaf)}"
-        findings.append(ok(", ".join(sound), text))
+    findings += [ok(", ".join(names), f"trust the certificate {words}") for words, names in sound.items()]
     for finding in findings:
         yield finding
 
@@ -222,7 +222,7 @@ async def _trust(cluster: Cluster, webhook: Registered, served: Served | None, k
 async def _leaf(cluster: Cluster, webhook: Registered, served: Served, kept: Keeping) -> AsyncIterator[Finding]:
     """The certificate itself: its dates and its names."""
     leaf, now, fix = served.leaf, cluster.now(), await kept.reissue(cluster, webhook, served)
-    subject, wrong = f"the certificate {served.source}", partial(error, command=fix, explains=(CALLS,))
+    subject, wrong = f"the certificate {served.source}", partial(error, command=fix, explains=(CALLS, _FILES))
     words = kept.words if (webhook.service and webhook.service[0], served.secret) == kept.foreign else ""
     if has_ended(leaf, now):
         yield wrong("BERTH0606", subject, f"{expiry(leaf, now)}{words}")

@@ -1,17 +1,22 @@
-"""The verdicts on what Berth itself is made of, as the doctor judges it: its Deployments and webhook configurations."""
+"""The verdicts on what Berth itself is made of, as the doctor judges it.
+
+These are Deployments and Pods of roles, and webhook configurations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
 from app.doctor.cluster import Cluster
-from app.doctor.installed import read_deployment
+from app.doctor.commands import shows_only
+from app.doctor.installed import Installed, read_deployment
 from app.doctor.model import CALLS, REGISTERED, Finding, Severity, What, topic
-from app.doctor.objects import Object
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.why.model import STATES, Asking, Verdict, fine, or_else, read
+from app.doctor.objects import Object, labels
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS, Resource
+from app.why.model import STATES, Asking, State, Verdict, fine, judged, listed, or_else, read
 
 _CHECKS = (
     "definitions",
@@ -45,6 +50,27 @@ def judge_role(it: Object, _now: datetime) -> Asking[Verdict | None]:
     about = [finding for finding in findings if finding.subject == it.subject or topics & {*finding.explains}]
     fault = f"as role {installed.role} of Berth it has a fault"
     return _verdict(about, fault) or fine(f"role {installed.role} of Berth works")
+
+
+def judge_pod(it: Object, _now: datetime) -> Asking[Verdict | None]:
+    """The fault of the role whose Pod it is; None where the role works, and for all Pods but those of Berth."""
+    # A Pod has the labels and the containers by which a Deployment of a role is known.
+    mine = read_deployment({"metadata": it.json["metadata"], "spec": {"template": it.json}})
+    if mine is None or not it.json["metadata"].get("uid"):
+        return None
+    deployments = yield from or_else(listed(DEPLOYMENTS, it.namespace), [])
+    roles = [role for deployment in deployments if (role := read_deployment(deployment.json)) is not None]
+    role = next((role for role in roles if role.role == mine.role and _makes(role, it)), None)
+    if role is None:
+        return None
+    verdict = yield from judged(DEPLOYMENTS, role.name, it.namespace)
+    if verdict is None or verdict.state < State.stuck or not verdict.codes:
+        return None
+    return replace(verdict, text=f"its Deployment {role.name} has a fault as role {role.role} of Berth", since=None)
+
+
+def _makes(role: Installed, pod: Object) -> bool:
+    return bool(role.pod_labels) and role.pod_labels.items() <= labels(pod.json).items()
 
 
 def uncalled() -> Asking[Verdict | None]:
@@ -97,7 +123,8 @@ def _verdict(findings: Sequence[Finding], text: str) -> Verdict | None:
     if not bad:
         return None
     chain = list(dict.fromkeys(link for finding in bad for link in _chain(finding)))
-    root = next((finding for finding in chain if finding.cause is None and finding.command), chain[-1])
+    roots = [finding for finding in chain if finding.cause is None and finding.command]
+    root = next((finding for finding in roots if not shows_only(finding.command)), next(iter(roots), chain[-1]))
     return Verdict(
         STATES[bad[0].severity],
         text,
@@ -115,6 +142,7 @@ def _chain(finding: Finding) -> Iterator[Finding]:
 
 
 JUDGES = {
+    PODS: judge_pod,
     DEPLOYMENTS: judge_role,
     MUTATING_WEBHOOKS: judge_configuration,
     VALIDATING_WEBHOOKS: judge_configuration,

@@ -87,6 +87,18 @@ async def test_the_dates_of_the_certificate(place: Place, days: int, message: st
     assert finding.command == RESTART
 
 
+@pytest.mark.parametrize("days", [75, 91])
+async def test_a_certificate_with_a_fault_is_well_for_no_webhook_that_it_serves(place: Place, days: int) -> None:
+    """Two configurations call the same Service: what is wrong is said once, and of neither that all is well."""
+    place.patient.later = timedelta(days=days)
+    findings = await place.examine("certificate")
+    assert [one.code for one in findings] == ["BERTH0606" if days == 91 else "BERTH0608"]
+    place.patient.later = timedelta()
+    (well,) = await place.examine("certificate")
+    assert well.severity is Severity.ok
+    assert well.subject == "berth/pods.berth.dev, berth/attachments.berth.dev"
+
+
 async def test_a_certificate_for_another_service(place: Place) -> None:
     files = make(place.files, names=serving_names(service="other", namespace=HOME), now=datetime.now(UTC))
     await place.store(files)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from app.kube.resources import DEPLOYMENTS, EVENTS, MUTATING_WEBHOOKS, PODS
 from app.permissions import permissions_of
 from app.why.model import State
 from app.wiring import REGISTRATION_DELETED
-from tests.integration.doctor.installation import Place
+from tests.integration.doctor.installation import Place, labels_of
 from tests.integration.doctor.patient import HOME
 
 WEBHOOK = "deployment/berth-webhook"
@@ -103,6 +105,43 @@ async def test_a_certificate_that_has_expired(place: Place) -> None:
         assert verdict.state is State.broken, asked
         assert "BERTH0606" in verdict.codes
         assert verdict.fix
+
+
+@pytest.mark.parametrize("ready", [0, 2])
+@pytest.mark.parametrize("fault", ["certificate", "bundle"])
+async def test_deployment_pods_and_configuration_name_one_fault_and_one_fix(
+    place: Place, fault: str, ready: int
+) -> None:
+    """Also where the Pods run well, and where the Deployment says no more than that they do not."""
+    await place.patient.enroll("webhook", permissions_of("webhook"))
+    await place.report("webhook", replicas=2, ready=ready)
+    await place.patient.pod("berth-webhook-1", namespace=HOME, labels=labels_of("webhook"), spec={"nodeName": "node-1"})
+    running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await place.patient.report(PODS, "berth-webhook-1", running, namespace=HOME)
+    if fault == "certificate":
+        place.patient.later = timedelta(days=91)
+    else:
+        await place.register("clientConfig/caBundle", "bm90IGEgY2VydGlmaWNhdGU=")
+    configuration = (await place.patient.why("mutatingwebhookconfiguration/berth")).verdict
+    code = "BERTH0606" if fault == "certificate" else "BERTH0601"
+    assert configuration.codes[0] == code
+    assert configuration.fix
+    deployment = (await place.patient.why(WEBHOOK, namespace=HOME)).verdict
+    pod = (await place.patient.why("pod/berth-webhook-1", namespace=HOME)).verdict
+    for verdict in (deployment, pod):
+        assert (verdict.state, verdict.fix) == (State.broken, configuration.fix)
+        assert code in verdict.codes
+        assert configuration.because[0] in verdict.because
+    assert pod.text == "runs on node-1; its Deployment berth-webhook has a fault as role webhook of Berth"
+
+
+async def test_a_pod_of_a_role_that_works_is_fine(place: Place) -> None:
+    await place.patient.enroll("webhook", permissions_of("webhook"))
+    await place.patient.pod("berth-webhook-1", namespace=HOME, labels=labels_of("webhook"), spec={"nodeName": "node-1"})
+    running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await place.patient.report(PODS, "berth-webhook-1", running, namespace=HOME)
+    verdict = (await place.patient.why("pod/berth-webhook-1", namespace=HOME)).verdict
+    assert (verdict.state, verdict.text) == (State.fine, "runs on node-1")
 
 
 async def test_a_pod_to_be_created_while_berth_cannot_be_called(place: Place) -> None:
