@@ -80,6 +80,13 @@ def queue_of(obj: JSON) -> str:
     return ""
 
 
+def of_admission(spec: JSON) -> list[str]:
+    """The fields of an AppWrapper that its last admission has written, as JSON pointers: one made anew has none."""
+    components = enumerate(spec.get("components") or ())
+    infos = [f"/spec/components/{index}/podSetInfos" for index, component in components if "podSetInfos" in component]
+    return [*(["/spec/suspend"] if "suspend" in spec else []), *infos]
+
+
 def pod_set_name(app_wrapper: str, number: int) -> str:
     """How Kueue calls a podSet; the number counts over all components."""
     return f"{app_wrapper}-{number}".lower()

@@ -16,6 +16,7 @@ from app.appwrappers.model import (
     QUEUE_NAME,
     RESOURCES_DEPLOYED,
     UNHEALTHY,
+    of_admission,
     queue_of,
 )
 from app.appwrappers.why import controllers, queues
@@ -341,10 +342,7 @@ def _created_anew(it: Object, verdict: Verdict) -> Verdict:
 
     What Kueue has written for the last time is left out: the new one waits in its queue, where it has one.
     """
-    spec = objects.spec(it.json)
-    fields = ["/spec/suspend"] * ("suspend" in spec)
-    components = enumerate(spec.get("components") or ())
-    fields += [f"/spec/components/{index}/podSetInfos" for index, component in components if "podSetInfos" in component]
+    fields = of_admission(objects.spec(it.json))
     fix = commands.rewrite(it.plural, it.name, namespace=it.namespace, fields=fields)
     how = "correct spec.components: the command deletes the AppWrapper with all its objects, and creates it again"
     return replace(verdict, fix=fix, next=how)

@@ -217,7 +217,7 @@ def standing_of(it: Object) -> Asking[Verdict]:
     """Whether a LocalQueue admits anything, whatever waits in it."""
     spec = objects.spec(it.json)
     if (policy := spec.get("stopPolicy") or "None") != "None":
-        return stuck("is stopped", because=(f"spec.stopPolicy is {policy}",), fix=_start(it), more=describe(it))
+        return _stopped(it, str(policy))
     name, resource = str(spec.get("clusterQueue") or ""), _beside(it, kueue.CLUSTER_QUEUES)
     try:
         cluster_queue = yield from get(resource, name)
@@ -242,7 +242,7 @@ def judge_cluster_queue(it: Object, _now: datetime) -> Asking[Verdict | None]:
 
 def _of_cluster_queue(it: Object) -> Verdict:
     if (policy := objects.spec(it.json).get("stopPolicy") or "None") != "None":
-        return stuck("is stopped", because=(f"spec.stopPolicy is {policy}",), fix=_start(it), more=describe(it))
+        return _stopped(it, str(policy))
     return _active(it)
 
 
@@ -290,9 +290,13 @@ def _active(it: Object) -> Verdict:
     return fine(f"admits: {counts}", since=_when(active))
 
 
-def _start(it: Object) -> str:
+def _stopped(it: Object, policy: str) -> Verdict:
+    """Nothing but a person writes the policy, and for a reason that no object has."""
     patch = '--patch={"spec":{"stopPolicy":"None"}}'
-    return commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
+    start = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
+    who, cause = f"an admin has stopped {it.subject}", f"spec.stopPolicy is {policy}"
+    next_step = f"{who}: the admin decides whether the command may start it again"
+    return stuck("is stopped", because=(cause,), fix=start, next=next_step, more=describe(it))
 
 
 def _requests(it: Object) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.doctor import commands
+from app.appwrappers.model import APP_WRAPPERS, of_admission
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
 from app.kube.resources import JOBS, PODS, REPLICA_SETS, controller_of
@@ -12,20 +13,24 @@ from app.why.model import Asking, read
 from app.wire import JSON, encode_json
 
 _RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
-_UNCHANGEABLE = {"Pod": ("^  nodeName:",), "Job": ("controller-uid:",)}
+_UNCHANGEABLE = {"Pod": ("^  nodeName:",), "Job": ("controller-uid:",), APP_WRAPPERS.kind: ()}
 """What cannot be changed, with the lines that one which is created anew does not have: its node is chosen again, and
 the API server gives it another selector."""
-_ABOVE = {"ReplicaSet": (REPLICA_SETS, "Deployment"), "Job": (JOBS, "CronJob")}
-"""Controllers that have one themselves, as a rule: their kind, and that of the other."""
+_ABOVE = {"ReplicaSet": (REPLICA_SETS, ("Deployment",)), "Job": (JOBS, ("CronJob", APP_WRAPPERS.kind))}
+"""Controllers that have one themselves, as a rule: their kind, and those of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The controller that created a Pod; for a Pod without a controller, the Pod itself."""
+    """The controller that created a Pod; for a Pod without a controller, the Pod itself.
+
+    `fields` are JSON pointers to fields that one which is created anew does not have.
+    """
 
     kind: str
     namespace: str
     name: str
+    fields: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -45,14 +50,15 @@ class Owner:
     def edit(self) -> str:
         """Opens what says how the Pods are made; a Pod or a Job cannot be changed, and is created anew."""
         if (without := _UNCHANGEABLE.get(self.kind)) is not None:
-            return commands.rewrite(self.kind.lower(), self.name, namespace=self.namespace, without=without)
+            kind = objects.plural(APP_WRAPPERS) if self.kind == APP_WRAPPERS.kind else self.kind.lower()
+            return commands.rewrite(kind, self.name, namespace=self.namespace, without=without, fields=self.fields)
         return commands.kubectl("edit", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
 
     def change(self, how: str) -> str:
         """What is to be done with what `edit` opens; `how` begins with a verb."""
         if self.kind not in _UNCHANGEABLE:
             return how
-        pods = " with its Pods" if self.kind == JOBS.kind else ""
+        pods = "" if self.kind == PODS.kind else " with its Pods"
         return f"{how}: the command deletes the {self.kind}{pods}, and creates it again with that"
 
     @property
@@ -88,13 +94,19 @@ def owner_of(pod: JSON) -> Owner:
 
 
 async def topmost(cluster: Cluster, owner: Owner) -> Owner:
-    """The Deployment of a ReplicaSet, the CronJob of a Job; every other owner, and one that may not be read, itself."""
-    if owner.kind not in _ABOVE:
+    """The Deployment of a ReplicaSet, the CronJob or the AppWrapper of a Job; every other owner itself.
+
+    So does one that may not be read. An AppWrapper would create a Pod or a Job again as its components say.
+    """
+    if owner.kind in _ABOVE:
+        resource, kinds = _ABOVE[owner.kind]
+        controlled = await or_default(cluster.get(resource, owner.name, namespace=owner.namespace), None)
+        above = controller_of((controlled or {}).get("metadata") or {})
+        owner = Owner(above["kind"], owner.namespace, above["name"]) if above.get("kind") in kinds else owner
+    if owner.kind != APP_WRAPPERS.kind:
         return owner
-    resource, kind = _ABOVE[owner.kind]
-    controlled = await or_default(cluster.get(resource, owner.name, namespace=owner.namespace), None)
-    above = controller_of((controlled or {}).get("metadata") or {})
-    return Owner(kind, owner.namespace, above["name"]) if above.get("kind") == kind else owner
+    wrapper = await or_default(cluster.get(APP_WRAPPERS, owner.name, namespace=owner.namespace), None)
+    return replace(owner, fields=tuple(of_admission(objects.spec(wrapper))))
 
 
 def maker_of(pod: JSON) -> Asking[Owner]:

@@ -16,7 +16,15 @@ from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
 from app.doctor.model import Severity
 from app.doctor.objects import BY_CHART
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, PODS
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    Resource,
+    controller_reference,
+)
 from app.why.model import State, Verdict
 from app.why.rendering import Answer
 from tests.integration.doctor.patient import HOME, Patient
@@ -167,6 +175,8 @@ async def test_a_queue_that_is_stopped_is_named_with_the_command_that_starts_it(
     verdict = (await patient.why("appwrapper/train")).verdict
     assert verdict.state is State.stuck
     assert any("spec.stopPolicy is Hold" in cause for cause in verdict.because)
+    name = "ClusterQueue all" if where == "cluster" else "LocalQueue default/user-queue"
+    assert verdict.next == f"an admin has stopped {name}: the admin decides whether the command may start it again"
     await patient.run(verdict.fix)
     assert (await patient.why("appwrapper/train")).verdict.state is State.waits
 
@@ -534,3 +544,34 @@ async def test_components_that_are_no_objects_have_no_kind(patient: Patient) -> 
     manifest |= {"spec": {"components": [None, {"template": "x"}, {"template": None}]}}
     answer = await patient.why(manifests=[manifest])
     assert (answer.verdict.text, answer.unread) == ("would be created", ())
+
+
+@pytest.mark.parametrize("between", [False, True])
+async def test_of_a_pod_of_an_app_wrapper_the_app_wrapper_is_changed(patient: Patient, *, between: bool) -> None:
+    """It would create the Pod, or the Job of the Pod, again as its components say."""
+    resources = {"limits": {"example.com/nicc": "1"}, "requests": {"example.com/nicc": "1"}}
+    pod = {**POD, "spec": {"containers": [{"name": "c", "image": "c", "resources": resources}]}}
+    spec = {"suspend": False, "components": [{"template": pod, "podSetInfos": [{"nodeSelector": {"zone": "a"}}]}]}
+    wrapper = await patient.create(APP_WRAPPERS, "train", namespace="default", spec=spec)
+    owner = {"ownerReferences": [controlled(APP_WRAPPERS, wrapper)]}
+    if between:
+        template = {"template": {"spec": {**pod["spec"], "restartPolicy": "Never"}}}
+        job = await patient.create(JOBS, "j", namespace="default", metadata=owner, spec=template)
+        owner = {"ownerReferences": [controlled(JOBS, job)]}
+    before = await patient.pod("p", spec=pod["spec"], **owner)
+    unscheduled = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes: Insufficient example.com/nicc")
+    await patient.report(PODS, "p", {"phase": "Pending", "conditions": [unscheduled]}, namespace="default")
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.codes == ("BERTH1207",)
+    assert "the command deletes the AppWrapper with its Pods" in verdict.next
+    await patient.run(f"export EDITOR='sed -i s/nicc/nic/'; {verdict.fix}")
+    after = await patient.client.get(APP_WRAPPERS, "train", namespace="default")
+    (component,) = after["spec"]["components"]
+    assert component["template"]["spec"]["containers"][0]["resources"]["limits"] == {"example.com/nic": "1"}
+    assert "podSetInfos" not in component
+    assert (await patient.client.get(PODS, "p", namespace="default"))["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def controlled(resource: Resource, obj: JSON) -> JSON:
+    metadata = obj["metadata"]
+    return controller_reference(resource, metadata["name"], metadata["uid"])
