@@ -20,11 +20,13 @@ from typing import Any, Literal
 
 from app.certs import issuing, patching, rotation
 from app.certs.certificate_set import DAYS, SERVING, CertificateSet
+from app.errors import Terminal
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import Sleep, get_or_none, until_no_conflict
-from app.kube.secrets import read_secret, write_secret
+from app.kube.secrets import CERT_MANAGER, MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 from app.registry import condition_terms, reviews_of, webhooks_of
+from app.text import cut
 from app.wire import JSON
 from app.wiring import NAMESPACE_NAME, Condition, Requirement, ReviewKind
 
@@ -35,6 +37,10 @@ TARGET_PORT = 8443
 TIMEOUT_SECONDS = 10
 _DOMAIN = "k8s.cni.cncf.io"
 _ARGUMENTS = "webhook.args."
+
+
+_CERTIFICATES = (".crt", ".key", ".pem")
+"""The ends of names that certificates and keys have in Secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +217,7 @@ async def install(
 ) -> Installed:
     """Secret, Service and webhook configurations, in this order; any number of replicas at once.
 
-    Raises ApiError where the API server does not let us.
+    Raises ApiError where the API server does not let us, Terminal for a Secret that others use.
     """
     return await until_no_conflict(lambda: _install_once(client, installation, now=now), sleep=sleep)
 
@@ -248,6 +254,7 @@ async def _certificates(
     A Secret of another installer is taken over, with or without our label, because its name is the one that is given.
     """
     secret = await read_secret(client, installation.name, namespace=installation.namespace)
+    _check_takeover(secret)
     names = issuing.serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
     present = CertificateSet.parse(secret.files, leaves=[SERVING])
     following = rotation.successor(present, rotation.webhook(names), now=now)
@@ -255,6 +262,21 @@ async def _certificates(
     if written := held.files != secret.files:
         await write_secret(client, secret, held.files)
     return held, written
+
+
+def _check_takeover(secret: StoredFiles) -> None:
+    """Raise Terminal where a Secret without our label has more than certificates, or is kept by cert-manager.
+
+    What is written replaces all that it has.
+    """
+    others = sorted(name for name in secret.entries if not name.endswith(_CERTIFICATES))
+    if secret.ours or not (others or CERT_MANAGER in secret.annotations):
+        return
+    what = f"has {', '.join(map(cut, others[:3]))}" if others else "is written by cert-manager"
+    raise Terminal(
+        f"{secret.place} is not managed by Berth and {what}: nothing is written; give another --name, or, if nothing "
+        f"else needs it, hand it over with the label {MANAGED_BY}={MANAGER}"
+    )
 
 
 def _over(present: JSON | None, body: JSON) -> JSON:

@@ -306,6 +306,6 @@ def _foreign(present: _State) -> Kept:
             return Kept({secret.name: serving.not_valid_after_utc}, (), renewal_due(serving))
         problem = f"{AUTHORITY}.crt is missing"
     raise Terminal(
-        f"{secret.place} is not managed by Berth and cannot be used: {problem}; delete it, or hand it over with the "
-        f"label {MANAGED_BY}={MANAGER}"
+        f"{secret.place} is not managed by Berth and cannot be used: {problem}; if nothing else needs what it has, "
+        f"hand it over with the label {MANAGED_BY}={MANAGER}"
     )

@@ -5,6 +5,7 @@ Of the webhook: does each caBundle verify it; how long; for which name; what man
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from functools import partial
 from cryptography import x509
 
 from app.doctor import commands, objects
+from app.doctor.catalog import listed, plain
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.doctor.model import (
@@ -35,14 +37,13 @@ from app.doctor.serving import Served, by_tls, end, expiry, has_ended, in_secret
 from app.doctor.webhooks import Registered
 from app.errors import ApiError, UsageError
 from app.kube.resources import SECRETS
-from app.kube.secrets import FILES, MANAGED_BY, MANAGER, stored_files
+from app.kube.secrets import CERT_MANAGER, FILES, MANAGED_BY, MANAGER, stored_files
 from app.registry import ROLES
 from app.serving.tls import Pair, read_certificates
 from app.text import stamp
 from app.wire import JSON
 from app.wiring import resolve
 
-_CERT_MANAGER = "cert-manager.io/certificate-name"
 _FILES = topic("files", "webhook")
 
 
@@ -64,9 +65,16 @@ async def _of_secret(cluster: Cluster, deployment: Installed) -> AsyncIterator[F
         waits = f"no new Pod of the {deployment.role} starts; then {role.when_down}"
         yield error("BERTH0610", it, consequence=waits, command=fix, explains=topics)
         return
+    if name := (secret["metadata"].get("annotations") or {}).get(CERT_MANAGER):
+        fix = _renew_there(name, it.namespace)  # what anyone else writes there, cert-manager replaces
     for severity, code, text in faults(secret, cluster.now()):
         follows = f"then {role.when_expired}" if severity is Severity.warning else role.when_expired
         yield noted(severity, code, it, text, follows, fix, explains=topics)
+
+
+def _renew_there(certificate: str, namespace: str) -> str:
+    """Has cert-manager issue a certificate again."""
+    return shlex.join(["cmctl", "renew", certificate, "--namespace", namespace])
 
 
 def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
@@ -95,11 +103,12 @@ class Keeping:
     """What manages the webhook's certificate: `restart` is the command that has Berth look at it again, if Berth does.
 
     `foreign` is the Secret that Berth should manage and may not: namespace and name, ("", "") where there is none. It
-    lacks the label by which Berth knows its own.
+    lacks the label by which Berth knows its own. `content` says what it is.
     """
 
     restart: str = ""
     foreign: tuple[str, str] = ("", "")
+    content: str = ""
 
     @property
     def words(self) -> str:
@@ -110,19 +119,19 @@ class Keeping:
         hand_over = commands.set_label("secret", name, MANAGED_BY, MANAGER, namespace=namespace)
         return (
             f"; Secret {namespace}/{name} is not managed by Berth (no label {MANAGED_BY}={MANAGER}), so Berth does not "
-            f"write it: delete it, or hand it over with `{hand_over}`"
+            f"write it: {self.content}. If nothing else needs what it has, `{hand_over}` lets Berth replace that"
         )
 
     async def reissue(self, cluster: Cluster, webhook: Registered, served: Served | None) -> str:
         """The command that has the certificate issued again, by the component that manages it."""
-        if served is not None and (name := served.annotations.get(_CERT_MANAGER)) and webhook.service:
-            return f"cmctl renew {name} --namespace {webhook.service[0]}"
+        if served is not None and (name := served.annotations.get(CERT_MANAGER)) and webhook.service:
+            return _renew_there(name, webhook.service[0])
         if webhook.installer_name:
             return " && ".join(
                 [commands.certs_install(webhook), *map(commands.restart, await cluster.running("webhook"))]
             )
         if self.foreign[1]:
-            return commands.kubectl("delete", "secret", self.foreign[1], namespace=self.foreign[0])
+            return commands.kubectl("describe", "secret", self.foreign[1], namespace=self.foreign[0])
         if self.restart:
             return self.restart
         if webhook.url:
@@ -155,8 +164,19 @@ async def _keeping_in(cluster: Cluster) -> Keeping:
         name = str(keeper.setting("webhook_secret"))
         secret = await or_default(cluster.get(SECRETS, name, namespace=keeper.namespace), None)
         if secret is not None and objects.labels(secret).get(MANAGED_BY) != MANAGER:
-            return Keeping(restart, (keeper.namespace, name))
+            return Keeping(restart, (keeper.namespace, name), _content(secret))
     return Keeping(restart)
+
+
+def _content(secret: JSON) -> str:
+    """What a Secret is and who made it, without what it holds."""
+    metadata = secret["metadata"]
+    managers = dict.fromkeys(entry.get("manager") or "?" for entry in metadata.get("managedFields") or ())
+    owners = [f"{owner.get('kind')} {owner.get('name')}" for owner in metadata.get("ownerReferences") or ()]
+    parts = [f"it has {listed(sorted(secret.get('data') or {})) or 'nothing'}"]
+    parts += [f"was written by {listed([*managers])}"] if managers else []
+    parts += [f"belongs to {listed(owners)}"] if owners else []
+    return plain(", ".join(parts))
 
 
 async def _of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:

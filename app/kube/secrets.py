@@ -23,6 +23,8 @@ from app.wire import JSON
 MANAGED_BY = "app.kubernetes.io/managed-by"
 """Label on what Berth may renew; a Secret without it is managed by others (cert-manager, a person) and only read."""
 MANAGER = "berth"
+CERT_MANAGER = "cert-manager.io/certificate-name"
+"""Annotation on a Secret that cert-manager writes: the Certificate that it is of."""
 FILES = ("tls.crt", "tls.key", "ca.crt")
 """A certificate, its key, and the CAs that the other side is verified by."""
 CLOCKS_APART = timedelta(seconds=60)
@@ -42,6 +44,8 @@ class StoredFiles:
     type: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
+    entries: frozenset[str] = frozenset()
+    """The names of all that it has."""
 
     @property
     def place(self) -> str:
@@ -64,6 +68,7 @@ async def read_secret(client: KubeClient, name: str, *, namespace: str) -> Store
         type=secret.get("type") or "",
         labels=labels,
         annotations=metadata.get("annotations") or {},
+        entries=frozenset(secret.get("data") or {}),
     )
 
 

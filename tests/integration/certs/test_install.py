@@ -14,8 +14,9 @@ from app.certs.certificate_set import load, parse_bundle
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.cli.main import run
-from app.errors import ApiError
+from app.errors import ApiError, Terminal
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
+from app.kube.retry import get_or_none
 from app.registration import Installation, install
 from app.serving.tls import Pair
 from tests.support.paths import ROOT
@@ -186,6 +187,27 @@ async def test_another_installers_objects_are_taken_over_in_place(client, now) -
     assert mutating["webhooks"][0]["failurePolicy"] == "Fail"
     assert mutating["webhooks"][0]["rules"][0]["apiGroups"] == [""]
     assert bundle_of(mutating) == [authority_of(found), parse_bundle(theirs["ca.crt"], source="x")[0]]
+
+
+@pytest.mark.parametrize(
+    ("data", "annotations", "what"),
+    [
+        ({"password": "c2VjcmV0", "tls.crt": "eA=="}, {}, "has password"),
+        ({"tls.crt": "eA=="}, {"cert-manager.io/certificate-name": "c"}, "is written by cert-manager"),
+    ],
+)
+async def test_a_secret_that_others_use_stays_as_it_is(client, now, data, annotations, what) -> None:
+    """Only its name is that of ours. With the label it is handed over."""
+    metadata = {"name": NAME, "annotations": annotations}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+    before = await client.create(SECRETS, secret, namespace="kube-system")
+    with pytest.raises(Terminal, match=f"Secret kube-system/{NAME} is not managed by Berth and {what}: nothing is "):
+        await install(client, OURS, now=now)
+    assert await client.get(SECRETS, NAME, namespace="kube-system") == before
+    assert await get_or_none(client, SERVICES, OURS.service, namespace="kube-system") is None
+    labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}}
+    await client.patch(SECRETS, NAME, labels, patch_type="merge", namespace="kube-system")
+    assert (await install(client, OURS, now=now)).issued
 
 
 async def test_a_due_certificate_is_renewed_by_one_replica_for_all(client, now) -> None:

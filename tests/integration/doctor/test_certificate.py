@@ -114,7 +114,12 @@ async def test_a_secret_of_somebody_else_in_the_place_of_ours(place: Place) -> N
     finding = await place.only_complaint("certificate")
     assert f"Secret {HOME}/{SECRET} is not managed by Berth" in finding.message
     assert f"kubectl --namespace {HOME} label secret {SECRET} app.kubernetes.io/managed-by=berth" in finding.message
-    assert finding.command == f"kubectl --namespace {HOME} delete secret {SECRET}"
+    assert "so Berth does not write it: it has ca-bundle.crt, ca.crt, ca.key and 2 more, was written by " in (
+        finding.message
+    )
+    # What it has may be of use to others: nothing deletes it.
+    assert finding.command == f"kubectl --namespace {HOME} describe secret {SECRET}"
+    await place.patient.run(finding.command)
     broken = {"op": "replace", "path": "/data/tls.crt", "value": base64.b64encode(b"-----BEGIN CERTIFICATE").decode()}
     await place.change(SECRETS, SECRET, broken)
     found = await place.complaints("certificate")
@@ -165,6 +170,17 @@ async def test_the_certificate_of_cert_manager_is_renewed_there(place: Place) ->
     assert finding.command == f"cmctl renew berth-tls --namespace {HOME}"
 
 
+async def test_the_secret_of_a_gateway_that_cert_manager_keeps(place: Place) -> None:
+    """What a command of Berth would write there, cert-manager would replace, or the Secret is not Berth's."""
+    await place.deploy("gateway", volumes=[{"name": "tls", "secret": {"secretName": "gateway-tls"}}])
+    await place.store(issued(), name="gateway-tls")
+    note = {"op": "add", "path": "/metadata/annotations", "value": {"cert-manager.io/certificate-name": "of-gateway"}}
+    await place.change(SECRETS, "gateway-tls", note)
+    place.patient.later = timedelta(days=75)
+    finding = next(one for one in await place.complaints("certificate") if "gateway-tls" in one.subject)
+    assert finding.command == f"cmctl renew of-gateway --namespace {HOME}"
+
+
 @pytest.mark.parametrize(
     ("days", "severity", "word"), [(50, None, ""), (75, Severity.warning, "expires"), (91, Severity.error, "expired")]
 )
@@ -189,6 +205,7 @@ async def test_the_certificates_of_gateway_and_agent(
 
 RENEW = (
     f"berth tenant rotate blue --kubeconfig INFRA --agent-namespace {HOME} && kubectl apply -f tenant-blue/secret.yaml"
+    "  # INFRA: the kubeconfig of the infra cluster"
 )
 
 
