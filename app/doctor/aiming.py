@@ -1,7 +1,8 @@
 """Commands that name the cluster which the user has named: what is printed can be copied as it stands. Pure.
 
 A command without flags means the current context of the user's kubeconfig. That is another cluster where the user
-named this one by `--kubeconfig` or `--context`.
+named this one by `--kubeconfig` or `--context`. What a command needs of another cluster is a word in capitals; a
+comment behind the command says what to put there.
 """
 
 from __future__ import annotations
@@ -43,6 +44,14 @@ _ELSEWHERE = re.compile(r"\bin (?:the|its|another) .*\bcluster\b")
 """The comment of a command that is meant for another cluster than the one that is examined."""
 _IN_PROSE = re.compile(rf"`((?:{'|'.join(_PROGRAMS)}) [^`]*)`")
 
+PLACEHOLDERS = {
+    "INFRA": "the kubeconfig of the infra cluster",
+    "TENANT": "the kubeconfig of the cluster of the tenant",
+    "NAME": "the tenant that the cluster of the agent belongs to",
+}
+"""Words of commands that the user replaces, for they cannot be known here."""
+_PLACEHOLDER = re.compile(rf"(?<=[\s-])({'|'.join(PLACEHOLDERS)})(?=[\s/]|$)")
+
 
 @dataclass(frozen=True, slots=True)
 class Aim:
@@ -52,10 +61,18 @@ class Aim:
     context: str = ""
 
     def command(self, line: str) -> str:
-        """The command line, each kubectl, helm and berth in it with the flags; its pipes and quotes stay.
+        """The command lines, each kubectl, helm and berth with the flags, and what to put for placeholders behind them.
 
-        A command with a kubeconfig or a context of its own, or with a comment that it is for another cluster, stays.
+        Pipes and quotes stay. So does a command with a kubeconfig or a context of its own, or with a comment that it is
+        for another cluster.
         """
+        return "\n".join(map(_explained, self._with_flags(line).split("\n")))
+
+    def prose(self, text: str) -> str:
+        """A text in which commands stand in backticks."""
+        return _IN_PROSE.sub(lambda match: f"`{self._with_flags(match[1])}`", text)
+
+    def _with_flags(self, line: str) -> str:
         if not (self.kubeconfig or self.context):
             return line
         parts, body = list[str](), ""
@@ -65,14 +82,10 @@ class Aim:
                 parts += [body if _ELSEWHERE.search(comment) else self._aimed(body), token[0]]
                 body = ""
             elif token["quoted"] and not token[0].startswith("'"):
-                body += _INNER.sub(lambda inner: f"$({self.command(inner[1])})", token[0])
+                body += _INNER.sub(lambda inner: f"$({self._with_flags(inner[1])})", token[0])
             else:
                 body += token[0]
         return "".join([*parts, self._aimed(body)])
-
-    def prose(self, text: str) -> str:
-        """A text in which commands stand in backticks."""
-        return _IN_PROSE.sub(lambda match: f"`{self.command(match[1])}`", text)
 
     def words(self, program: str) -> tuple[str, ...]:
         """The flags in the spelling of a program."""
@@ -95,6 +108,13 @@ class Aim:
             return f"{body[:after]} {flags}{body[after:]}"
         command = body.rstrip()
         return f"{command} {flags}{body[len(command) :]}"
+
+
+def _explained(line: str) -> str:
+    """One line of a command, with a comment that says what its placeholders are, if none says it yet."""
+    words = [word for word in dict.fromkeys(_PLACEHOLDER.findall(line)) if f"{word}: " not in line]
+    comment = ", ".join(f"{word}: {PLACEHOLDERS[word]}" for word in words)
+    return f"{line}{', ' if '  # ' in line else '  # '}{comment}" if comment else line
 
 
 AIMLESS = Aim()

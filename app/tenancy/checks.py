@@ -51,6 +51,8 @@ from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 from app.workloads.settings import QuotaSettings
 
+_ASK_THERE = "berth doctor --only agent --kubeconfig TENANT"
+"""What is wrong with an agent that has certificates of its own, or does not call, is seen in its cluster."""
 PATIENCE = 120.0
 """Seconds in which the controller processes a change of a tenant."""
 _FROM = "gateway "
@@ -60,14 +62,15 @@ _REFUSALS = frozenset({"permission_denied", "unauthenticated"})
 _OF_CLUSTER = "failed_precondition"
 _NO_TENANT, _SUSPENDED, _TAKEN = "bound to no tenant", "is suspended", "another tenant"
 """What the gateway says where another certificate would not help: of the Tenant, and of a cluster that is not free."""
-_WHICH = "TENANT"
+_WHICH = "NAME"
+"""Of a tenant that is not known here; `app.doctor.aiming` says what it is."""
 
 
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
     late: list[str] = []
     for tenant in await cluster.listed(TENANTS):
         it = objects.Object(TENANTS, tenant)
-        for finding in reported(it):
+        for finding in reported(it, cluster.namespace):
             yield finding
         if is_late(it, cluster.now()):
             late.append(it.subject)
@@ -75,13 +78,14 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
         yield await acting.late(cluster, "controller", "BERTH2003", late)
 
 
-def reported(it: objects.Object) -> Iterator[Finding]:
-    """What spec and status of a Tenant say that is wrong, but for its agent."""
+def reported(it: objects.Object, namespace: str) -> Iterator[Finding]:
+    """What spec and status of a Tenant say that is wrong, but for its agent; `namespace` is that of Berth."""
     said, ready = objects.status(it.json), objects.condition(it.json, "Ready")
     reason = str(ready.get("reason") or "NotReady")
     if reason != SUSPENDED and (ready.get("status") == "False" or said.get("result") == "error"):
         text = ready.get("message") or said.get("message") or ""
-        yield error("BERTH2001", it, case=reason, reason=reason, said=text, label=TENANT_LABEL)
+        issue = _bundle(it.name, namespace)
+        yield error("BERTH2001", it, case=reason, reason=reason, said=text, label=TENANT_LABEL, issue=issue)
     if objects.spec(it.json).get("suspended"):
         yield info("BERTH2002", it)
 
@@ -113,9 +117,13 @@ def of_agent(
     """
     said, name = objects.condition(it.json, model.CONNECTED), it.name
     reason, files = str(said.get("reason")), topic("files", "agent", name)
-    issued = (_taker(name, link_of(it.json), links) or "OTHER") if reason == model.CLUSTER_TAKEN else name
-    issue = _rotate(issued, agent_namespace=namespace)
-    values: dict[str, Any] = {"said": said.get("message"), "issued": issued, "issue": issue, "move": _move(name)}
+    taken = reason == model.CLUSTER_TAKEN
+    # In a cluster of another tenant the bundle of that one belongs; its own is for a cluster that is not known yet.
+    own, holder = _bundle(name, namespace, apply=not taken), _taker(name, link_of(it.json), links) if taken else name
+    spec = objects.spec(it.json)
+    pins = (spec.get("identity") or {}).get("certificates") or ()
+    fix = _bundle(holder or _WHICH, namespace) if pins or taken else _ASK_THERE
+    values: dict[str, Any] = {"said": said.get("message"), "issue": fix, "move": _move(name)}
     cut = said.get("status") == "False" and reason != SUSPENDED
     if reason == model.NO_CONTACT:
         yield info("BERTH2008", it, case=reason, **values)
@@ -124,12 +132,11 @@ def of_agent(
         yield error("BERTH2008", it, case=reason, **values, because=because)
     if trusted is not None and (pinned := pinned_at(it.json)) is not None and trusted.is_younger(pinned):
         severity, case = (Severity.error, "cut") if cut else (Severity.warning, "")
-        values = {"pinned": stamp(pinned), "made": stamp(trusted.made), "authority": trusted.name, "issue": issue}
+        values = {"pinned": stamp(pinned), "made": stamp(trusted.made), "authority": trusted.name, "issue": own}
         yield noted(severity, "BERTH2010", it, case=case, place=trusted.place, **values, explains=(files,))
-    spec = objects.spec(it.json)
-    days = certificate_days((spec.get("identity") or {}).get("certificates") or (), now)
+    days = certificate_days(pins, now)
     if days is not None and 0 <= days < SOON and not spec.get("suspended"):
-        yield warning("BERTH2011", it, days=days, issue=issue)
+        yield warning("BERTH2011", it, days=days, issue=own)
 
 
 def _taker(name: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
@@ -292,7 +299,6 @@ async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | No
         so = f"{so}; run the command only if this cluster has replaced the other one for good"
         if _TAKEN in answer:
             fix, so = await renew_agent(cluster, agent, _WHICH), agent.descriptor.when_expired
-            so = f"{so}; in the command, {_WHICH} is the tenant of this cluster"
         return refused("BERTH2102", place, answer=answer, consequence=so, command=fix)
     if UNTRUSTED in text:
         return await _distrust(cluster, agent, peer)
@@ -321,15 +327,21 @@ async def renew_agent(cluster: Cluster, deployment: Installed, tenant: str = "",
 
 
 async def _tenant_of(cluster: Cluster, deployment: Installed) -> str:
-    """The tenant of an agent, by its flag or else by its certificate; `TENANT` where neither says it."""
+    """The tenant of an agent, by its flag or else by its certificate; a placeholder where neither says it."""
     if named := deployment.deployed.get("tenant"):
         return str(named)
     secret = await or_default(cluster.get(SECRETS, deployment.tls_secret, namespace=deployment.namespace), None)
     try:
         leaf = read_certificates(stored_files(secret or {}).get(FILES[0]) or b"", source=FILES[0])[0]
     except ValueError:
-        return "TENANT"
+        return _WHICH
     return common_name_of(leaf).partition(".")[0]
+
+
+def _bundle(name: str, agent_namespace: str, *, apply: bool = True) -> str:
+    """Writes a bundle of a tenant with a new certificate, and gives it to the agent in its cluster."""
+    issued = _rotate(name, agent_namespace=agent_namespace)
+    return f"{issued} && kubectl --kubeconfig TENANT apply -f tenant-{name}/secret.yaml" if apply else issued
 
 
 def _rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:

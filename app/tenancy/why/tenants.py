@@ -53,7 +53,7 @@ def _findings(it: Object, now: datetime, dpus: Dpus | None) -> Asking[list[Findi
     tenants = yield from or_else(listed(TENANTS), [it])
     trusted = yield from or_else(read(trusted_by_gateway), None)
     namespace, links = (yield from read(home_of)), links_of([tenant.json for tenant in tenants])
-    findings = [*reported(it), *of_agent(it, links, namespace, trusted, now)]
+    findings = [*reported(it, namespace), *of_agent(it, links, namespace, trusted, now)]
     if is_late(it, now):
         findings.append((yield from read(partial(_late, it=it), key=("late", it.subject))))
     if dpus is not None:

@@ -196,8 +196,12 @@ def judge_mirror(it: Object) -> Asking[Verdict]:
     """What a UVSPod shows of the Pod in the infra cluster, where it can be changed; its rule says why it waits."""
     name = (it.json["metadata"].get("annotations") or {}).get(workloads.RULE_NAME) or "?"
     pod, places = mapping(objects.spec(it.json).get("object")), Dpus([], HOST_LABEL, TENANT_LABEL)
-    home = workloads.tenant_namespace(places.place_of(pod)[1] or "TENANT")
-    text = f"mirrors companion {home}/{it.name} of the infra cluster, by WorkloadRule {it.namespace}/{name}"
+    tenant = places.place_of(pod)[1]
+    home, where = (
+        workloads.tenant_namespace(tenant or "NAME"),
+        f"{workloads.tenant_namespace(tenant)}/" if tenant else "",
+    )
+    text = f"mirrors companion {where}{it.name} of the infra cluster, by WorkloadRule {it.namespace}/{name}"
     more = f"berth why pod/{it.name} -n {home} --kubeconfig INFRA"
     waiting, phase = _mirrored(it.json), objects.status(it.json).get("phase")
     since = moment(objects.condition(it.json, "Ready").get("lastTransitionTime"))

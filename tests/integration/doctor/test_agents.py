@@ -92,7 +92,7 @@ class Linked:
 
     async def type(self, finding: Finding, *, tenant: str = "blue") -> None:
         """Its command, with the kubeconfig of the infra cluster, and the name of the tenant where that is asked for."""
-        command = finding.command.replace("INFRA", str(self.infra.kubeconfig)).replace("TENANT", tenant)
+        command = finding.command.replace("INFRA", str(self.infra.kubeconfig)).replace("NAME", tenant)
         await self.tenant.run(command, cwd=self.folder)
 
     async def restart(self) -> None:
@@ -193,7 +193,8 @@ async def test_a_certificate_that_is_refused_and_a_gateway_that_is_not_trusted(l
     refused = "tenant blue has pinned other certificates than this one"
     assert finding.message == f"the gateway refuses its certificate: {refused}"
     assert finding.command == (
-        f"berth tenant rotate blue --kubeconfig INFRA --agent-namespace {HOME} && kubectl apply -f tenant-blue/secret.yaml"
+        f"berth tenant rotate blue --kubeconfig INFRA --agent-namespace {HOME} && "
+        "kubectl apply -f tenant-blue/secret.yaml  # INFRA: the kubeconfig of the infra cluster"
     )
     (replicas,) = [one for one in await linked.tenant.findings(CHECKS) if one.code == "BERTH0306"]
     assert replicas.message.count(refused) == 1  # it is said of three streams
@@ -253,7 +254,7 @@ async def test_a_secret_that_is_missing(linked: Linked) -> None:
     finding = await linked.says("BERTH0610")
     assert (finding.subject, finding.message) == (SECRET, "is missing")
     # No flag and no certificate says whose agent it is.
-    assert finding.command.startswith("berth tenant rotate TENANT ")
+    assert finding.command.startswith("berth tenant rotate NAME ")
     await linked.type(finding)
     assert not await linked.tenant.complaints(certificate.CHECK)
 
@@ -322,7 +323,7 @@ async def test_a_tenant_that_never_called_is_information(linked: Linked) -> None
     await linked.infra.report(TENANTS, "blue", unconnected(NO_CONTACT, "no call yet", status="Unknown"))
     (finding,) = [one for one in await linked.infra.examine(TENANTS_CHECK) if one.code == "BERTH2008"]
     assert finding.severity is Severity.info
-    assert finding.command == "kubectl --kubeconfig TENANT apply -f tenant-blue/secret.yaml"
+    assert finding.command == ISSUE.format("blue")  # its bundle may never have been written
     for reason, status in ((SUSPENDED, "False"), (AGENT_CONNECTED, "True")):
         await linked.infra.report(TENANTS, "blue", unconnected(reason, "as it should be", status=status))
         assert "BERTH2008" not in {one.code for one in await linked.infra.examine(TENANTS_CHECK)}
@@ -342,5 +343,5 @@ async def test_a_bundle_in_the_cluster_of_another_tenant(linked: Linked) -> None
     assert finding.message.startswith(
         f"the gateway refuses this cluster with it: cluster {uid} (UID of namespace kube-"
     )
-    assert finding.consequence.endswith("; in the command, TENANT is the tenant of this cluster")
+    assert finding.command.startswith("berth tenant rotate NAME --kubeconfig INFRA ")
     await linked.fixed_by(finding, tenant="green")

@@ -270,7 +270,13 @@ async def test_a_tenant_that_is_ready_is_well(patient: Patient) -> None:
     ("reason", "command"),
     [
         ("IdentityShared", "kubectl edit tenants.workload.infra.universe.nvidia.com a"),
-        ("CertificatesExpired", "berth tenant rotate a"),
+        (
+            "CertificatesExpired",
+            (
+                f"berth tenant rotate a --agent-namespace {HOME} && "
+                "kubectl --kubeconfig TENANT apply -f tenant-a/secret.yaml"
+            ),
+        ),
         ("ForeignNamespace", "kubectl label namespace tenant-a berth.dev/tenant=a --overwrite"),
     ],
 )

@@ -224,7 +224,7 @@ async def test_a_rule_whose_tenant_is_suspended(patient: Patient) -> None:
     assert (verdict.state, verdict.text, verdict.because) == (State.stuck, "its agent is not connected", (cause,))
     assert verdict.since is not None
     assert verdict.since.isoformat() == "2026-01-01T00:00:00+00:00"
-    assert verdict.fix == "berth tenant resume a --kubeconfig INFRA"
+    assert verdict.fix == "berth tenant resume a --kubeconfig INFRA  # INFRA: the kubeconfig of the infra cluster"
 
 
 async def test_a_rule_in_error_and_one_that_nobody_processed(patient: Patient) -> None:
@@ -338,7 +338,9 @@ async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient:
     assert verdict.because == ("Pending", unfit, f"of all companions of the rule, {message}")
     assert verdict.asks == wishes
     assert verdict.next.endswith("or give the admin of the infra cluster the command of the last line")
-    assert verdict.more == "berth why pod/r-1 -n tenant-a --kubeconfig INFRA"
+    assert (
+        verdict.more == "berth why pod/r-1 -n tenant-a --kubeconfig INFRA  # INFRA: the kubeconfig of the infra cluster"
+    )
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
     assert (verdict.state, verdict.fix) == (State.stuck, OF_RULE)
     text = "mirrors companion tenant-a/r-1 of the infra cluster, by WorkloadRule universe/r, which does not run"

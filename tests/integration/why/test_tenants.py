@@ -17,7 +17,7 @@ from app.kube.resources import DEPLOYMENTS, NODES, SECRETS
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.authority import ensure_authority
 from app.tenancy.checks import AGENT_CHECK, TENANTS_CHECK
-from app.tenancy.model import CA_SECRET, GATEWAY_NAME, SERVING_SECRET
+from app.tenancy.model import CA_SECRET, CLUSTER, CLUSTER_TAKEN, GATEWAY_NAME, SERVING_SECRET
 from app.text import stamp
 from app.why.model import State
 from app.workloads.model import TENANTS
@@ -27,6 +27,7 @@ from tests.integration.doctor.patient import HOME, JSON, Patient
 TLS = "/etc/berth/tls"
 PIN = "ab" * 32
 CONNECTED = ("True", "AgentConnected", "the gateway accepts the agent")
+OF_TENANT = "  # TENANT: the kubeconfig of the cluster of the tenant"
 RENEWED = f"berth tenant rotate a --agent-namespace {HOME} && kubectl --kubeconfig TENANT apply -f tenant-a/secret.yaml"
 
 
@@ -78,7 +79,7 @@ async def test_a_tenant_whose_agent_does_not_call(patient: Patient) -> None:
     assert (verdict.state, verdict.text) == (State.broken, "ready, its agent is not connected")
     assert verdict.because == (f"its agent is not connected: {text}",)
     assert (verdict.codes, verdict.fix) == (("BERTH2008",), "")
-    assert verdict.more == "berth doctor --only agent --kubeconfig TENANT"
+    assert verdict.more == f"berth doctor --only agent --kubeconfig TENANT{OF_TENANT}"
 
 
 async def test_a_namespace_that_is_not_ready_and_a_certificate_that_ends(patient: Patient) -> None:
@@ -114,11 +115,38 @@ async def test_a_ca_that_was_made_anew_is_a_time_bomb_that_is_seen(patient: Pati
     (cause,) = verdict.because
     assert f"in Secret universe/{SERVING_SECRET}, at {stamp(made)}" in cause
     assert "CN=Berth Gateway CA " in cause
-    assert (verdict.codes, verdict.fix) == (("BERTH2010",), RENEWED)
+    assert (verdict.codes, verdict.fix) == (("BERTH2010",), f"{RENEWED}{OF_TENANT}")
     await patient.run(
         verdict.fix.partition(" && ")[0] + f" --kubeconfig {patient.kubeconfig}", cwd=patient.kubeconfig.parent
     )
     assert "BERTH2010" not in (await patient.why("tenant/a")).verdict.codes
+
+
+async def test_a_tenant_in_the_cluster_of_another_gets_its_own_bundle_for_its_own_findings(patient: Patient) -> None:
+    """Beside BERTH2008, whose command is for the cluster, and so for the Tenant that it belongs to."""
+    await ensure_authority(patient.client, now=datetime.now(UTC) + timedelta(minutes=10))
+    noted = {"annotations": {CLUSTER: "uid-of-b"}}
+    await patient.create(TENANTS, "b", metadata=noted, spec={"identity": {"names": ["b.tenant.local"]}})
+    await tenant(patient, connected=("False", CLUSTER_TAKEN, "not since noon"), days=3.5)
+    refused = {"time": stamp(), "reason": CLUSTER_TAKEN, "message": "not since noon", "cluster": "uid-of-b"}
+    await patient.report(TENANTS, "a", {"lastRefusal": refused})
+    found = {one.code: one.command for one in await patient.complaints(TENANTS_CHECK) if one.subject == "Tenant a"}
+    own = f"berth tenant rotate a --agent-namespace {HOME}"
+    assert found == {
+        "BERTH2008": RENEWED.replace(" a ", " b ").replace("-a/", "-b/"),
+        "BERTH2010": own,
+        "BERTH2011": own,
+    }
+
+
+@pytest.mark.parametrize("reason", ["CertificateRefused", "NoContact"])
+async def test_a_tenant_with_certificates_of_its_own_gets_none(patient: Patient, reason: str) -> None:
+    """`berth tenant rotate` refuses it: what is wrong is seen in its cluster."""
+    await tenant(patient, connected=("False", reason, "the name is another"))
+    own = {"spec": {"identity": {"certificates": None}}}
+    await patient.client.patch(TENANTS, "a", own, patch_type="merge")
+    (finding,) = [one for one in await patient.examine(TENANTS_CHECK) if one.code == "BERTH2008"]
+    assert finding.command == "berth doctor --only agent --kubeconfig TENANT"
 
 
 async def test_a_ca_from_a_backup_is_not_a_new_one(patient: Patient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -67,10 +68,10 @@ HELM = "--kubeconfig 'my kube/config' --kube-context icp"
         ("berth tenant list  # those here", f"berth tenant list {FLAGS}  # those here"),
         # Meant for another cluster.
         ("kubectl edit a b  # in the tenant's cluster", "kubectl edit a b  # in the tenant's cluster"),
-        ("berth tenant resume a --kubeconfig INFRA", "berth tenant resume a --kubeconfig INFRA"),
+        ("berth tenant resume a --kubeconfig ../icp", "berth tenant resume a --kubeconfig ../icp"),
         (
-            "berth tenant rotate a && kubectl --kubeconfig TENANT apply -f secret.yaml",
-            f"berth tenant rotate a {FLAGS} && kubectl --kubeconfig TENANT apply -f secret.yaml",
+            "berth tenant rotate a && kubectl --kubeconfig ../ocp apply -f secret.yaml",
+            f"berth tenant rotate a {FLAGS} && kubectl --kubeconfig ../ocp apply -f secret.yaml",
         ),
         # No command of ours.
         ("certutil -d . | helmet", "certutil -d . | helmet"),
@@ -115,3 +116,30 @@ def test_one_flag_alone_is_added_alone() -> None:
 def test_commands_in_backticks_of_a_text_name_it_too() -> None:
     text = "use `kubectl edit tenant a`, and not kubectl; `web-0` stays"
     assert AIM.prose(text) == f"use `kubectl {FLAGS} edit tenant a`, and not kubectl; `web-0` stays"
+
+
+@pytest.mark.parametrize(
+    ("line", "comment"),
+    [
+        ("berth tenant resume a --kubeconfig INFRA", "  # INFRA: the kubeconfig of the infra cluster"),
+        (
+            "kubectl get a && berth tenant rotate NAME --kubeconfig INFRA && kubectl apply -f tenant-NAME/secret.yaml",
+            "  # NAME: the tenant that the cluster of the agent belongs to, INFRA: the kubeconfig of the infra cluster",
+        ),
+        (
+            "kubectl --kubeconfig TENANT get $NODE  # NODE: one with L3 CAT",
+            ", TENANT: the kubeconfig of the cluster of the tenant",
+        ),
+        ("kubectl get TENANTS; kubectl get INFRA_1 xTENANT", ""),
+    ],
+)
+@pytest.mark.parametrize("aim", [AIMLESS, AIM])
+def test_a_comment_says_what_to_put_for_placeholders(line: str, comment: str, aim: Aim) -> None:
+    """Once, behind the line that has them; a shell leaves it out."""
+    aimed = aim.command(f"{line}\nkubectl get b")
+    first, second = aimed.split("\n")
+    assert first.endswith(comment)
+    assert first.count("  # ") == (1 if comment else 0)
+    assert "#" not in second
+    assert aim.command(aimed) == aimed
+    assert shlex.split(AIMLESS.command(line), comments=True) == shlex.split(line, comments=True)
