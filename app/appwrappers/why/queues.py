@@ -223,8 +223,10 @@ def standing_of(it: Object) -> Asking[Verdict]:
         cluster_queue = yield from get(resource, name)
         if cluster_queue is None:
             clause, near = yield from absence(resource, name)
-            fix = commands.edit(it.resource, it.name, namespace=it.namespace) if near else ""
-            return stuck("admits nothing", because=(clause,), fix=fix, more=describe(it))
+            fix = commands.rewrite(it.plural, it.name, namespace=it.namespace) if near else ""
+            # Kueue refuses another ClusterQueue. Workloads name their queue, and stay.
+            how = f"set spec.clusterQueue to {near}: the command deletes the LocalQueue, and creates it again with that"
+            return stuck("admits nothing", because=(clause,), fix=fix, next=how if near else "", more=describe(it))
     except Unread:
         return _active(it)
     standing = _of_cluster_queue(cluster_queue)
