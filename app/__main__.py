@@ -12,6 +12,8 @@ def main() -> None:
     """Run the command line and exit with its status."""
     # Before anything imports gRPC: its core writes lines of its own among ours, of what we log or count anyway.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # aiohttp's lists in Python are as good for a role, and need no C++ library beside them.
+    os.environ.setdefault("FROZENLIST_NO_EXTENSIONS", "1")
     # A standard stream that was closed before we began is None here; what is written to it is meant to be lost.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec, module_from_spec
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -41,6 +43,20 @@ def unexecuted(*names: str) -> Iterator[None]:
     finally:
         for name in made:
             del sys.modules[name]
+
+
+@contextlib.contextmanager
+def without_authorities() -> Iterator[None]:
+    """Let contexts for TLS that are made in the block trust none of the system's CAs: they refuse every server.
+
+    For those that a library makes as it is imported, and that are never used.
+    """
+    context: Any = ssl.SSLContext
+    context.set_default_verify_paths = lambda _context: None  # hides the method of the class below
+    try:
+        yield
+    finally:
+        del context.set_default_verify_paths
 
 
 @contextlib.contextmanager

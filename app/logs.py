@@ -15,7 +15,10 @@ from app.errors import UsageError
 from app.lean import without
 from app.wire import encode_json
 
-with without("rich"):  # it would draw tracebacks with it; ours are JSON
+with (
+    without("rich"),
+    without("greenlet"),
+):  # they would draw tracebacks, which are JSON here, and tell apart tasks that no role has
     import structlog
 
 _log = structlog.get_logger(__name__)

@@ -31,6 +31,11 @@ def resident_mib(pid: int) -> float:
     return _kib(pid, "status", "VmRSS:") / 1024
 
 
+def proportional_mib(pid: int) -> float:
+    """In MiB: of a page that N processes have mapped, an N-th."""
+    return _kib(pid, "smaps_rollup", "Pss:") / 1024
+
+
 def private_mib(pid: int) -> float:
     """The memory in MiB that this process shares with no other."""
     return (_kib(pid, "smaps_rollup", "Private_Clean:") + _kib(pid, "smaps_rollup", "Private_Dirty:")) / 1024

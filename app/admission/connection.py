@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.admission.body import Body
+from app.serving.asgi import HttpToolsProtocol, RequestResponseCycle
 from app.serving.listener import ConnectionPool, Slot
 from app.serving.memory import Client, Holding
 

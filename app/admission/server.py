@@ -1,4 +1,4 @@
-"""The FastAPI applications (reviews over TLS; health and metrics over plain HTTP) and the server under them.
+"""The server under every application of Berth: uvicorn with bounds, which answers ordinary reviews itself.
 
 A connection answers ordinary reviews as soon as they have come: without scope, task and messages of ASGI. A review is
 ordinary where its head is (`heads`), nothing else is under way on the connection, and the decision need not wait. The
@@ -12,33 +12,22 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import Any
 
-import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from starlette.types import ASGIApp
 
 import app.serving.metrics  # noqa: F401  what the budgets of ports hold is published
 from app.admission.body import GONE
-from app.admission.chain import Chain
 from app.admission.connection import NO_ROOM, BoundedProtocol
 from app.admission.endpoint import JSON_TYPE, ReviewEndpoint, Waiting, in_flight
-from app.admission.heads import CallerTokens, Head, find_head, split_path
-from app.admission.memo import Memo
-from app.admission.metrics import create_series
+from app.admission.heads import Head, find_head
 from app.errors import BadReview, Overloaded
-from app.lean import deferred_models
+from app.serving.asgi import HIGH_WATER_LIMIT, STATUS_LINE, Config, Server
 from app.serving.listener import CONNECTIONS, ConnectionPool, Listener, Slot, allowed_connections
 from app.serving.memory import Budget, Holding
-
-with deferred_models():  # those of an OpenAPI document, which is never made
-    from fastapi import FastAPI, Response
-    from fastapi.responses import JSONResponse
 
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
@@ -46,97 +35,16 @@ HOLD_SECONDS = 0.05
 """For which the rest of a review is waited for here; after that uvicorn waits."""
 
 
-class ReviewApp:
-    """The application on the TLS port: the endpoints by path, FastAPI for other paths.
+class Answering:
+    """An application whose `endpoints`, by path, its server may ask for a decision without a task for each request."""
 
-    Callers that show one of the `callers`' tokens have the `proven` endpoints. A wrong token has no effect, so that a
-    token can be changed while Pods are created.
-    Inside FastAPI its middleware would cost a review as much as its decision does.
-    """
-
-    def __init__(
-        self,
-        endpoints: Mapping[str, ReviewEndpoint],
-        proven: Mapping[str, ReviewEndpoint] = MappingProxyType({}),
-        callers: CallerTokens | None = None,
-    ) -> None:
-        self.endpoints, self._proven, self._callers = endpoints, proven, callers
-        self._rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoint(scope) if scope["type"] == "http" else None
-        await (self._rest if endpoint is None else endpoint)(scope, receive, send)
-
-    def _endpoint(self, scope: Scope) -> ReviewEndpoint | None:
-        path, token = split_path(scope["path"])
-        proven = self._callers is not None and self._callers.proves(token, scope["headers"])
-        return (self._proven if proven else self.endpoints).get(path)
+    endpoints: Mapping[str, ReviewEndpoint]
 
 
-def review_app(
-    chains: Mapping[str, Chain],
-    *,
-    aliases: Mapping[str, str] = MappingProxyType({}),
-    memos: Mapping[str, Memo] = MappingProxyType({}),
-    callers: CallerTokens | None = None,
-    **options: Any,
-) -> ReviewApp:
-    """An endpoint with these options for each chain, and with the memo of its name, where there is one.
-
-    `aliases` are other paths of endpoints. With `callers` each has a twin for those that are proven.
-    """
-    create_series(tuple(chains))
-
-    def endpoints(**further: Any) -> dict[str, ReviewEndpoint]:
-        made = {
-            f"/{name}": ReviewEndpoint(name, chain, memo=memos.get(name), **(options | further))
-            for name, chain in chains.items()
-        }
-        return made | {f"/{alias}": made[f"/{name}"] for alias, name in aliases.items()}
-
-    return ReviewApp(endpoints(), endpoints(proven=True) if callers is not None else {}, callers)
-
-
-Exposition = tuple[bytes, str]
-"""The text of all metrics, and its content type."""
-
-
-def health_app(
-    *,
-    readiness: Callable[[], list[str]],
-    metrics: Callable[[], Exposition | Awaitable[Exposition]],
-    hung: Callable[[], str] = lambda: "",
-) -> FastAPI:
-    """The application on the plain port.
-
-    `readiness()` lists what is not ready, empty when all is; `hung()` says what only a restart fixes, "" for nothing.
-    """
-    api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-
-    @api.get("/livez")
-    @api.get("/healthz")
-    async def healthz() -> Response:
-        fault = hung()
-        return Response(fault or "ok", status_code=503 if fault else 200)
-
-    @api.get("/readyz")
-    async def readyz() -> Response:
-        missing = readiness()
-        return JSONResponse({"ready": not missing, "waitingFor": missing}, status_code=503 if missing else 200)
-
-    @api.get("/metrics")
-    async def exposition() -> Response:
-        text = metrics()
-        body, content_type = text if isinstance(text, tuple) else await text
-        return Response(body, media_type=content_type)
-
-    return api
-
-
-class _Server(uvicorn.Server):
+class _Server(Server):
     """uvicorn behind our own `Listener`, which bounds connections, and without signal handlers."""
 
-    def __init__(self, config: uvicorn.Config, *, budget: Budget | None, connections: int) -> None:
+    def __init__(self, config: Config, *, budget: Budget | None, connections: int) -> None:
         super().__init__(config)
         self._budget, self._connections = budget, connections
 
@@ -149,7 +57,7 @@ class _Server(uvicorn.Server):
         pool = ConnectionPool(allowed_connections(self._connections), budget=self._budget)
 
         app = self.config.app
-        kind = partial(AnsweringProtocol, endpoints=app.endpoints) if isinstance(app, ReviewApp) else BoundedProtocol
+        kind = partial(AnsweringProtocol, endpoints=app.endpoints) if isinstance(app, Answering) else BoundedProtocol
 
         def protocol(slot: Slot) -> BoundedProtocol:
             return kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state, slot=slot)
@@ -167,12 +75,12 @@ def make_server(
     grace_seconds: int = 10,
     budget: Budget | None = None,
     connections: int = CONNECTIONS,
-) -> uvicorn.Server:
+) -> Server:
     """A server for `app`, over TLS where a context is given; `serve(sockets=[…])` runs it until `should_exit`.
 
     `budget` bounds the bytes that its requests hold, where it is not that of any port.
     """
-    config = uvicorn.Config(
+    config = Config(
         app,
         http=BoundedProtocol,
         lifespan="off",

@@ -5,6 +5,9 @@ Making a command imports the settings of its role.
 
 from __future__ import annotations
 
+import app.logs  # noqa: F401  first: it imports structlog without what no role uses of it
+
+# isort: split
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args, get_origin

@@ -18,12 +18,11 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import aiohttp
 import structlog
 
 from app.errors import UsageError
 from app.kube.answers import MESSAGE_LIMIT
-from app.kube.official import Configuration, OpenIDRequestor, config
+from app.kube.official import Configuration, OpenIDRequestor, aiohttp, config
 from app.text import enumerated, one_line, quoted
 from app.wire import load_yaml
 

@@ -15,9 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
 from app.errors import ApiError
+from app.kube.official import aiohttp
 
 
 class LeaseLost(ApiError):

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import getproxies
 
-import aiohttp
 import msgspec
 import structlog
 
@@ -32,7 +31,7 @@ from app.kube.answers import (
 from app.kube.client import KubeClient, Request
 from app.kube.credentials import Credentials, Impersonation, UnredirectedResponse, load_credentials, stamps
 from app.kube.fencing import FencedRequest
-from app.kube.official import ApiClient, ConfigException
+from app.kube.official import ApiClient, ConfigException, aiohttp
 from app.text import one_line
 from app.wire import JSON, decode_json, encode_as_go
 

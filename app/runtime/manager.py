@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.admission.server import health_app, make_server
+from app.admission.server import make_server
 from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.metrics import LEADER
 from app.kube.running import stand
 from app.metrics import EVENT_LOOP_LAG, describe, exposition
+from app.serving.health import health_app
 from app.settings.reconciling import Runnable
 
 if TYPE_CHECKING:

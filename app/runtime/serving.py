@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from app.admission.application import review_app
 from app.admission.heads import CallerTokens
 from app.admission.memo import WEBHOOK, Memo
 from app.admission.parts import Context, ReviewCaches, chains
-from app.admission.server import make_server, review_app
+from app.admission.server import make_server
 from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.kit import Watches, declare
@@ -33,7 +34,7 @@ from app.kube.walls import standing
 from app.registry import WINGS, parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
 from app.runtime.review_log import OwnerEvents, ReviewLog
-from app.serving.memory import Budget
+from app.serving.memory import Budget, trim_heap
 from app.serving.metrics import refresh
 from app.serving.tls import ServingCertificate
 from app.settings.webhook import WebhookSettings
@@ -152,6 +153,7 @@ class Serving:
                 # Modules and caches stay; collections would walk through them again and again. What a review leaves
                 # behind is freed by reference counts, so that collections are for the rare cycle.
                 gc.collect()
+                trim_heap()
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 20)
             refresh(self._certificate.not_after)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.runtime.workers import Workers
 from app.serving.listener import address, listen
 from app.settings.reconciling import Drained, RoleContext, Runnable
 from app.settings.source import settings_as
@@ -32,6 +31,8 @@ def build(context: RoleContext) -> Runnable:
         return _serving(settings, first, context.spans(), worker=False)
     port = first.getsockname()[1]
     others = [listen("--port", settings.bind_address, port, shared=True) for _ in range(settings.workers - 1)]
+    from app.runtime.workers import Workers  # noqa: PLC0415  one process needs none of it
+
     workers = Workers(settings, [first, *others], _serving)
     context.metrics = workers.exposition
     return Drained(workers)

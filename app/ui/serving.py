@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-import uvicorn
-
 from app.doctor.aiming import AIMLESS, Aim
 from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.serving.asgi import Server
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context
 from app.ui.catalog import VIEWS
@@ -123,8 +122,8 @@ async def serve(
             await serving
 
 
-def make_server(site: Site, *, context: ssl.SSLContext | None = None) -> uvicorn.Server:
+def make_server(site: Site, *, context: ssl.SSLContext | None = None) -> Server:
     """A server of the site. It leaves signals alone."""
-    from app.admission.server import make_server as bounded  # noqa: PLC0415  it loads FastAPI
+    from app.admission.server import make_server as bounded  # noqa: PLC0415  it loads uvicorn
 
     return bounded(site.app, context=context, grace_seconds=_GRACE)

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from app.admission.application import review_app
 from app.admission.parts import Context, Parts, ReviewCaches, chains
-from app.admission.server import make_server, review_app
+from app.admission.server import make_server
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.runtime.serving import Sources
 from app.serving.listener import bind

@@ -16,10 +16,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import aiohttp
-
 from app.errors import Transient
 from app.kube.fencing import FencedRequest
+from app.kube.official import aiohttp
 from app.kube.secrets import FILES
 from app.rmd.daemon.wire import Cache, Malformed, Reservation, read_caches, read_reservation, read_reservations
 from app.text import fault, one_line

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.admission.application import review_app
 from app.admission.parts import Context, ReviewCaches, chains
-from app.admission.server import make_server, review_app
+from app.admission.server import make_server
 from app.appwrappers.model import APP_WRAPPERS
 from app.claims.admission.review import review as claims
 from app.claims.definitions import CLASS_DEFINITION

@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from app.admission import connection, server
-from app.admission.server import health_app, make_server
+from app.admission.server import make_server
+from app.serving.health import health_app
 from app.serving.listener import ConnectionPool, Slot, allowed_connections, bind
 from tests.integration.hostile.conftest import descriptors
 from tests.support.waiting import PATIENCE

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import uvicorn
 
-from app.admission.server import health_app
 from app.cli.main import run
+from app.serving.health import health_app
 from tests.support.waiting import PATIENCE
 
 

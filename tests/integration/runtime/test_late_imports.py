@@ -16,6 +16,7 @@ import pytest
 
 from app.cli.cluster import in_cluster
 from app.kube.client import KubeClient
+from app.registry import BY_NAME
 from tests.support.waiting import PATIENCE
 
 
@@ -29,6 +30,82 @@ def loaded_by(statements: str, names: str = "('aiohttp', 'kubernetes.aio.client'
 def test_the_parent_of_workers_loads_no_client() -> None:
     """It would cost memory and time, and only its workers need one."""
     assert loaded_by("import app.runtime.process, app.runtime.webhook") == ""
+
+
+_OF_ALL = (
+    "aiohappyeyeballs aiohttp aiohttp_retry aiosignal annotated_doc annotated_types anyio attr dateutil frozenlist "
+    "httptools idna kubernetes msgspec multidict prometheus_client propcache pydantic pydantic_core shellingham starlette "
+    "structlog typer typing_extensions typing_inspection uvicorn uvloop yaml yarl"
+)
+"""What no role does without: its flags, its log, its metrics, its health, its client."""
+_GRPC = "google grpc grpc_health grpc_reflection grpc_tools"
+LIBRARIES = {
+    "webhook": "fastapi jmespath opentelemetry",
+    "controller": "_cffi_backend cryptography google jmespath re2",  # the first two for controller policies alone
+    "gateway": f"_cffi_backend cryptography jmespath {_GRPC}",
+    "agent": _GRPC,
+    "certificates": "_cffi_backend cryptography",
+    "rmd-node": _GRPC,
+    "claims-node": "re2",
+}
+"""What each role may load beside that. A library is several MiB of every Pod: bench/memory.py measures them."""
+
+
+def test_each_role_has_its_list_of_libraries() -> None:
+    assert LIBRARIES.keys() == BY_NAME.keys()
+
+
+@pytest.mark.parametrize("role", LIBRARIES)
+def test_a_role_loads_the_libraries_of_its_list_alone(role: str) -> None:
+    probe = (
+        "import sys, app.__main__, app.cli.roles\n"
+        "from app.cli.main import _role_app\n"
+        "from app.registry import ALWAYS_REVIEWED, BY_NAME, CONTROLLERS, WINGS, settings_of\n"
+        "from app.wiring import resolve\n"
+        f"role = BY_NAME[{role!r}]\n"
+        "_role_app(role)\n"
+        "settings = settings_of(role.name)\n"
+        "import app.runtime.process, app.kube.transport\n"
+        "resolve(role.build)\n"
+        "if role.name == 'webhook':\n"
+        "    import app.runtime.serving\n"
+        "    for wing in WINGS: wing.parts and not wing.on and resolve(wing.parts)\n"
+        "if role.name == 'controller':\n"
+        "    for controller in CONTROLLERS.values(): resolve(controller.build)\n"
+        "from importlib.metadata import packages_distributions\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules} & packages_distributions().keys()\n"
+        "print(*sorted(loaded - {'app', '_distutils_hack'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    loaded = {name for name in done.stdout.split() if not name.startswith("__editable__")}
+    assert loaded <= {*_OF_ALL.split(), *LIBRARIES[role].split()}
+
+
+def test_parts_of_libraries_that_no_role_uses_are_not_loaded() -> None:
+    """They are installed beside them, and imported wherever they are found."""
+    loading = "import app.cli.roles, app.runtime.process, app.runtime.webhook, app.runtime.serving"
+    unused = (
+        "rich.console",
+        "pygments",
+        "greenlet",
+        "click",
+        "watchfiles",
+        "uvicorn.main",
+        "cryptography",
+        "multiprocessing",
+    )
+    assert loaded_by(loading, repr(unused)) == ""
+
+
+def test_a_context_that_a_library_makes_on_import_trusts_nothing_and_ours_trust_the_system() -> None:
+    probe = (
+        "import ssl, app.kube.official\n"
+        "from aiohttp import connector\n"
+        "assert not connector._SSL_CONTEXT_VERIFIED.get_ca_certs()\n"
+        "assert connector._SSL_CONTEXT_VERIFIED.verify_mode is ssl.CERT_REQUIRED\n"
+        "assert 'set_default_verify_paths' not in vars(ssl.SSLContext)"
+    )
+    subprocess.run([sys.executable, "-c", probe], check=True, timeout=PATIENCE)
 
 
 def test_a_worker_of_the_webhook_loads_what_it_uses(tmp_path: Path) -> None:

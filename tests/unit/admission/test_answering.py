@@ -18,11 +18,12 @@ from prometheus_client import REGISTRY
 from uvicorn.server import ServerState
 
 from app import logs
+from app.admission.application import ReviewApp, review_app
 from app.admission.chain import Chain, MutationPlan
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import in_flight
 from app.admission.review import Request
-from app.admission.server import AnsweringProtocol, ReviewApp, review_app
+from app.admission.server import AnsweringProtocol
 from app.errors import Denied, Transient
 from app.runtime.review_log import ReviewLog
 from app.serving.listener import ConnectionPool

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.admission import connection, server
-from app.admission.server import health_app, make_server
+from app.admission.server import make_server
+from app.serving.health import health_app
 from app.serving.listener import bind
 
 pytestmark = pytest.mark.simulated

@@ -13,8 +13,9 @@ from app.admission import endpoint
 from app.admission.body import Body
 from app.admission.connection import HEAD_BYTES, HEAD_FIELDS
 from app.admission.endpoint import VALUES, values_in
-from app.admission.server import health_app, make_server
+from app.admission.server import make_server
 from app.errors import Overloaded
+from app.serving.health import health_app
 from app.serving.listener import bind
 from app.serving.memory import SMALL, Budget, Client, Holding
 from app.settings.webhook import LEAST_BYTES, UNDECIDED_BYTES
