@@ -22,7 +22,7 @@ import uvloop
 from rich.console import Console
 
 from bench.admission_arms import ARMS, Registrar, namespaces_of
-from bench.admission_report import Condition, Run, figures_of, show, write
+from bench.admission_report import KEPT, Condition, Run, show, write
 from bench.creations import CreationError, Outcome, Server, at_rate, over_connections
 from bench.rounds import Progress
 from bench.servers import ROOT, ServerError, start_berth, start_floor, stop
@@ -48,7 +48,11 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--arms", nargs="+", choices=names, default=names, metavar="ARM", help=", ".join(names))
     parser.add_argument("--workers", type=int, default=1, help="of the webhook; 2 with 100 connections or more")
     parser.add_argument("--attachments", type=int, default=2, help="in the namespace of the Pods [%(default)s]")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", help="where page and picture go")
+    parser.add_argument("--keep", action="store_true", help="keep this run and its limits in place of those before")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing: make page and picture of the run that is kept"
+    )
+    parser.add_argument("--output", type=Path, default=ROOT / "docs", help="where page, picture and the kept run go")
     return parser
 
 
@@ -82,7 +86,10 @@ async def measure(
     conditions += [Condition(rate=given.rate)] if given.rate else []
     measured: list[tuple[Condition, list[Outcome], dict[str, float]]] = []
     # Compiled expressions, connections to webhooks and caches are there before anything is timed.
-    await over_connections(server, arms, connections=4, creations=200, numbers=numbers)
+    warm = await over_connections(server, arms, connections=4, creations=min(200, given.creations), numbers=numbers)
+    seconds = sum(_seconds(condition, given, warm.rate) for condition in conditions)
+    progress(f"{len(conditions)} conditions, {given.rounds} rounds each: about {seconds / 60:.0f} minutes")
+    done = 0.0
     for condition in conditions:
         outcomes: list[Outcome] = []
         before = await registrar.admission_seconds()
@@ -96,10 +103,20 @@ async def measure(
                 )
             outcomes.append(await run)
             await registrar.delete_pods(namespaces_of(given.arms))
-            progress(f"{condition}: round {number + 1} of {given.rounds}, client {outcomes[-1].busy:.0%} busy")
+            done += _seconds(condition, given, warm.rate) / given.rounds
+            text = f"{condition}: round {number + 1} of {given.rounds}, client {outcomes[-1].busy:.0%} busy"
+            progress(f"{done / seconds:4.0%}  {text}")
         after = await registrar.admission_seconds()
         measured.append((condition, outcomes, _means(before, after)))
     return measured
+
+
+def _seconds(condition: Condition, given: argparse.Namespace, rate: float) -> float:
+    """What a condition takes by estimate, where `rate` creations a second were made before."""
+    if condition.rate:
+        arms = sum(name in AT_RATE for name in given.arms)
+        return float(given.creations * given.rounds * arms / condition.rate)
+    return float(given.creations * given.rounds * len(given.arms) / rate)
 
 
 def _means(before: dict[str, tuple[float, float]], after: dict[str, tuple[float, float]]) -> dict[str, float]:
@@ -114,6 +131,13 @@ def _means(before: dict[str, tuple[float, float]], after: dict[str, tuple[float,
 
 def main(words: Sequence[str] | None = None) -> int:
     given = arguments().parse_args(words)
+    if given.page:
+        try:
+            write(Run.load(given.output / KEPT), given.output)
+        except (OSError, ValueError, TypeError) as error:
+            print(f"Error: --page: {given.output / KEPT}: want a run that --keep wrote: {error}", file=sys.stderr)
+            return 2
+        return 0
     if given.assets is None or not (given.assets / "kube-apiserver").exists():
         print("Error: --assets: want a directory with etcd and kube-apiserver: make real-parts", file=sys.stderr)
         return 2
@@ -131,10 +155,17 @@ def main(words: Sequence[str] | None = None) -> int:
     except (CreationError, ServerError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    run = Run(measured, given.creations, given.rounds, given.attachments)
-    show(figures_of(run), console)
+    run = Run.of(measured, creations=given.creations, rounds=given.rounds, attachments=given.attachments)
+    show(run.found, console)
+    given.output.mkdir(parents=True, exist_ok=True)
+    kept = given.output / KEPT
+    failures = run.failures(Run.load(kept)) if kept.exists() and not given.keep else []
+    if given.keep or not kept.exists():
+        run.save(kept)
     write(run, given.output)
-    return 0
+    for failure in failures:
+        print(f"More than kept: {failure}", file=sys.stderr)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@ place of all namespaces. The policies are those of `berth policies generate`, bo
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ import helm_python
 import yaml
 
 from app.devtools.clusters.definitions import install
+from app.errors import ApiError
+from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, Resource
 from app.kube.transport import connect
 from app.wire import load_yaml
@@ -43,6 +48,7 @@ _ADMITTED_BY = "bench.berth.dev/admitted-by"
 _POD = ROOT / "examples" / "webhook-demo.yaml"
 _NOTHING = 'false ? [JSONPatch{op: "add", path: "/metadata/labels", value: {}}] : []'
 """A list of no operations; the API server wants the type of its elements."""
+_IN_FORCE_SECONDS = 60.0
 _PATIENCE = aiohttp.ClientTimeout(total=600)
 _SERIES = re.compile(
     r"^apiserver_(?:admission_webhook_admission|mutating_admission_policy_check|admission_match_condition_evaluation)"
@@ -137,6 +143,23 @@ class Registrar:
                 await client.apply(MUTATING_WEBHOOKS, body["metadata"]["name"], body)
             for body in [*_identity(webhook), *(self._policies() if "policies" in arms else ())]:
                 await client.apply(_KINDS[body["kind"]], body["metadata"]["name"], body)
+            for name in ("webhook", "policies"):
+                if name in arms:
+                    await self._in_force(client, ARMS[name])
+
+    @staticmethod
+    async def _in_force(client: KubeClient, arm: Arm) -> None:
+        """Return when the Pods of an arm get what their networks need: an API server learns of that a while later."""
+        body, end = json.loads(arm.body.replace("{n}", "first")), time.monotonic() + _IN_FORCE_SECONDS
+        while time.monotonic() < end:
+            # Until the policies inject, those that check refuse the Pod.
+            with contextlib.suppress(ApiError):
+                pod, _ = await client.dry_run(PODS, body, namespace=arm.namespace)
+                limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
+                if limits.keys() & set(RESOURCES.values()):
+                    return
+            await asyncio.sleep(0.2)
+        raise ServerError(f"{arm.name}: its Pods do not get their resources within {_IN_FORCE_SECONDS:g} s")
 
     def _policies(self) -> list[JSON]:
         """What Berth generates from the attachments of the arm, bound to its namespace alone."""

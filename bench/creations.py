@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from bench.processes import machine_seconds
+
 CREATED = 201
 
 
@@ -132,12 +134,13 @@ class Series:
 class Outcome:
     """What one run measured. `busy` is the client's share of one core: near 1 it is the client that sets the pace.
 
-    `rate` is in creations a second over all arms.
+    `rate` is in creations a second over all arms, `machine` the share of all cores that any program used.
     """
 
     series: dict[str, Series]
     busy: float
     rate: float
+    machine: float = 0.0
 
 
 @asynccontextmanager
@@ -164,7 +167,7 @@ async def over_connections(
     block = 1 if connections == 1 else connections * 4
     series = {arm.name: Series() for arm in arms}
     async with connected(server, connections) as lines:
-        cpu, begin = time.process_time(), time.perf_counter()
+        cpu, whole, begin = time.process_time(), machine_seconds(), time.perf_counter()
         for turn in range(max(1, round(creations / block))):
             # The order changes with each turn: no arm is always behind the same other one.
             for arm in (*arms[turn % len(arms) :], *arms[: turn % len(arms)]):
@@ -174,7 +177,13 @@ async def over_connections(
                 series[arm.name].blocks.append(times)
         seconds = time.perf_counter() - begin
         busy = (time.process_time() - cpu) / seconds
-    return Outcome(series, busy, sum(len(found.times) for found in series.values()) / seconds)
+        machine = _share(whole, machine_seconds())
+    return Outcome(series, busy, sum(len(found.times) for found in series.values()) / seconds, machine)
+
+
+def _share(before: tuple[float, float], after: tuple[float, float]) -> float:
+    used, whole = after[0] - before[0], after[1] - before[1]
+    return used / whole if whole else 0.0
 
 
 async def _drain(line: Connection, requests: Any, times: list[float]) -> None:
@@ -195,7 +204,7 @@ async def at_rate(
         free: asyncio.Queue[Connection] = asyncio.Queue()
         for line in lines:
             free.put_nowait(line)
-        cpu, begin = time.process_time(), time.perf_counter()
+        cpu, whole, begin = time.process_time(), machine_seconds(), time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for place in range(creations * len(arms)):
                 # The order changes with each turn, as above.
@@ -209,7 +218,8 @@ async def at_rate(
                 group.create_task(_due(free, arm.request(server.host, numbers()), blocks[-1], due))
         seconds = time.perf_counter() - begin
         busy = (time.process_time() - cpu) / seconds
-    return Outcome(series, busy, creations * len(arms) / seconds)
+        machine = _share(whole, machine_seconds())
+    return Outcome(series, busy, creations * len(arms) / seconds, machine)
 
 
 async def _due(free: asyncio.Queue[Connection], request: bytes, times: list[float], due: float) -> None:

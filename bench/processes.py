@@ -26,6 +26,17 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def machine_seconds() -> tuple[float, float]:
+    """CPU time of all cores of the machine so far: what was used, by whatever program, and all that there was."""
+    try:
+        values = [int(word) for word in (_PROC / "stat").read_text().splitlines()[0].split()[1:9]]
+    except OSError:
+        return 0.0, 0.0
+    # user, nice, system, idle, iowait, irq, softirq, steal
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (sum(values) - values[3] - values[4]) / ticks, sum(values) / ticks
+
+
 def resident_mib(pid: int) -> float:
     """Resident set of one process in MiB."""
     return _kib(pid, "status", "VmRSS:") / 1024
