@@ -13,7 +13,8 @@ import yaml
 from app.cli import cluster, options, roles
 from app.errors import UsageError
 from app.explain import manifests, reading
-from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.kube.release import release_of, unserved
+from app.kube.resources import CONFIG_MAPS, MUTATING_POLICIES, NETWORK_ATTACHMENTS
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, parse_switches, text_of
 from app.policies.cel import EXPRESSION_LIMIT
 from app.policies.model import PolicyMode, Terms
@@ -137,6 +138,9 @@ async def _of_cluster(client: KubeClient, given: dict[str, Any], mode: PolicyMod
     from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
     from app.doctor.policies import terms_in  # noqa: PLC0415
 
+    release = await release_of(client)
+    if release.is_older(MUTATING_POLICIES.since):
+        raise UsageError(f"{client.source}: {unserved(MUTATING_POLICIES, release)}; -f generates for another cluster")
     examined = Cluster(client, "")
     await locate(examined)
     return await examined.listed(NETWORK_ATTACHMENTS), await terms_in(examined, given, mode, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 
 from app.definitions import GROUPS, definition_name
@@ -11,10 +10,12 @@ from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.definitions import MULTUS
 from app.doctor.model import Check, Finding, error, guarded, info, ok, warning
+from app.kube.release import release_of, unserved
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
@@ -22,9 +23,8 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
 )
 
-OLDEST = (1, 30)
+OLDEST = "1.30"
 """The oldest Kubernetes that is supported: match conditions of webhooks."""
-_MINOR = re.compile(r"\d+")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RBAC = "rbac.authorization.k8s.io"
 _CREATED = (
@@ -45,15 +45,14 @@ _CREATED = (
 
 
 async def _version(cluster: Cluster) -> AsyncIterator[Finding]:
-    answer = await cluster.client.get_path("/version")
-    major, minor = (
-        int(found[0]) if (found := _MINOR.match(str(answer.get(part)))) else 0 for part in ("major", "minor")
-    )
-    shown = answer.get("gitVersion") or f"{major}.{minor}"
-    if (major, minor) < OLDEST:
-        yield error("BERTH0901", "", version=shown, oldest=".".join(map(str, OLDEST)))
-    else:
-        yield ok("", f"Kubernetes {shown} is supported")
+    release = await release_of(cluster.client)
+    if release.is_older(OLDEST):
+        yield error("BERTH0901", "", version=release.shown, oldest=OLDEST)
+        return
+    yield ok("", f"Kubernetes {release.shown} is supported")
+    if release.is_older(MUTATING_POLICIES.since):
+        reason = unserved(MUTATING_POLICIES, release)
+        yield info("BERTH0906", "", version=release.shown, oldest=MUTATING_POLICIES.since, reason=reason)
 
 
 async def _multus(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -25,6 +25,7 @@ from app.errors import ApiError
 from app.kube import answers, metrics
 from app.kube.client import KubeClient
 from app.kube.fanout import Fanout, Renewal
+from app.kube.release import release_of, unserved
 from app.kube.resources import Resource, is_built_in
 from app.kube.retry import Backoff, get_or_none
 from app.kube.store import PoisonError, Store, key_of
@@ -167,6 +168,7 @@ class Reflector:
             self._doubt(f"watch of {self.resource.plural}: {error}")
         except ApiError as error:
             reason, delay = self._fault(error), error.delay
+            await self._say_unserved()
         except Exception:  # noqa: BLE001  the wall of a background task: a bug here must not end the cache silently
             fault(f"watch-{self.resource.plural}", "reflector failed", kind=self.resource.kind)
             reason = "internal"
@@ -189,15 +191,20 @@ class Reflector:
         if self.missing:
             # It was heard of: a cluster without the definition has no such objects, and the cache is not stale.
             self._caches.touch()
-            name = f"{self.resource.plural}.{self.resource.group}"
-            self.reason += (
-                f" (does this version of Kubernetes serve {name}?)"
-                if is_built_in(self.resource.group)
-                else f" (is the definition of {name} installed?)"
-            )
+            if not is_built_in(self.resource.group):
+                self.reason += f" (is the definition of {self.resource.plural}.{self.resource.group} installed?)"
         if error.status == 0:
             return "transport"
         return REASONS.get(error.status, "server_error" if error.status >= 500 else "client_error")
+
+    async def _say_unserved(self) -> None:
+        """Of a kind of Kubernetes itself: the version of the server decides."""
+        if self.missing and is_built_in(self.resource.group):
+            try:
+                release = await release_of(self._client)
+            except ApiError:
+                return  # the next try says it
+            self.reason += f" ({unserved(self.resource, release)})"
 
     async def _pause(self, reason: str, delay: float | None) -> None:
         """Waits before the next try: not at all after a sound watch, longer and longer after fruitless ones."""

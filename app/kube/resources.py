@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -17,13 +17,17 @@ from app.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One API resource: `group` is "" for the core group, `plural` the name in paths."""
+    """One API resource: `group` is "" for the core group, `plural` the name in paths.
+
+    `since` is the Kubernetes that first serves it in this version, where the oldest that is supported does not.
+    """
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool = True
+    since: str = field(default="", compare=False)
 
     @property
     def api_version(self) -> str:
@@ -126,17 +130,26 @@ MUTATING_POLICIES, VALIDATING_POLICIES = (
         f"{word.lower()}admissionpolicies",
         f"{word}AdmissionPolicy",
         namespaced=False,
+        since=since,
     )
-    for word in ("Mutating", "Validating")
+    for word, since in (("Mutating", "1.36"), ("Validating", ""))
 )
 MUTATING_POLICY_BINDINGS, VALIDATING_POLICY_BINDINGS = (
-    Resource(policy.group, policy.version, f"{policy.kind.lower()}bindings", f"{policy.kind}Binding", namespaced=False)
+    Resource(
+        policy.group,
+        policy.version,
+        f"{policy.kind.lower()}bindings",
+        f"{policy.kind}Binding",
+        namespaced=False,
+        since=policy.since,
+    )
     for policy in (MUTATING_POLICIES, VALIDATING_POLICIES)
 )
 NETWORK_ATTACHMENTS = Resource("k8s.cni.cncf.io", "v1", "network-attachment-definitions", "NetworkAttachmentDefinition")
 RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES = (
-    Resource("resource.k8s.io", "v1", f"{kind.lower()}s", kind) for kind in ("ResourceClaim", "ResourceClaimTemplate")
+    Resource("resource.k8s.io", "v1", f"{kind.lower()}s", kind, since="1.34")
+    for kind in ("ResourceClaim", "ResourceClaimTemplate")
 )
-DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
-RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, since="1.34")
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, since="1.34")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
