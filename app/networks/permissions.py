@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.admission.injected import INJECTED_BY
 from app.kube.resources import (
+    CLUSTER_ROLES,
     MUTATING_POLICIES,
     MUTATING_POLICY_BINDINGS,
     MUTATING_WEBHOOKS,
@@ -58,6 +59,7 @@ PERMISSIONS: Permissions = {
         Permission(
             "cluster", MUTATING_WEBHOOKS.group, (MUTATING_WEBHOOKS.plural,), (*_WATCH, "patch"), ("{policies_name}",)
         ),
+        Permission("cluster", CLUSTER_ROLES.group, (CLUSTER_ROLES.plural,), _WATCH, ("{policies_owner}",)),
         Permission(
             "cluster",
             MUTATING_POLICIES.group,

@@ -34,6 +34,7 @@ WING = Wing(
         "controller": (
             Argument("policies_config", source="berth.policiesConfig", when=_KEEPS_POLICIES),
             Argument("policies_name", source="berth.fullname", when=_KEEPS_POLICIES),
+            Argument("policies_owner", source="berth.policiesOwner", when=_KEEPS_POLICIES),
         )
     },
     metrics={"app.policies.controller": ("controller",)},

@@ -19,15 +19,25 @@ from app.kube.configuration import Configuration, data_of
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.events import EventRecorder, Regarding
 from app.kube.kit import Kit
-from app.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
+from app.kube.resources import CLUSTER_ROLES, CONFIG_MAPS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key, Store, key_of
 from app.kube.walls import Apart
 from app.networks.settings import CONFIG_MAP_NAME, Switches, text_of
-from app.policies.keeping import KINDS, Difference, Ident, condition_of, difference, entry_of, ident_of, next_step
+from app.policies.keeping import (
+    KINDS,
+    UNREGISTERED,
+    Difference,
+    Ident,
+    condition_of,
+    difference,
+    entry_of,
+    ident_of,
+    next_step,
+)
 from app.policies.model import Left
 from app.policies.objects import CONDITION, POLICIES_OF, Generated, generate
-from app.policies.settings import Config, ControllerSettings, parse_config
+from app.policies.settings import Config, ControllerSettings, Mode, parse_config
 from app.policies.terms import WEBHOOK
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
@@ -63,8 +73,14 @@ def stored_attachment(obj: JSON) -> JSON:
 
 
 def stored_policy(obj: JSON) -> JSON:
-    metadata = {key: obj["metadata"].get(key) for key in ("name", "uid", "resourceVersion")}
+    metadata = {key: obj["metadata"].get(key) for key in ("name", "uid", "resourceVersion", "ownerReferences")}
     return {"kind": obj["kind"], "metadata": metadata, "spec": obj.get("spec") or {}}
+
+
+def stored_owner(obj: JSON) -> JSON:
+    """The reference of what it owns. It does not block the deletion of the owner."""
+    name, uid = obj["metadata"]["name"], obj["metadata"]["uid"]
+    return {"apiVersion": CLUSTER_ROLES.api_version, "kind": CLUSTER_ROLES.kind, "name": name, "uid": uid}
 
 
 def stored_configuration(obj: JSON) -> JSON:
@@ -79,9 +95,7 @@ def build(context: ControllerContext) -> Kit:
     for verb in _VERBS:
         WRITES.labels(verb)
     kit = context.kit()
-    keeper = Keeper(
-        kit, config=settings.policies_config, name=settings.policies_name, namespace=context.settings.namespace
-    )
+    keeper = Keeper(kit, settings, namespace=context.settings.namespace)
     kit.waits_for(keeper.problems)
     wakes = dict.fromkeys(keeper.stores, lambda _key, _old, _new: (_ALL,))
     kit.reconcile("policies", keeper.reconcile, keys=lambda: (_ALL,), wakes=wakes, turn=None, workers=1)
@@ -89,14 +103,16 @@ def build(context: ControllerContext) -> Kit:
 
 
 class Keeper:
-    """`config` is the ConfigMap in `namespace`; `name` what the names begin with, and that of the configuration."""
+    """Writes the policies that the ConfigMap in `namespace` asks for."""
 
-    def __init__(self, kit: Kit, *, config: str, name: str, namespace: str) -> None:
-        self._client, self._name, self._namespace = kit.client, name, namespace
+    def __init__(self, kit: Kit, settings: ControllerSettings, *, namespace: str) -> None:
+        config, name = settings.policies_config, settings.policies_name
+        self._client, self._name, self._namespace, self._owner = kit.client, name, namespace, settings.policies_owner
         self._attachments = kit.cache(NETWORK_ATTACHMENTS, stored_attachment, called="Network")
         self._switches_text = kit.cache(CONFIG_MAPS, text_of, namespace=namespace, name=CONFIG_MAP_NAME)
         configs = kit.cache(CONFIG_MAPS, data_of, namespace=namespace, name=config, called="PoliciesConfig")
         self._configurations = kit.cache(MUTATING_WEBHOOKS, stored_configuration, name=name)
+        self._owners = kit.cache(CLUSTER_ROLES, stored_owner, name=self._owner)
         labels = f"{POLICIES_OF}={name}"
         self._policies: list[Store[JSON]] = [kit.cache(kind, stored_policy, labels=labels) for kind in KINDS]
         self._configuration = Configuration[Config | None](configs, name=config, parse=parse_config, usual=None)
@@ -105,29 +121,38 @@ class Keeper:
             self._switches_text,
             configs,
             self._configurations,
+            self._owners,
             *self._policies,
         )
         self._switches = Switches()
         self._opened: float | None = None
         """Since when the webhook is called for Pods that policies serve, too; None where it is not."""
+        self._unregistered: float | None = None
+        """Since when the webhook that is to serve Pods is not registered; None where it is, or is not wanted."""
         self._current: float | None = None
         """Since when the policies are as wanted; None where they are not."""
         self._saying = _Saying(kit.events)
 
     def problems(self) -> list[str]:
-        """What of the configuration is not used."""
-        return self._configuration.problems()
+        """What of the configuration is not used, and what nothing is written without."""
+        lacking = (
+            f"{CLUSTER_ROLES.kind} {self._owner}: is not there, so nothing would delete the policies with the release"
+        )
+        return [*self._configuration.problems(), *([] if self._owners.get("", self._owner) else [lacking])]
 
     async def reconcile(self, _key: str) -> Result:
         config, now = self._configuration.current, time.monotonic()
-        if config is None:  # not installed yet, or not any more: what is there stays
+        owner = self._owners.get("", self._owner)
+        if config is None or owner is None:  # not installed yet, or not any more: what is there stays
             return Done()
         wanted = self._wanted(config)
+        for obj in wanted.objects:
+            obj["metadata"]["ownerReferences"] = [owner]
         installed = {ident_of(obj): obj for store in self._policies for obj in store.values()}
         registered = self._configurations.get("", self._name)
         condition = condition_of(registered)
         change = difference(wanted.objects, installed)
-        self._opened = None if condition else self._opened if self._opened is not None else now
+        self._look(config.mode, registered, now)
         self._current = None if change else self._current if self._current is not None else now
         step = next_step(
             change,
@@ -143,6 +168,21 @@ class Keeper:
             await self._write(step.change, installed)
         self._say(config, wanted)
         return RequeueAfter(step.again) if step.again else Done()
+
+    def _look(self, mode: Mode, registered: JSON | None, now: float) -> None:
+        """Note since when the webhook is called for all Pods that ask.
+
+        One that is to serve them, and is not registered, is not: Helm writes the ConfigMap before the registration.
+        """
+        if entry_of(registered) or mode == "policies":
+            self._unregistered = None
+        elif self._unregistered is None:
+            self._unregistered = now
+        awaited = self._unregistered is not None and now - self._unregistered < UNREGISTERED
+        if condition_of(registered) or awaited:
+            self._opened = None
+        elif self._opened is None:
+            self._opened = now
 
     def _wanted(self, config: Config) -> Generated:
         if config.mode == "webhook":

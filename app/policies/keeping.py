@@ -24,6 +24,8 @@ from app.wire import JSON
 
 SETTLED = 5.0
 """Seconds after which all API servers have taken up what was written."""
+UNREGISTERED = 60.0
+"""Seconds for which policies wait for a webhook that is to serve their Pods, and is not registered."""
 POLICIES = (MUTATING_POLICIES, VALIDATING_POLICIES)
 KINDS = (*POLICIES, MUTATING_POLICY_BINDINGS, VALIDATING_POLICY_BINDINGS)
 """In the order in which they are written. They are deleted in the other one."""
@@ -70,10 +72,16 @@ def difference(wanted: Sequence[JSON], installed: Mapping[Ident, JSON]) -> Diffe
     stale = [
         obj
         for ident, obj in zip(names, wanted, strict=True)
-        if ident in installed and not _says(installed[ident].get("spec"), obj["spec"])
+        if ident in installed and not _is_as(installed[ident], obj)
     ]
     missing = [obj for ident, obj in zip(names, wanted, strict=True) if ident not in installed]
     return Difference(tuple(missing), tuple(stale), tuple(extra))
+
+
+def _is_as(there: JSON, wanted: JSON) -> bool:
+    owners = wanted["metadata"].get("ownerReferences")
+    owned = owners is None or there["metadata"].get("ownerReferences") == owners
+    return owned and _says(there.get("spec"), wanted["spec"])
 
 
 def _deleted(ident: Ident) -> int:

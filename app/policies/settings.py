@@ -41,6 +41,10 @@ class ControllerSettings(RoleSettings):
         DnsLabel,
         Flag("What the names of policies begin with, and the name of the MutatingWebhookConfiguration", _PANEL),
     ] = "berth"
+    policies_owner: Annotated[
+        DnsSubdomain,
+        Flag("ClusterRole that owns the policies: the API server deletes them with it, as helm uninstall does", _PANEL),
+    ] = "berth-controller"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,17 @@ def test_what_an_api_server_fills_in_is_no_difference() -> None:
     assert not difference(OBJECTS, installed)
 
 
+def test_another_owner_is_a_difference_where_one_is_wanted() -> None:
+    """The controller's objects have one; of the command's an owner does not matter."""
+    installed, owner = _installed(), {"kind": "ClusterRole", "name": "x", "uid": "1"}
+    wanted = [{**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner]}} for obj in OBJECTS]
+    assert difference(wanted, installed).stale == tuple(wanted)
+    for obj in installed.values():
+        obj["metadata"]["ownerReferences"] = [owner]
+    assert not difference(wanted, installed)
+    assert not difference(OBJECTS, installed)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -51,7 +62,7 @@ def test_what_is_not_there_is_missing_and_bindings_of_what_is_too_much_go_first(
     found = difference(OBJECTS, installed)
     assert found.missing == (OBJECTS[0],)
     kinds = [ident.kind for ident in difference([], _installed()).extra]
-    assert [kind.endswith("Binding") for kind in kinds] == [True] * 3 + [False] * 3
+    assert [kind.endswith("Binding") for kind in kinds] == [True] * 4 + [False] * 4
 
 
 @pytest.mark.parametrize(

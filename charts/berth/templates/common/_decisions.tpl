@@ -111,6 +111,9 @@ berth-gateway-tenants={{ .Release.Namespace }}/{{ include "berth.fullname" . }}-
 {{- if .Values.controller.enabled -}}{{ .Release.Namespace }}/{{ include "berth.fullname" . }}-controller{{- end -}}
 {{- end -}}
 
+{{- /* What the API server deletes policies with: an object of the release that is cluster-wide, as they are. */ -}}
+{{- define "berth.policiesOwner" -}}{{ include "berth.fullname" . }}-controller{{- end -}}
+
 {{- /* The ConfigMap of controller policies. */ -}}
 {{- define "berth.policiesConfig" -}}{{ include "berth.fullname" . }}-policies{{- end -}}
 
