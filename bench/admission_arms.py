@@ -48,6 +48,32 @@ _ADMITTED_BY = "bench.berth.dev/admitted-by"
 _POD = ROOT / "examples" / "webhook-demo.yaml"
 _NOTHING = 'false ? [JSONPatch{op: "add", path: "/metadata/labels", value: {}}] : []'
 """A list of no operations; the API server wants the type of its elements."""
+_DEVICES = {"example.com/foo": "2"}
+_ADDED = {
+    "/spec/containers/0/resources": {"limits": _DEVICES, "requests": _DEVICES},
+    "/spec/containers/0/volumeMounts": [{"name": "podnetinfo", "readOnly": True, "mountPath": "/etc/podnetinfo"}],
+    "/spec/volumes": [
+        {
+            "name": "podnetinfo",
+            "downwardAPI": {"items": [{"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}]},
+        }
+    ],
+}
+"""What Berth adds to the Pod."""
+
+
+def _cel(value: object) -> str:
+    """JSON as CEL; values of a map may differ in their types."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)}: dyn({_cel(member)})' for key, member in value.items())}}}"
+    return f"[{', '.join(map(_cel, value))}]" if isinstance(value, list) else json.dumps(value)
+
+
+def _patch(added: dict[str, object]) -> str:
+    operations = (f'JSONPatch{{op: "add", path: "{path}", value: {_cel(value)}}}' for path, value in added.items())
+    return f"[{', '.join(operations)}]"
+
+
 _IN_FORCE_SECONDS = 60.0
 _PATIENCE = aiohttp.ClientTimeout(total=600)
 _SERIES = re.compile(
@@ -74,6 +100,7 @@ ARMS = {
         Arm("empty webhook", "bench-empty", _ASKS),
         Arm("policies", "bench-policies", _ASKS),
         Arm("identity policy", "bench-identity", _ASKS),
+        Arm("constant policy", "bench-constant", _ASKS),
         Arm("none, plain Pod", "bench-none", _PLAIN),
         Arm("webhook, plain Pod", "bench-webhook", _PLAIN),
     )
@@ -86,6 +113,7 @@ PAIRS = (
     ("policies", "none"),
     ("identity policy", "none"),
     ("policies", "identity policy"),
+    ("policies", "constant policy"),
     ("webhook, plain Pod", "none, plain Pod"),
 )
 """The differences that are told."""
@@ -141,7 +169,8 @@ class Registrar:
                 }
                 body = MUTATING_WEBHOOKS.body({"name": f"bench-{name}"}, webhooks=[entry])
                 await client.apply(MUTATING_WEBHOOKS, body["metadata"]["name"], body)
-            for body in [*_identity(webhook), *(self._policies() if "policies" in arms else ())]:
+            fixed = [*_fixed("identity", webhook, _NOTHING), *_fixed("constant", webhook, _patch(_ADDED))]
+            for body in [*fixed, *(self._policies() if "policies" in arms else ())]:
                 await client.apply(_KINDS[body["kind"]], body["metadata"]["name"], body)
             for name in ("webhook", "policies"):
                 if name in arms:
@@ -206,9 +235,9 @@ def sums_of(text: str) -> dict[str, tuple[float, float]]:
     return {name: (seconds, count) for name, (seconds, count) in sums.items()}
 
 
-def _identity(webhook: JSON) -> list[JSON]:
-    """A policy for the same Pods that changes nothing: the least that any policy costs."""
-    name = "bench-identity.berth.dev"
+def _fixed(arm: str, webhook: JSON, patch: str) -> list[JSON]:
+    """A policy for the same Pods that looks at nothing of them: the least that any policy with this patch costs."""
+    name = f"bench-{arm}.berth.dev"
     policy = _KINDS["MutatingAdmissionPolicy"].body(
         {"name": name},
         spec={
@@ -216,10 +245,10 @@ def _identity(webhook: JSON) -> list[JSON]:
             "matchConditions": webhook.get("matchConditions", []),
             "failurePolicy": "Fail",
             "reinvocationPolicy": "Never",
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _NOTHING}}],
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
         },
     )
-    selector = {"namespaceSelector": {"matchLabels": {_ADMITTED_BY: "identity"}}}
+    selector = {"namespaceSelector": {"matchLabels": {_ADMITTED_BY: arm}}}
     return [
         policy,
         _KINDS["MutatingAdmissionPolicyBinding"].body(

@@ -267,7 +267,8 @@ is a namespace with {attachments} attachments, and what admits its Pods. The Pod
 - **Webhook**: `berth webhook`, with the registration of the chart (match conditions with it). The *empty webhook*
   allows every review without a look: the least that a webhook costs, on the server that Berth uses. *Policies* are
   those of `berth policies generate`, with the names of the attachments in their text. The *identity policy* matches
-  the same Pods and changes nothing: the least that a policy costs.
+  the same Pods and changes nothing: the least that a policy costs. The *constant policy* adds the same as Berth to any
+  Pod: the least that a policy costs that changes one.
 - **A plain Pod** asks for nothing; the API server leaves it out by the match conditions, and calls no webhook.
 """
 

@@ -16,6 +16,7 @@ from app.networks.model import (
     resource_name,
     unrequestable,
 )
+from app.policies.leaving import MOST_LABELS
 from app.policies.model import Left, Network, Terms
 from app.text import quoted
 from app.wire import JSON, mapping
@@ -54,7 +55,10 @@ def _network(attachment: Attachment, obj: JSON, terms: Terms) -> Network:
     if terms.claims and any(IMPLICIT_PREFIX in resource for resource in resources):
         raise ValueError("its resource is that of a DeviceClass, which Pods name in several ways (--claims)")
     resource = resource_name(resources[0]) if resources else ""
-    return Network(attachment.key, resource, parse_node_selector(attachment.node_selector))
+    labels = parse_node_selector(attachment.node_selector)
+    if len(labels) > MOST_LABELS:
+        raise ValueError(f"its node selector has {len(labels)} labels; policies take up to {MOST_LABELS}")
+    return Network(attachment.key, resource, labels)
 
 
 def _check_names(attachment: Attachment) -> None:

@@ -83,10 +83,12 @@ def refused(terms: Terms, selectors: Maps) -> Variables:
     fraction = " || ".join(f"({_holds(side, 'resource')} && !{whole.replace('{side}', side)})" for side in _SIDES)
     name = annotation_of(RESOURCES_CONTAINER)
     taken = f"variables.interfaces.exists(interface, interface in {listed(_RESERVED)})"
+    doubled = "variables.interfaces.distinct().size() != variables.interfaces.size()"
+    named = f"{annotation_of(NETWORKS)}.contains('@') && ({taken} || {doubled})"
     tests = [
         ("variables.left != ''", "''"),
         (
-            f"{taken} || variables.interfaces.distinct().size() != variables.interfaces.size()",
+            named,
             literal(f"annotation {NETWORKS}: want a name of its own for each interface, such as net7"),
         ),
     ]
@@ -163,14 +165,14 @@ def _resource_operations() -> str:
     for side in _SIDES:
         differs = f"{final} >= 0 && !({_holds(side, 'resource')} && {_amount(side)} == {final})"
         lacks = f"!(has(c.resources) && has(c.resources.{side}))"
-        some = "variables.finals.exists(amounts, amounts[place] >= 0)"
-        empty = f"({some} && {lacks} ? [{_operation(f'{holder}/{side}{_END}', '{}')}] : [])"
+        empty = f"({lacks} ? [{_operation(f'{holder}/{side}{_END}', '{}')}] : [])"
         path = f"{holder}/{side}/' + jsonpatch.escapeKey(resource)"
         set_all = f"variables.needs.transformList(index, resource, {differs}, {_operation(path, f'string({final})')})"
         sides.append(f"{empty} + {set_all}")
     some = "variables.finals.exists(amounts, amounts[place] >= 0)"
-    base = f"({some} && !has(c.resources) ? [{_operation(f'{holder}{_END}', '{}')}] : [])"
-    return f"variables.holders.transformList(place, c, {base} + {' + '.join(sides)}).flatten()"
+    base = f"(has(c.resources) ? [] : [{_operation(f'{holder}{_END}', '{}')}])"
+    changed = f"{some} ? {base} + {' + '.join(sides)} : []"
+    return f"variables.holders.transformList(place, c, {changed}).flatten()"
 
 
 _OURS = f"object.spec.volumes.filter(volume, volume.name == {literal(VOLUME)})"

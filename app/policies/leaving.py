@@ -17,6 +17,8 @@ Variables = list[dict[str, str]]
 MOST_CHARACTERS = 4096
 """Of the annotation."""
 MOST_NETWORKS = 32
+MOST_LABELS = 8
+"""Of the node selector of one network."""
 MOST_CONTAINERS = 32
 MOST_MOUNTS = 512
 """Mounts and block devices of a Pod, and volumes. These bounds keep the cost of one expression below a third of what an
@@ -24,7 +26,8 @@ API server lets it have (`PerCallLimit`, 1,000,000); a Pod beyond them is left t
 """
 _AMOUNT = r"^(?:[0-9]{1,15}|[0-9]{1,5}(?:m|k|M|G|Ki|Mi|Gi|e3|e6|e9))$"
 """Amounts of devices that policies reckon with. API servers store one from 10^18 on in more than one form."""
-_ELEMENT = r"^(?:[a-z0-9][a-z0-9-]*/)?[a-z0-9][a-z0-9-]*(?:@[A-Za-z0-9._-]{1,15})?$"
+_ELEMENT = r"\s*(?:[a-z0-9][a-z0-9-]*/)?[a-z0-9][a-z0-9-]*(?:@[A-Za-z0-9._-]{1,15})?\s*"
+_LIST = f"^{_ELEMENT}(?:,{_ELEMENT})*$"
 _JSON = literal('[[{"]')
 ANNOTATIONS, LABELS = "object.metadata.annotations", "object.metadata.labels"
 APPS = "object.spec.containers"
@@ -54,7 +57,13 @@ SKIPPED = " || ".join(
 )
 """A Pod that gets no networks."""
 SELECTS = f"{has_annotation(NETWORKS)} && {annotation_of(NETWORKS)} != ''"
-_SPLIT = f"{annotation_of(NETWORKS)}.split(',').map(element, element.trim())"
+_VALUE = annotation_of(NETWORKS)
+_SPLIT = f"{_VALUE}.split(',').map(element, element.trim())"
+CONTAINERS = f"({APPS} + {INITS})"
+FEW_MOUNTS = (
+    f"(!has(c.volumeMounts) || c.volumeMounts.size() <= {MOST_MOUNTS // MOST_CONTAINERS}) && !has(c.volumeDevices)"
+)
+"""Of a container `c`: as few as `MOST_CONTAINERS` may have without more than `MOST_MOUNTS` in all."""
 
 
 def _keys(elements: str) -> str:
@@ -62,7 +71,7 @@ def _keys(elements: str) -> str:
     return f"{elements}.map(element, {whole}.split('@')[0])"
 
 
-def _any_container(condition: str, containers: str = f"({APPS} + {INITS})") -> str:
+def _any_container(condition: str, containers: str = CONTAINERS) -> str:
     """Whether the condition holds for a container `c`."""
     return f"{containers}.exists(c, {condition})"
 
@@ -120,22 +129,15 @@ class LeftOut:
 
     @property
     def _value(self) -> list[tuple[str, str]]:
-        value = annotation_of(NETWORKS)
-        return [
-            (f"{value}.matches({_JSON})", literal(f"annotation {NETWORKS} is in the JSON form")),
-            (
-                f"{value}.size() > {MOST_CHARACTERS}",
-                literal(f"annotation {NETWORKS} has more than {MOST_CHARACTERS} characters"),
-            ),
-        ]
+        most = literal(f"annotation {NETWORKS} has more than {MOST_CHARACTERS} characters")
+        said = literal(f"annotation {NETWORKS}: an element is not name[@interface], in letters and digits of a name")
+        return [(f"{_VALUE}.size() > {MOST_CHARACTERS}", most), (f"!{_VALUE}.matches({literal(_LIST)})", said)]
 
     @property
     def _elements(self) -> list[tuple[str, str]]:
         """Of `elements`."""
-        malformed = f"!elements.all(element, element.matches({literal(_ELEMENT)}))"
-        said = literal(f"annotation {NETWORKS}: an element is not name[@interface], in letters and digits of a name")
         most = literal(f"annotation {NETWORKS} has more than {MOST_NETWORKS} elements")
-        return [(f"elements.size() > {MOST_NETWORKS}", most), (malformed, said)]
+        return [(f"elements.size() > {MOST_NETWORKS}", most)]
 
     def _unknown(self, known: str) -> list[tuple[str, str]]:
         """Of `keys`."""
@@ -145,22 +147,23 @@ class LeftOut:
 
     @property
     def _shape(self) -> list[tuple[str, str]]:
-        # What policies add does not count: the Pod is judged again behind them.
+        # What policies add does not count: the Pod is judged again behind them. What is surely below is not counted.
         others = f"filter(volume, volume.name != {literal(VOLUME)}).size()"
         mounts = (
             f"(has(c.volumeMounts) ? c.volumeMounts.{others} : 0) + (has(c.volumeDevices) ? c.volumeDevices.size() : 0)"
         )
-        volumes = f"(has(object.spec.volumes) && object.spec.volumes.{others} > {MOST_MOUNTS})"
+        volumes = (
+            f"(has(object.spec.volumes) && object.spec.volumes.size() > {MOST_MOUNTS} && "
+            f"object.spec.volumes.{others} > {MOST_MOUNTS})"
+        )
+        counted = f"!{CONTAINERS}.all(c, {FEW_MOUNTS}) && {CONTAINERS}.map(c, {mounts}).sum() > {MOST_MOUNTS}"
         count = f"{APPS}.size() + {INITS}.size()"
         tests = [
             (
                 f"{APPS}.size() == 0 || {count} > {MOST_CONTAINERS}",
                 literal(f"it has more than {MOST_CONTAINERS} containers"),
             ),
-            (
-                f"{volumes} || ({APPS} + {INITS}).map(c, {mounts}).sum() > {MOST_MOUNTS}",
-                literal(f"it has more than {MOST_MOUNTS} volumes or mounts"),
-            ),
+            (f"{volumes} || ({counted})", literal(f"it has more than {MOST_MOUNTS} volumes or mounts")),
             (
                 _any_container(
                     _any_resource(f"key.contains('/') && !string({{side}}[key]).matches({literal(_AMOUNT)})")
@@ -168,6 +171,11 @@ class LeftOut:
                 literal("an amount of devices is negative, or has more than 15 digits"),
             ),
         ]
+        return [*tests, *self._devices]
+
+    @property
+    def _devices(self) -> list[tuple[str, str]]:
+        tests = []
         if self._terms.switches.hugepage_down_api:
             pages = _any_container(_any_resource("key.startsWith('hugepages-')"), APPS)
             tests.append((pages, literal("its huge pages are published in /etc/podnetinfo")))
@@ -189,6 +197,8 @@ class LeftOut:
             (SKIPPED, "''"),
             *self._others,
             (f"!({SELECTS})", "''"),
+            # Of its characters none is in another element either; the condition does not need to tell it apart.
+            (f"{_VALUE}.matches({_JSON})", literal(f"annotation {NETWORKS} is in the JSON form")),
             *self._value,
             *_of_variables(self._elements),
             *_of_variables([_ELSEWHERE, *self._unknown(networks.has("key"))]),
@@ -196,17 +206,28 @@ class LeftOut:
         ]
         return [*networks.variables, *_SELECTED, {"name": "left", "expression": chain(tests)}]
 
-    def condition(self, names: str = "") -> str:
-        """The same as one condition without variables: it is true for a Pod that is left.
+    def besides_networks(self) -> list[str]:
+        """By what a Pod is left that does not depend on how it selects networks."""
+        return [test for test, _ in (*self._foreign, *self._others, *self._devices)]
+
+    def taken(self) -> str:
+        """The condition that a Pod selects networks and is not left, unless policies do not know them."""
+        count = _any(self._elements).replace("elements", f"{_VALUE}.split(',')")
+        elsewhere = f"{_VALUE}.contains('/') && [{_SPLIT}].exists(elements, [{_keys('elements')}].exists(keys, "
+        elsewhere = f"({elsewhere}{_ELSEWHERE[0]})))"
+        besides = [*self._foreign, *self._others, *self._value]
+        return f"{SELECTS} && !({SKIPPED}) && !({_any(besides)} || {count} || {elsewhere} || {_any(self._shape)})"
+
+    def condition(self, names: str) -> str:
+        """The condition that a Pod is left, without variables.
 
         `names` is a map of the networks that policies know to what each adds (`RESOURCE`, `SELECTOR`); a Pod that lacks
-        it is left too. Without `names` policies are taken to know any, and to have added it.
+        it is left too.
         """
-        tests = [_ELSEWHERE, *(self._unknown("key in names") if names else ()), *(_NOT_SERVED if names else ())]
+        tests = [_ELSEWHERE, *self._unknown("key in names"), *_NOT_SERVED]
         within_elements = f"{_any(self._elements)} || [{_keys('elements')}].exists(keys, {_any(tests)})"
-        named = f"[{_SPLIT}].exists(elements, {within_elements})"
-        bound = f"[{names}].exists(names, {named})" if names else named
-        selected = f"{SELECTS} && ({_any(self._value)} || {bound} || {_any(self._shape)})"
+        named = f"[{names}].exists(names, [{_SPLIT}].exists(elements, {within_elements}))"
+        selected = f"{SELECTS} && ({_any(self._value)} || {named} || {_any(self._shape)})"
         networks = f"!({SKIPPED}) && ({_any(self._others)} || ({selected}))"
         return " || ".join(filter(None, (_any(self._foreign), f"({networks})")))
 

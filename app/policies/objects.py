@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from app.policies import injection
 from app.policies.attachments import networks_in
 from app.policies.cel import SHARD, Maps, literal, maps
-from app.policies.leaving import RESOURCE, SELECTOR, SELECTS, SKIPPED, LeftOut, Variables
+from app.policies.leaving import RESOURCE, SELECTOR, LeftOut, Variables
 from app.policies.model import Left, Network, Terms
+from app.policies.served import is_served, labels_of
 from app.wire import JSON, encode_json
 
 API_VERSION = "admissionregistration.k8s.io/v1"
@@ -86,7 +87,7 @@ def _unable(terms: Terms) -> str:
 
 def _fitting(networks: Sequence[Network], terms: Terms) -> Sequence[Network]:
     """As many as fit, the first by their keys. A bound of what each adds, so that it need not be tried."""
-    room = OBJECT_LIMIT - len(encode_json(_mutating([], terms))) - 8192
+    room = OBJECT_LIMIT - len(encode_json(_mutating([], terms))) - SHARD - 8192
     for index, network in enumerate(networks):
         room -= len(network.key) + len(network.resource) + 8
         if network.labels:
@@ -109,11 +110,7 @@ def _objects(networks: Sequence[Network], terms: Terms) -> list[JSON]:
 def _maps(networks: Sequence[Network]) -> tuple[Maps, Maps]:
     resources = maps("resources", [(network.key, literal(network.resource)) for network in networks])
     labeled = [network for network in networks if network.labels]
-    return resources, maps("selectors", [(network.key, _labels(network)) for network in labeled])
-
-
-def _labels(network: Network) -> str:
-    return f"{{{', '.join(f'{literal(key)}: {literal(value)}' for key, value in network.labels)}}}"
+    return resources, maps("selectors", [(network.key, labels_of(network)) for network in labeled])
 
 
 def _judging(networks: Sequence[Network], terms: Terms) -> tuple[Variables, Maps]:
@@ -122,10 +119,12 @@ def _judging(networks: Sequence[Network], terms: Terms) -> tuple[Variables, Maps
     return [*left, *demand, *injection.refused(terms, selectors)], selectors
 
 
-def _taken(terms: Terms) -> list[tuple[str, str]]:
-    """The conditions of a Pod that policies take. One that is left is not even decoded and encoded by them."""
-    left = LeftOut(terms).condition()
-    return [("selects-networks", SELECTS), ("has-networks", f"!({SKIPPED})"), ("is-not-left", f"!({left})")]
+def _taken(networks: Sequence[Network], terms: Terms) -> list[tuple[str, str]]:
+    """The condition of a Pod that policies take. One that is left is not even decoded and encoded by them.
+
+    It is one: an API server evaluates each of several, also behind one that is false.
+    """
+    return [("takes-networks", f"!({is_served(networks, terms)}) && {LeftOut(terms).taken()}")]
 
 
 def _mutating(networks: Sequence[Network], terms: Terms) -> JSON:
@@ -135,7 +134,7 @@ def _mutating(networks: Sequence[Network], terms: Terms) -> JSON:
         "MutatingAdmissionPolicy",
         "networks",
         terms,
-        conditions=_taken(terms),
+        conditions=_taken(networks, terms),
         variables=[*variables, *injection.injected()],
         mutations=[mutation],
         reinvocationPolicy="IfNeeded",
@@ -152,7 +151,7 @@ def _refusing(networks: Sequence[Network], terms: Terms) -> JSON:
         "ValidatingAdmissionPolicy",
         "networks",
         terms,
-        conditions=_taken(terms),
+        conditions=_taken(networks, terms),
         variables=variables,
         validations=validations,
     )
@@ -165,7 +164,7 @@ def _leaving(networks: Sequence[Network], terms: Terms) -> JSON:
         "ValidatingAdmissionPolicy",
         "left",
         terms,
-        conditions=[],
+        conditions=[("is-not-served", f"!({is_served(networks, terms)})")],
         variables=LeftOut(terms).variables(resources),
         validations=[_validation("variables.left == ''", message)],
     )
@@ -201,18 +200,19 @@ def _policy(
     }
     own = [{"name": name, "expression": expression} for name, expression in conditions]
     carried = [dict(condition) for condition in registration.conditions if condition["name"] != CONDITION]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "metadata": {"name": terms.object_name(part), "labels": _PART_OF | {POLICIES_OF: terms.name}},
-        "spec": {
-            "failurePolicy": registration.failure_policy,
-            "matchConstraints": constraints,
-            "matchConditions": [*carried, *own],
-            "variables": variables,
-            **fields,
-        },
+    spec = {
+        "failurePolicy": registration.failure_policy,
+        "matchConstraints": constraints,
+        "matchConditions": [*carried, *own],
+        "variables": variables,
+        **fields,
     }
+    return _object(kind, part, terms, spec)
+
+
+def _object(kind: str, part: str, terms: Terms, spec: JSON) -> JSON:
+    metadata = {"name": terms.object_name(part), "labels": _PART_OF | {POLICIES_OF: terms.name}}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _binding(policy: JSON, actions: list[str] | None) -> JSON:

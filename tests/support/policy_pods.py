@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from typing import Any
 
+from app.networks.model import NETWORKS
 from tests.support.policy_stage import JSON, network, pod_with
 
 HOME = "generated"
@@ -57,6 +59,60 @@ def random_pod(chance: random.Random) -> JSON:
         )
     _opt_out(chance, metadata, spec)
     return pod
+
+
+def touched(chance: random.Random, pod: JSON) -> JSON:
+    """A Pod that has been served, after another has changed one thing of it: it may lack something again."""
+    pod = copy.deepcopy(pod)
+    pod.pop("status", None)
+    chance.choice(
+        (_touch_networks, _touch_annotations, _touch_amounts, _touch_containers, _touch_volumes, _touch_rest)
+    )(chance, pod)
+    return pod
+
+
+def _touch_networks(chance: random.Random, pod: JSON) -> None:
+    annotations = pod["metadata"]["annotations"]
+    more = f"{annotations[NETWORKS]},{chance.choice(_NETWORKS)}"
+    annotations[NETWORKS] = chance.choice((more, more, " ,".join(_NETWORKS), "bar,foo@x", "missing", "elsewhere/foo"))
+
+
+def _touch_annotations(chance: random.Random, pod: JSON) -> None:
+    key = chance.choice(("berth.dev/resources-container", "berth.dev/inject"))
+    pod["metadata"]["annotations"][key] = chance.choice((pod["spec"]["containers"][-1]["name"], "false"))
+
+
+def _touch_amounts(chance: random.Random, pod: JSON) -> None:
+    sides = chance.choice(pod["spec"]["containers"]).get("resources") or {}
+    if chance.randrange(3) == 0:
+        sides.pop("requests", None)
+    for amounts in sides.values():
+        for resource in RESOURCES:
+            if resource in amounts:
+                amounts[resource] = chance.choice(_AMOUNTS)
+
+
+def _touch_containers(chance: random.Random, pod: JSON) -> None:
+    spec = pod["spec"]
+    late = {"name": "late", "image": "registry.example/app", "resources": _sides(chance)}
+    kind = chance.choice(("containers", "initContainers"))
+    spec[kind] = [*(spec.get(kind) or []), late | (_restart(chance) if kind == "initContainers" else {})]
+
+
+def _touch_volumes(chance: random.Random, pod: JSON) -> None:
+    spec = pod["spec"]
+    container = chance.choice(spec["containers"])
+    container["volumeMounts"] = (container.get("volumeMounts") or [])[chance.randrange(2) :]
+    for volume in spec.get("volumes") or ():
+        if volume["name"] == "podnetinfo" and "downwardAPI" in volume:
+            volume["downwardAPI"]["items"] = (volume["downwardAPI"].get("items") or [])[chance.randrange(2) :]
+
+
+def _touch_rest(chance: random.Random, pod: JSON) -> None:
+    if chance.randrange(2):
+        pod["spec"].pop("nodeSelector", None)
+    else:
+        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), "late": "x"}
 
 
 def _rarely(chance: random.Random) -> bool:

@@ -28,6 +28,7 @@ from tests.support.webhook_process import Pki, Webhook
 JSON = dict[str, Any]
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 BY_WEBHOOK, BY_POLICY = "webhook", "policies"
+_EVALUATIONS = "apiserver_mutating_admission_policy_check_total{"
 _OWN = ("uid", "creationTimestamp", "managedFields", "generation", "resourceVersion")
 """Members of the metadata that differ between any two Pods."""
 PROBES = "probes"
@@ -61,6 +62,12 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         answer = self._pool.request(method, self._url + path, body=content, headers={"Content-Type": kind})
         return answer.status, json.loads(answer.data)
+
+    def evaluations(self) -> int:
+        """How often it has evaluated mutations of policies."""
+        answer = self._pool.request("GET", f"{self._url}/metrics")
+        lines = answer.data.decode().splitlines()
+        return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(_EVALUATIONS))
 
     def apply(self, obj: JSON) -> None:
         """As `kubectl apply --server-side`."""

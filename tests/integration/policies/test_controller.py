@@ -31,8 +31,10 @@ from app.kube.resources import (
 )
 from app.kube.transport import connect
 from app.policies import objects
+from app.policies.cel import SHARD
 from app.policies.controller import build
 from app.policies.keeping import KINDS, condition_of
+from app.policies.leaving import MOST_LABELS
 from app.policies.model import Terms
 from app.policies.objects import POLICIES_OF
 from app.registry import settings_of
@@ -200,8 +202,8 @@ async def test_what_does_not_fit_is_left_and_said_on_the_attachment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With policies alone Pods that select it are refused, so its Event is a warning. A poison one stops no other."""
-    labels = ",".join(f"example.com/label-{index}=value" for index in range(100))
-    monkeypatch.setattr(objects, "OBJECT_LIMIT", len(encode_json(objects._mutating([], Terms()))) + 8192 + 2000)
+    labels = ",".join(f"example.com/label-{index}={'v' * 63}" for index in range(MOST_LABELS))
+    monkeypatch.setattr(objects, "OBJECT_LIMIT", len(encode_json(objects._mutating([], Terms()))) + SHARD + 8192 + 500)
     await _prepared(
         server,
         POLICIES,
@@ -236,7 +238,7 @@ async def test_objects_of_others_and_a_broken_configuration_change_nothing(serve
         await server.client.delete(NETWORK_ATTACHMENTS, "new", namespace="default")
     kept = await server.client.get(VALIDATING_POLICIES, "berth-left")
     assert kept["metadata"]["resourceVersion"] == foreign["metadata"]["resourceVersion"]
-    assert len(await _names(server)) == 5
+    assert len(await _names(server)) == 7
 
 
 async def _events(server: Server, name: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.policies.leaving import MOST_CONTAINERS, MOST_MOUNTS, MOST_NETWORKS
+from app.policies.cel import EXPRESSION_LIMIT
+from app.policies.leaving import MOST_CONTAINERS, MOST_LABELS, MOST_MOUNTS, MOST_NETWORKS
 from app.policies.model import PolicyMode, Terms
 from app.policies.objects import OBJECT_LIMIT
 from tests.support.chart import ASSETS, Render
@@ -18,8 +19,17 @@ from tests.support.waiting import wait_until
 
 pytestmark = [*needs("etcd", "kube-apiserver"), since(36)]
 HOME = "limits"
+SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
+
+
+def _selector(index: int) -> str:
+    """As many labels as one may have: one in common, the others of its own."""
+    own = (f"k{index}.{place}=v" for place in range(MOST_LABELS - 1))
+    return ",".join(("common=x", *own))
+
+
 LARGEST = [
-    network(f"w{index}", f"example.com/w{index}", HOME, **{"k8s.v1.cni.cncf.io/nodeSelector": f"k{index}=v,common=x"})
+    network(f"w{index}", f"example.com/w{index}", HOME, **{SELECTOR: _selector(index)})
     for index in range(MOST_NETWORKS)
 ]
 """As many networks as a Pod may select, each with a resource and labels of its own."""
@@ -56,7 +66,7 @@ def largest_pod(containers: int = MOST_CONTAINERS, mounts: int = MOST_MOUNTS) ->
 
 def many(count: int) -> list[JSON]:
     """Attachments with names as long as usual, a third of them with a node selector."""
-    selector = {"k8s.v1.cni.cncf.io/nodeSelector": "feature.node.kubernetes.io/network-sriov.capable=true"}
+    selector = {SELECTOR: "feature.node.kubernetes.io/network-sriov.capable=true"}
     return [
         network(
             f"network-{index:05}",
@@ -82,6 +92,41 @@ def test_the_largest_pod_stays_below_the_cost_that_an_api_server_allows(stage: S
         assert stage.reviews == before
 
 
+def hostile(count: int) -> list[JSON]:
+    """Attachments whose names, resources and labels are as long as the API lets them be."""
+    labels = ",".join(f"{'p' * 253}/{'k' * 62}{place}={'v' * 63}" for place in range(MOST_LABELS))
+    huge = ",".join(f"k{place}={'v' * 60}" for place in range(3_500))
+    return [
+        network("huge", "example.com/huge", HOME, **{SELECTOR: huge}),
+        *(
+            network(
+                f"n{index:05}{'x' * 247}",
+                f"{'d' * 240}{index % 1_000:04}/{'r' * 63}",
+                f"zz{index % 97:02}{'y' * 59}",
+                **({SELECTOR: labels} if index % 50 == 0 else {}),
+            )
+            for index in range(count)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["policies", "both"])
+def test_what_does_not_fit_stops_no_neighbor(stage: Stage, mode: PolicyMode) -> None:
+    """10,000 attachments that are as large as they may be: an API server takes what is generated, and serves Pods."""
+    stage.serve([network("foo", "example.com/foo", HOME), *hostile(10_000)], Terms(mode=mode))
+    generated = stage.generated
+    assert OBJECT_LIMIT * 0.99 < max(generated.sizes.values()) <= OBJECT_LIMIT
+    assert generated.longest <= EXPRESSION_LIMIT
+    assert len(generated.left) + len(generated.networks) == 10_003
+    reasons = {left.subject: left.reason for left in generated.left}
+    assert f"3500 labels; policies take up to {MOST_LABELS}" in reasons[f"NetworkAttachmentDefinition {HOME}/huge"]
+    by_webhook, by_policy = stage.judged(pod_with("foo"), HOME)
+    assert by_policy.pod is not None
+    assert by_policy.pod == by_webhook.pod
+    by_webhook, by_policy = stage.judged(pod_with("huge"), HOME)
+    assert by_policy.left if mode == "policies" else by_policy.pod == by_webhook.pod
+
+
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
@@ -103,7 +148,7 @@ def test_a_larger_pod_is_left_to_the_webhook(stage: Stage, pod: JSON, reason: st
 
 def test_a_pod_that_gets_its_networks_too_late_is_the_webhooks(stage: Stage) -> None:
     """With both: policies do not see its networks, and so the webhook is called, for a node selector alone too."""
-    labeled = network("labeled", "", HOME, **{"k8s.v1.cni.cncf.io/nodeSelector": "a=b"})
+    labeled = network("labeled", "", HOME, **{SELECTOR: "a=b"})
     stage.serve([network("foo", "example.com/foo", HOME), labeled], Terms(mode="both"))
     for networks, field in (("foo", "volumes"), ("labeled", "nodeSelector")):
         for obj in late_networks(networks):
