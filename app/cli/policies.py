@@ -19,6 +19,7 @@ from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, Switches, p
 from app.policies.cel import EXPRESSION_LIMIT
 from app.policies.model import PolicyMode, Terms
 from app.policies.objects import OBJECT_LIMIT, Generated, generate
+from app.policies.refusals import NOT_JUDGED
 from app.policies.terms import terms_of
 from app.registry import settings_of
 from app.settings.source import RoleSettings, settings_as
@@ -109,7 +110,7 @@ def generate_policies(
     else:
         attachments, terms = cluster.in_cluster(lambda client: _of_cluster(client, given, mode), kubeconfig, context)
     generated = generate(attachments, replace(terms, name=name, static=output == "manifests"))
-    _say(generated)
+    _say(generated, mode)
     if directory is not None:
         print(_yaml([_written(generated, directory.resolve(), name)]), end="")
     elif output == "values":
@@ -180,7 +181,9 @@ def _yaml(documents: list[JSON]) -> str:
     return text
 
 
-def _say(generated: Generated) -> None:
+def _say(generated: Generated, mode: PolicyMode) -> None:
+    for left in NOT_JUDGED if mode == "policies" else ():
+        print(f"not judged by policies: {left.subject}: {left.reason}", file=sys.stderr)
     for left in generated.left:
         print(f"left to the webhook: {left.subject}: {left.reason}", file=sys.stderr)
     if generated.unconditional:

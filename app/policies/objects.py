@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.policies import injection
+from app.policies import injection, refusals
 from app.policies.attachments import networks_in
 from app.policies.cel import SHARD, Maps, literal, maps
 from app.policies.leaving import RESOURCE, SELECTOR, LeftOut, Variables
 from app.policies.model import Left, Network, Terms
 from app.policies.served import is_served, labels_of
 from app.wire import JSON, encode_json
+from app.wiring import NAMESPACE_NAME
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 OBJECT_LIMIT = 1_400_000
@@ -103,6 +104,8 @@ def _objects(networks: Sequence[Network], terms: Terms) -> list[JSON]:
     if terms.mode == "policies":
         policies.append(_leaving(networks, terms))
         actions.append(["Deny"] if terms.registration.failure_policy != "Ignore" else ["Warn"])
+        policies.append(_checking(terms))
+        actions.append(["Deny"])
     bindings = [_binding(policy, action) for policy, action in zip(policies, actions, strict=True)]
     return [*policies, *bindings]
 
@@ -168,6 +171,27 @@ def _leaving(networks: Sequence[Network], terms: Terms) -> JSON:
         variables=LeftOut(terms).variables(resources),
         validations=[_validation("variables.left == ''", message)],
     )
+
+
+def _checking(terms: Terms) -> JSON:
+    """Of attachments, in the namespaces that are not exempt."""
+    selector = terms.registration.namespace_selector
+    named = [term for term in selector.get("matchExpressions") or () if term.get("key") == NAMESPACE_NAME]
+    validations = [_validation(expression, literal(said)) for expression, said in refusals.validations(terms)]
+    constraints = {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {"matchExpressions": named} if named else {},
+        "objectSelector": {},
+        "resourceRules": [refusals.RULE],
+    }
+    spec = {
+        "failurePolicy": terms.registration.failure_policy,
+        "matchConstraints": constraints,
+        "matchConditions": [{"name": "is-not-part-of-a-deletion", "expression": refusals.REVIEWED}],
+        "variables": refusals.variables(),
+        "validations": validations,
+    }
+    return _object("ValidatingAdmissionPolicy", "attachments", terms, spec)
 
 
 def _validation(expression: str, message: str) -> JSON:

@@ -69,13 +69,13 @@ async def test_without_a_release_the_defaults_of_the_chart_hold(server: Server) 
     printed, said = await _generated(server)
     assert printed == _expected().objects
     assert "left to the webhook: NetworkAttachmentDefinition default/a.b: its name has dots" in said
-    assert "3 attachments in 6 objects" in said
+    assert "3 attachments in 8 objects" in said
 
 
 async def test_a_cluster_without_the_kind_has_no_attachments(server: Server) -> None:
     printed, said = await _generated(server)
-    assert len(printed) == 6
-    assert "0 attachments in 6 objects" in said
+    assert len(printed) == 8
+    assert "0 attachments in 8 objects" in said
 
 
 async def test_those_of_a_release_count(server: Server) -> None:

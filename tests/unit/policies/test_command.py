@@ -59,10 +59,10 @@ def test_objects_are_on_standard_output_and_what_is_left_aside(attachments: str)
     """The control switches count where they are among the files."""
     printed, said = _run("-f", attachments)
     objects = [*yaml.safe_load_all(printed)]
-    assert len(objects) == 6
+    assert len(objects) == 8
     assert "'sriov'" in printed
     assert "left to the webhook: NetworkAttachmentDefinition default/a.b: its name has dots" in said
-    assert "1 attachments in 6 objects: the largest has " in said
+    assert "1 attachments in 8 objects: the largest has " in said
 
 
 def test_the_condition_is_a_value_of_the_chart(attachments: str) -> None:

@@ -40,9 +40,9 @@ def test_names_are_inlined_and_nothing_is_a_parameter() -> None:
     kinds = [obj["kind"] for obj in generated.objects]
     assert kinds == [
         "MutatingAdmissionPolicy",
-        *["ValidatingAdmissionPolicy"] * 2,
+        *["ValidatingAdmissionPolicy"] * 3,
         "MutatingAdmissionPolicyBinding",
-        *["ValidatingAdmissionPolicyBinding"] * 2,
+        *["ValidatingAdmissionPolicyBinding"] * 3,
     ]
     assert not {"paramKind", "paramRef"} & set(re.findall(r'"(\w+)":', json.dumps(generated.objects)))
     variables = {one["name"]: one["expression"] for one in generated.objects[0]["spec"]["variables"]}
@@ -61,6 +61,11 @@ def test_names_are_inlined_and_nothing_is_a_parameter() -> None:
             "2 resources",
         ),
         (network("foo", "example.com/foo", **{SELECTOR: "=x"}), Terms(), "no key"),
+        (
+            network("foo", "example.com/foo", **{SELECTOR: ",".join(f"k{index}" for index in range(3_500))}),
+            Terms(),
+            "3500 labels; policies take up to 8",
+        ),
         (network("foo", "", **{"berth.dev/device-class": "nic"}), Terms(claims=True), "claim"),
         (network("foo", "example.com/foo", **{"berth.dev/inject": "false"}), Terms(claims=True), "not by Berth"),
         (network("foo", "deviceclass.resource.kubernetes.io/nic"), Terms(claims=True), "DeviceClass"),
