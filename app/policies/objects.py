@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from app.policies import injection, refusals
 from app.policies.attachments import networks_in
-from app.policies.cel import SHARD, Maps, literal, maps
+from app.policies.cel import EXPRESSION_LIMIT, SHARD, Maps, literal, maps
 from app.policies.leaving import RESOURCE, SELECTOR, LeftOut, Variables
 from app.policies.model import Left, Network, Terms
 from app.policies.served import is_served, labels_of
@@ -122,12 +122,9 @@ def _judging(networks: Sequence[Network], terms: Terms) -> tuple[Variables, Maps
     return [*left, *demand, *injection.refused(terms, selectors)], selectors
 
 
-def _taken(networks: Sequence[Network], terms: Terms) -> list[tuple[str, str]]:
-    """The condition of a Pod that policies take. One that is left is not even decoded and encoded by them.
-
-    It is one: an API server evaluates each of several, also behind one that is false.
-    """
-    return [("takes-networks", f"!({is_served(networks, terms)}) && {LeftOut(terms).taken()}")]
+def _taken(networks: Sequence[Network], terms: Terms) -> tuple[str, str]:
+    """The condition of a Pod that policies take. One that is left is not even decoded and encoded by them."""
+    return "takes-networks", f"!({is_served(networks, terms)}) && {LeftOut(terms).taken()}"
 
 
 def _mutating(networks: Sequence[Network], terms: Terms) -> JSON:
@@ -137,7 +134,7 @@ def _mutating(networks: Sequence[Network], terms: Terms) -> JSON:
         "MutatingAdmissionPolicy",
         "networks",
         terms,
-        conditions=_taken(networks, terms),
+        condition=_taken(networks, terms),
         variables=[*variables, *injection.injected()],
         mutations=[mutation],
         reinvocationPolicy="IfNeeded",
@@ -154,7 +151,7 @@ def _refusing(networks: Sequence[Network], terms: Terms) -> JSON:
         "ValidatingAdmissionPolicy",
         "networks",
         terms,
-        conditions=_taken(networks, terms),
+        condition=_taken(networks, terms),
         variables=variables,
         validations=validations,
     )
@@ -167,7 +164,7 @@ def _leaving(networks: Sequence[Network], terms: Terms) -> JSON:
         "ValidatingAdmissionPolicy",
         "left",
         terms,
-        conditions=[("is-not-served", f"!({is_served(networks, terms)})")],
+        condition=("is-not-served", f"!({is_served(networks, terms)})"),
         variables=LeftOut(terms).variables(resources),
         validations=[_validation("variables.left == ''", message)],
     )
@@ -203,10 +200,11 @@ def _policy(
     part: str,
     terms: Terms,
     *,
-    conditions: list[tuple[str, str]],
+    condition: tuple[str, str],
     variables: Variables,
     **fields: object,
 ) -> JSON:
+    name, expression = condition
     registration = terms.registration
     constraints: JSON = {
         "matchPolicy": "Equivalent",
@@ -222,16 +220,23 @@ def _policy(
             }
         ],
     }
-    own = [{"name": name, "expression": expression} for name, expression in conditions]
-    carried = [dict(condition) for condition in registration.conditions if condition["name"] != CONDITION]
+    carried = [condition["expression"] for condition in registration.conditions if condition["name"] != CONDITION]
     spec = {
         "failurePolicy": registration.failure_policy,
         "matchConstraints": constraints,
-        "matchConditions": [*carried, *own],
+        "matchConditions": _conditions([*carried, expression], name),
         "variables": variables,
         **fields,
     }
     return _object(kind, part, terms, spec)
+
+
+def _conditions(expressions: Sequence[str], name: str) -> list[JSON]:
+    """One, where it is short enough: an API server evaluates each of several, also behind one that is false."""
+    joined = " && ".join(f"({expression})" for expression in expressions)
+    if len(joined) <= EXPRESSION_LIMIT:
+        return [{"name": name, "expression": joined}]
+    return [{"name": f"{name}-{index}", "expression": expression} for index, expression in enumerate(expressions)]
 
 
 def _object(kind: str, part: str, terms: Terms, spec: JSON) -> JSON:

@@ -159,16 +159,27 @@ def test_policies_select_as_the_webhook_is_registered() -> None:
         "name": "pods.berth.dev",
         "namespaceSelector": {"matchLabels": {"team": "a"}},
         "objectSelector": {"matchExpressions": [{"key": "x", "operator": "Exists"}]},
-        "matchConditions": [{"name": "mine", "expression": "true"}, {"name": CONDITION, "expression": "false"}],
+        "matchConditions": [
+            {"name": "mine", "expression": "object.kind == 'Pod'"},
+            {"name": CONDITION, "expression": "'never' == ''"},
+        ],
         "failurePolicy": "Ignore",
     }
     generated = generate([network("foo", "example.com/foo")], Terms(registration=Registration.of(entry)))
     for obj in generated.objects[:3]:
         assert obj["spec"]["matchConstraints"]["namespaceSelector"] == entry["namespaceSelector"]
         assert obj["spec"]["matchConstraints"]["objectSelector"] == entry["objectSelector"]
-        names = [condition["name"] for condition in obj["spec"]["matchConditions"]]
-        assert names[0] == "mine"
-        assert CONDITION not in names
+        (condition,) = obj["spec"]["matchConditions"]
+        assert condition["expression"].startswith("(object.kind == 'Pod') && (")
+        assert "never" not in condition["expression"]
+
+
+def test_conditions_that_are_too_long_for_one_stay_apart() -> None:
+    entry = {"matchConditions": [{"name": "mine", "expression": f"'{'x' * EXPRESSION_LIMIT}' != ''"}]}
+    policy = generate([], Terms(registration=Registration.of(entry))).objects[0]
+    first, second = policy["spec"]["matchConditions"]
+    assert first["expression"] == entry["matchConditions"][0]["expression"]
+    assert first["name"] != second["name"]
 
 
 def test_files_have_names_that_no_object_of_the_api_may_have() -> None:
