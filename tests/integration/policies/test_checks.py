@@ -66,6 +66,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory, render: Render) -> Iterator
         for api in (judges.webhook, judges.policies):
             status, answer = api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
             assert status == 201, answer
+            wait_until(lambda api=api: _makes_a_wrong_one(api))
         webhook = Webhook(pki, *ports, *files, *flags).until_ready()
         try:
             url = f"https://localhost:{webhook.address[1]}{entry['clientConfig']['service']['path']}"
@@ -79,6 +80,16 @@ def judges(tmp_path_factory: pytest.TempPathFactory, render: Render) -> Iterator
             yield judges
         finally:
             webhook.stop()
+
+
+def _makes_a_wrong_one(api: Api) -> bool:
+    """Before anything judges it, and as soon as its definition is served: until then the answer is no JSON."""
+    wrong = network("going", "no name/")
+    wrong["metadata"]["finalizers"] = ["example.com/kept"]
+    try:
+        return api.call("POST", PATH, wrong)[0] == 201
+    except json.JSONDecodeError:
+        return False
 
 
 def _fields(message: str) -> set[str]:
@@ -221,13 +232,10 @@ def test_a_node_selector_costs_less_than_an_api_server_allows(judges: Judges, se
 
 def test_an_attachment_that_is_being_deleted_may_be_wrong(judges: Judges) -> None:
     """Its finalizers have to be removable; anything else that changes is judged."""
-    wrong = network("going", "example.com/foo")
-    wrong["metadata"]["finalizers"] = ["example.com/kept"]
     for api in (judges.webhook, judges.policies):
-        assert api.call("POST", PATH, wrong)[0] == 201
         assert api.call("DELETE", f"{PATH}/going")[0] == 200
     merge = "application/merge-patch+json"
-    broken: JSON = {"metadata": {"annotations": {RESOURCE_NAME: "no name/"}}}
+    broken: JSON = {"metadata": {"annotations": {RESOURCE_NAME: "nor this/"}}}
     for api in (judges.webhook, judges.policies):
         status, answer = api.call("PATCH", f"{PATH}/going?dryRun=All", broken, kind=merge)
         assert status != 200, answer

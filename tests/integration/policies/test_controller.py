@@ -202,8 +202,8 @@ async def test_what_does_not_fit_is_left_and_said_on_the_attachment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With policies alone Pods that select it are refused, so its Event is a warning. A poison one stops no other."""
-    labels = ",".join(f"example.com/label-{index}={'v' * 63}" for index in range(MOST_LABELS))
-    monkeypatch.setattr(objects, "OBJECT_LIMIT", len(encode_json(objects._mutating([], Terms()))) + SHARD + 8192 + 500)
+    labels = ",".join(f"{'p' * 240}.example.com/label-{index}={'v' * 63}" for index in range(MOST_LABELS))
+    monkeypatch.setattr(objects, "OBJECT_LIMIT", len(encode_json(objects._mutating([], Terms()))) + SHARD + 8192 + 2000)
     await _prepared(
         server,
         POLICIES,
