@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from app.cel.literals import listed
 from app.certs import issuing, patching, rotation
 from app.certs.certificate_set import DAYS, SERVING, CertificateSet
 from app.errors import Terminal
@@ -193,8 +194,7 @@ def _cel(condition: Condition, sources: Mapping[str, Sequence[str]], settings: M
     for term in condition_terms(condition):
         texts = sources.get(term.values, ())
         if is_charted(term.when, settings) and (texts or not term.values):
-            values = ", ".join(f"'{text}'" for text in texts)
-            expressions.append(term.expression.replace("{values}", f"[{values}]"))
+            expressions.append(term.expression.replace("{values}", listed(texts)))
     return " || ".join(expressions)
 
 

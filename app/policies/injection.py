@@ -5,9 +5,10 @@ The rules are those of `app.networks` (interfaces, device_requests, podnetinfo, 
 
 from __future__ import annotations
 
+from app.cel.literals import listed, literal
 from app.networks.model import NETWORKS, RESOURCES_CONTAINER
 from app.networks.podnetinfo import MOUNT_PATH, VOLUME
-from app.policies.cel import Maps, listed, literal
+from app.policies.cel import Maps
 from app.policies.leaving import (
     APPS,
     HAS_VOLUME,

@@ -7,10 +7,11 @@ proven by tests that have a real API server judge the same Pods by policy and by
 from __future__ import annotations
 
 from app.admission.pods import INJECT, MIRROR
+from app.cel.literals import listed, literal
 from app.kube.resources import IMPLICIT_PREFIX
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.podnetinfo import VOLUME
-from app.policies.cel import Maps, listed, literal
+from app.policies.cel import Maps
 from app.policies.model import Terms
 
 Variables = list[dict[str, str]]

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from app.cel.literals import literal
 from app.policies import injection, refusals
 from app.policies.attachments import networks_in
-from app.policies.cel import EXPRESSION_LIMIT, SHARD, Maps, literal, maps
+from app.policies.cel import EXPRESSION_LIMIT, SHARD, Maps, maps
 from app.policies.leaving import RESOURCE, SELECTOR, LeftOut, Variables
 from app.policies.model import Left, Network, Terms
 from app.policies.served import is_served, labels_of

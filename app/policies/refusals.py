@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.admission.pods import INJECT
+from app.cel.literals import literal
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import CLAIM_TEMPLATE, DEVICE_CLASS, NODE_SELECTOR
-from app.policies.cel import literal
 from app.policies.leaving import Variables
 from app.policies.model import Left, Terms
 

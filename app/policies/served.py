@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.cel.literals import literal
 from app.networks.model import NETWORKS, RESOURCES_CONTAINER
 from app.networks.podnetinfo import VOLUME
-from app.policies.cel import SHARD, literal
+from app.policies.cel import SHARD
 from app.policies.leaving import (
     APPS,
     CONTAINERS,

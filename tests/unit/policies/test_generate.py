@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from app.cel import matchconditions
+from app.cel.literals import literal
 from app.networks.settings import Injection, Switches
-from app.policies.cel import EXPRESSION_LIMIT, SHARD, literal, maps
+from app.policies.cel import EXPRESSION_LIMIT, SHARD, maps
 from app.policies.model import Registration, Terms
 from app.policies.objects import CONDITION, OBJECT_LIMIT, generate
 from app.policies.terms import charted, terms_of
@@ -259,3 +260,12 @@ def test_the_sandbox_doctor_and_explain_know_for_whom_the_condition_is(pod: JSON
     )
     conditions = [{"name": CONDITION, "expression": generated.condition}]
     assert matchconditions.holds(conditions, attributes, pod) is left
+
+
+def test_a_label_of_the_switches_ends_no_text_of_the_condition() -> None:
+    """Its text comes from a ConfigMap; the chart and Berth write it into CEL."""
+    hostile = "x'] || true || ['"
+    entry = charted(_settings().model_dump(), Switches(injections=(Injection(hostile, {"a": "b"}),)))
+    (condition,) = entry["matchConditions"]
+    assert hostile not in condition["expression"]
+    assert literal(hostile) in condition["expression"]
