@@ -103,7 +103,7 @@ async def test_those_of_a_release_are_compared_by_its_configuration(server: Serv
     await server.install(POLICIES)
     await _apply(server, "--name", "other")
     codes = await _codes(server)
-    assert [code for code, _ in codes] == ["BERTH1301"] * 6 + ["BERTH1303"]
+    assert [code for code, _ in codes] == ["BERTH1301"] * 8 + ["BERTH1303"]
     left = next(finding for finding in await _findings(server) if finding["code"] == "BERTH1303")
     assert "berth.dev/policies-of=other" in left["command"]
     kept = next(finding for finding in await _findings(server) if finding["code"] == "BERTH1301")
