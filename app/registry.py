@@ -164,6 +164,8 @@ CONTROLLER = Role(
     },
 )
 
+UI: Role = resolve("app.ui.descriptor:UI")
+
 
 def names_of(wings: Iterable[Wing], field: str) -> dict[str, str]:
     """What the wings declare in a field of names. Raises ValueError for a name that two of them declare."""
@@ -192,7 +194,7 @@ ALWAYS_REVIEWED = names_of([wing for wing in WINGS if not wing.on], "reviewed")
 """Those of wings that no setting turns off: one webhook may be called for several of these kinds."""
 
 CONTROLLERS = {controller.name: controller for wing in WINGS for controller in wing.controllers}
-ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles))
+ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles), UI)
 BY_NAME = {role.name: role for role in ROLES}
 
 
@@ -298,5 +300,6 @@ SHARED: dict[str, tuple[Permission, ...]] = {
         Permission("release", _LEASES, ("leases",), ("get", "update"), (CONTROLLER_LEASE,)),
         _EVENTS,
     ),
+    "ui": resolve("app.ui.descriptor:PERMISSIONS"),
 }
 """What a role needs for itself, whichever wings work in it."""

@@ -25,7 +25,7 @@ WEBHOOKS = (
         unproven="every AppWrapper is refused",
     ),
 )
-_KUEUE = "kueue.x-k8s.io"
+_KUEUE, _KUEUE_CONFIG = "kueue.x-k8s.io", "kueue-manager-config"
 _GROUP, _PLURAL = APP_WRAPPERS.group, APP_WRAPPERS.plural
 _OWNERS = tuple(Permission("cluster", group, plurals, ("get",)) for group, plurals in followed())
 """What an AppWrapper may belong to, up to an object that Kueue manages."""
@@ -91,5 +91,10 @@ PERMISSIONS: Permissions = {
         Permission("cluster", _KUEUE, ("resourceflavors", "workloadpriorityclasses"), READ),
         Permission("cluster", "scheduling.k8s.io", ("priorityclasses",), ("get", "list")),
         *_OWNERS,
+    ),
+    "ui": (
+        Permission("cluster", _GROUP, (_PLURAL,), READ),
+        Permission("cluster", _KUEUE, ("workloads", "localqueues", "clusterqueues"), READ),
+        Permission("cluster", "", ("configmaps",), READ, (_KUEUE_CONFIG,)),
     ),
 }

@@ -173,10 +173,20 @@ class _State:
 
 
 class WebhookCertificates:
-    """Keeps them. Remembers the last whole set, so that a Secret that is deleted comes back as it was."""
+    """Keeps them. Remembers the last whole set, so that a Secret that is deleted comes back as it was.
 
-    def __init__(self, client: KubeClient, settings: CertificatesSettings, *, sleep: Sleep = asyncio.sleep) -> None:
-        names = issuing.serving_names(service=settings.webhook_service, namespace=settings.namespace)
+    `dns` are names that the certificate has beside those of the Service.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        settings: CertificatesSettings,
+        *,
+        dns: Sequence[str] = (),
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        names = issuing.serving_names(service=settings.webhook_service, namespace=settings.namespace, dns=dns)
         self._client, self._settings, self._sleep = client, settings, sleep
         self._wanted = rotation.webhook(names, days=settings.days, authority_days=settings.ca_days)
         self._service = patching.ServiceName(settings.namespace, settings.webhook_service)

@@ -7,6 +7,8 @@ from app.wiring import READ, Permission, Permissions
 
 WEBHOOK_SECRET = "berth-webhook-tls"  # noqa: S105 - the name of an object
 """In a release `berth`; in another it begins with the name of the release's objects."""
+UI_SECRET = "berth-ui-tls"  # noqa: S105 - the name of an object
+"""The same for the page."""
 _REGISTERED = tuple(resource.plural for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS))
 
 PERMISSIONS: Permissions = {
@@ -14,6 +16,7 @@ PERMISSIONS: Permissions = {
         # A creation cannot be confined to a name: RBAC is asked before the name is known.
         Permission("release", "", ("secrets",), ("create",)),
         Permission("release", "", ("secrets",), (*READ, "update"), ("{webhook_secret}",), when="webhook_service"),
+        Permission("release", "", ("secrets",), (*READ, "update"), ("{ui_secret}",), when="ui_service"),
         Permission(
             "cluster", MUTATING_WEBHOOKS.group, _REGISTERED, (*READ, "patch"), ("{configuration}",), "webhook_service"
         ),

@@ -7,12 +7,12 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, AliasChoices, Field, field_validator, model_validator
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
-from app.certs.permissions import WEBHOOK_SECRET
+from app.certs.permissions import UI_SECRET, WEBHOOK_SECRET
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.settings.source import CLUSTER, DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
 
-_WEBHOOK, _LIVES = "Webhook", "Certificates"
+_WEBHOOK, _UI, _LIVES = "Webhook", "Page", "Certificates"
 _LONGEST = 36_500
 """Days; more than a certificate's dates can say would be a mistake anyway."""
 
@@ -33,6 +33,12 @@ class CertificatesSettings(RoleSettings):
         Items,
         Flag("Webhook configurations of a name; repeatable", _WEBHOOK, repeatable=True),
     ] = ("berth",)
+    ui_service: Annotated[
+        str,
+        AfterValidator(lambda name: name and check_dns_label(name)),
+        Flag('Service of berth ui; "" for none', _UI),
+    ] = ""
+    ui_secret: Annotated[DnsSubdomain, Flag("Secret of its certificate", _UI)] = UI_SECRET
     days: Annotated[int, Flag("Days that certificates are valid", _LIVES)] = Field(DAYS, ge=1, le=_LONGEST)
     ca_days: Annotated[int, Flag("Days that a new CA is valid", _LIVES)] = Field(AUTHORITY_DAYS, ge=1, le=_LONGEST)
     resync_seconds: Annotated[float, Flag("How often everything is reconciled again", _LIVES)] = Field(
@@ -51,6 +57,6 @@ class CertificatesSettings(RoleSettings):
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if not self.webhook_service:
-            raise ValueError("nothing to keep: want --webhook-service")
+        if not (self.webhook_service or self.ui_service):
+            raise ValueError("nothing to keep: want --webhook-service or --ui-service")
         return self

@@ -14,8 +14,9 @@ CERTIFICATES = Role(
         "berth certificates --namespace berth --webhook-service berth-webhook --configuration berth --gateway",
     ),
     notes="""Keeps the webhook's certificate in a Secret and its CA in every caBundle of the configurations that call
-the Service, and with --gateway what berth tenant authority makes. Any number of replicas may run at once. The
-annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke after a theft) renews it at once.""",
+the Service, with --ui-service the certificate of berth ui, and with --gateway what berth tenant authority makes. Any
+number of replicas may run at once. The annotation berth.dev/renew on the Secret of webhook or page (certificate, ca, or
+revoke after a theft) renews it at once.""",
     chart=Chart(
         enabled="berth.keepsCertificates",
         arguments=(
@@ -25,6 +26,8 @@ annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke a
             Argument("webhook_service", "berth.webhookService", always=True),
             Argument("webhook_secret", "berth.webhookSecret", when="webhook.enabled"),
             Argument("configuration", "berth.fullname", when="webhook.enabled"),
+            Argument("ui_service", "berth.uiService", when="berth.keepsUiCertificate"),
+            Argument("ui_secret", "berth.uiSecret", when="berth.keepsUiCertificate"),
             Argument("gateway", "gateway.enabled", always=True),
             Argument("gateway_service", "berth.gatewayService", when="gateway.enabled"),
             Argument("gateway_dns", "gateway.certificate.dnsNames", when="gateway.enabled"),

@@ -24,7 +24,7 @@ from app.claims.format import (
     TextRule,
 )
 from app.claims.injection.claims import PREFIX
-from app.claims.model import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, NEW_ENTRIES
+from app.claims.model import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, DEFINITIONS_NAME, NEW_ENTRIES
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
@@ -176,6 +176,22 @@ PERMISSIONS: Permissions = {
     "claims-node": (
         *_publishing("associated-node:patch"),
         Permission("cluster", "", ("events",), ("create", "patch")),
+    ),
+    "ui": (
+        Permission(
+            "cluster",
+            _GROUP,
+            (
+                _CLAIMS,
+                RESOURCE_CLAIM_TEMPLATES.plural,
+                DEVICE_CLASSES.plural,
+                RESOURCE_SLICES.plural,
+                "devicetaintrules",
+                "resourcepoolstatusrequests",
+            ),
+            READ,
+        ),
+        Permission("cluster", "", (CONFIG_MAPS.plural,), READ, (DEFINITIONS_NAME,)),
     ),
 }
 

@@ -24,14 +24,17 @@ from app.wiring import Role
 _ENVIRONMENT = """Environment: every flag has a variable, BERTH_ and its name in capitals (BERTH_LOG_LEVEL=debug);
 lists have commas. A flag beats its variable.
 
-Exit status: 0 after a stop that was drained, 1 after a fault or another stop, 2 for a wrong flag or file."""
+"""
+EXIT_STATUS = (
+    "Exit status: 0 after a stop that was drained, 1 after a fault or another stop, 2 for a wrong flag or file."
+)
 
 
 def role_app(role: Role) -> typer.Typer:
     """The command of a role."""
     app = alone()
     command = type("Command", (RoleCommand,), {"role": role})
-    text = epilog(*role.examples, text=f"{role.notes}\n\n{_ENVIRONMENT}")
+    text = epilog(*role.examples, text=f"{role.notes}\n\n{_ENVIRONMENT}{EXIT_STATUS}")
     app.command(role.name, cls=command, help=role.summary, epilog=text)(_running(role))
     return app
 

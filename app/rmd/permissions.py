@@ -76,4 +76,5 @@ PERMISSIONS: Permissions = {
         Permission("rmd", "apps", ("daemonsets",), (*READ, "create", "patch", "delete")),
         Permission("release", "", ("configmaps",), READ, names=("{rmd_daemon_sets}",)),
     ),
+    "ui": (Permission("cluster", _GROUP, (RMD_WORKLOADS.plural, RMD_NODE_STATES.plural, RMD_CONFIGS.plural), READ),),
 }

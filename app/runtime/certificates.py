@@ -1,4 +1,4 @@
-"""Builds the certificates role, which keeps the webhook's certificate and the gateway's: two wings have one each."""
+"""Builds the certificates role, which keeps the certificates of webhook, gateway and page."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ def build(context: RoleContext) -> Runnable:
         if settings.webhook_service:
             keep = WebhookCertificates(client, settings).keep
             subjects.append(Subject("webhook", keep, (settings.webhook_secret,), settings.configuration))
+        if settings.ui_service:
+            keep = WebhookCertificates(client, _for_page(settings), dns=("localhost",)).keep
+            subjects.append(Subject("ui", keep, (settings.ui_secret,)))
         if gateway is not None:
             keep = partial(_keep_authority, client, gateway)
             subjects.append(Subject("gateway", keep, secrets=(CA_SECRET, SERVING_SECRET, ADMIN_SECRET)))
@@ -32,6 +35,12 @@ def build(context: RoleContext) -> Runnable:
         return kit
 
     return context.elected(keeper)
+
+
+def _for_page(settings: AuthoritySettings) -> AuthoritySettings:
+    """Those of a certificate for the Service of the page, which no webhook configuration trusts."""
+    own = {"webhook_service": settings.ui_service, "webhook_secret": settings.ui_secret, "configuration": ()}
+    return settings.model_copy(update=own)
 
 
 async def _keep_authority(client: KubeClient, options: AuthorityOptions, now: datetime) -> Kept:

@@ -21,4 +21,8 @@ PERMISSIONS: Permissions = {
         Permission("cluster", RESOURCE_CLAIMS.group, (RESOURCE_CLAIMS.plural, RESOURCE_SLICES.plural), _WATCH),
         Permission("cluster", ENDPOINT_SLICES.group, (ENDPOINT_SLICES.plural,), (*READ, "create", "patch", "delete")),
     ),
+    "ui": (
+        Permission("cluster", "", (SERVICES.plural,), READ),
+        Permission("cluster", ENDPOINT_SLICES.group, (ENDPOINT_SLICES.plural,), READ),
+    ),
 }

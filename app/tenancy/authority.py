@@ -245,6 +245,6 @@ class AuthoritySettings(CertificatesSettings):
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if not self.webhook_service and not self.gateway:
-            raise ValueError("nothing to keep: want --webhook-service, --gateway or both")
+        if not (self.webhook_service or self.ui_service or self.gateway):
+            raise ValueError("nothing to keep: want --webhook-service, --ui-service or --gateway")
         return self

@@ -7,7 +7,16 @@ from app.tenancy.model import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, tenants_r
 from app.tenancy.namespace import ISOLATION, OBJECTS
 from app.tenancy.wing import AGENT_LEASE
 from app.wiring import READ, Permission, Permissions, ReviewRule
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
+from app.workloads.model import (
+    ADMIN_RULES,
+    TENANT_RULES,
+    TENANTS,
+    UVS_PODS,
+    UVS_RESOURCES,
+    UVS_SECRETS,
+    WORKLOAD_RULES,
+    WORKLOADS,
+)
 
 TENANT_GRANTS = ("controller", "gateway")
 """The roles that the controller binds in each tenant's namespace."""
@@ -66,6 +75,11 @@ PERMISSIONS: Permissions = {
         Permission("system", _LEASES, ("leases",), ("create",)),
         Permission("system", _LEASES, ("leases",), ("get", "update"), (AGENT_LEASE,)),
         Permission("system", "", ("events",), ("create", "patch")),
+    ),
+    # Not UVSSecrets: they hold what becomes a Secret.
+    "ui": (
+        Permission("cluster", _GROUP, (TENANTS.plural,), READ),
+        Permission("cluster", UVS_PODS.group, tuple(name for name in _UVS if name != UVS_SECRETS.plural), READ),
     ),
     "certificates": (
         Permission(

@@ -9,6 +9,7 @@ from app.wiring import (
     CONDITIONS,
     CONFINED,
     NEVER_ASKED,
+    READ,
     Condition,
     Permission,
     Permissions,
@@ -76,5 +77,9 @@ PERMISSIONS: Permissions = {
         Permission("cluster", _GROUP, tuple(f"{plural}/status" for plural in _TENANTS), ("patch",)),
         Permission("system", _GROUP, (ADMIN_RULES.plural,), ("list", "watch")),
         Permission("system", _GROUP, (f"{ADMIN_RULES.plural}/status",), ("patch",)),
+    ),
+    "ui": (
+        Permission("cluster", _GROUP, tuple(resource.plural for resource in INFRA), READ),
+        Permission("cluster", WORKLOAD_RULES.group, (WORKLOAD_RULES.plural,), READ),
     ),
 }

@@ -13,7 +13,8 @@ INFRA: dict[str, Any] = {
     "gateway": {"enabled": True, "certificate": {"dnsNames": ["gateway.example"], "addresses": ["10.0.0.9"]}},
 }
 AGENT: dict[str, Any] = {"agent": {"enabled": True, "gateway": "gateway.example:30001"}}
-ALL: dict[str, Any] = INFRA | AGENT
+PAGE: dict[str, Any] = {"ui": {"enabled": True}}
+ALL: dict[str, Any] = INFRA | AGENT | PAGE
 CALLER_TOKEN = "caller" * 11
 WRAPPERS: dict[str, Any] = {
     "webhook": {"args": {"appwrappers": True, "appwrapperStrict": True}, "callerToken": CALLER_TOKEN},
@@ -142,6 +143,18 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "claims on nodes": NOTHING | {"claims-node": {"enabled": True}},
     "controller alone": NOTHING | {"controller": {"enabled": True}},
     "gateway alone": NOTHING | {"gateway": {"enabled": True, "service": {"type": "NodePort", "nodePort": 30001}}},
+    "page alone": NOTHING | PAGE,
+    "page behind a front proxy": NOTHING
+    | {
+        "ui": {
+            "enabled": True,
+            "replicas": 2,
+            "certificate": {"secretName": "page"},
+            "frontProxy": {"configMap": "proxies", "key": "proxies.crt", "names": ["proxy", "other"]},
+            "service": {"type": "LoadBalancer", "port": 8443},
+        }
+    },
+    "page by cert-manager": NOTHING | PAGE | {"certificates": {"mode": "cert-manager"}},
     "cert-manager": {"certificates": {"mode": "cert-manager"}},
     "cert-manager with an issuer": {
         "certificates": {

@@ -18,7 +18,7 @@ from app.kube.retry import get_or_none
 from app.settings.reconciling import Runnable
 from tests.support.chart import JSON, NAMESPACE, Render, Server
 from tests.support.chart_arguments import settings_of
-from tests.support.chart_combinations import AGENT, INFRA, NOTHING
+from tests.support.chart_combinations import AGENT, INFRA, NOTHING, PAGE
 from tests.support.waiting import PATIENCE, eventually
 
 # A real API server has no way to the Pods of a Service here: it goes on without them.
@@ -37,7 +37,7 @@ class Stage:
     ) -> None:
         self.infra, self.tenant, self._directory, self._tasks = infra, tenant, directory, tasks
         webhook = {"args": {"confineTenants": True}} if infra.cluster else TERMS | {"args": _HURRIED}
-        self.values = {"infra": INFRA | {"webhook": webhook}, "tenant": NOTHING | AGENT}
+        self.values = {"infra": INFRA | PAGE | {"webhook": webhook}, "tenant": NOTHING | AGENT}
         self._rendered = {name: render(values) for name, values in self.values.items()}
         self._running: list[asyncio.Task[None]] = []
 

@@ -12,10 +12,12 @@ import aiohttp
 import pytest
 
 from app.cli.main import run
+from tests.integration.ui.test_callers import Files, files
+from tests.support.processes import Berth
 from tests.support.sandbox import Sandboxed, sandboxed
 from tests.support.waiting import PATIENCE
 
-__all__ = ["sandboxed"]
+__all__ = ["files", "sandboxed"]
 
 
 async def test_it_prints_its_address_and_ends_with_a_signal(sandboxed: Sandboxed) -> None:
@@ -41,6 +43,31 @@ async def test_it_prints_its_address_and_ends_with_a_signal(sandboxed: Sandboxed
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
+async def test_for_callers_it_is_a_role_with_health_and_metrics(sandboxed: Sandboxed, files: Files) -> None:
+    process = Berth(
+        *("ui", "--access=callers", "--port=0", "--health-check-port=0", "--bind-address=127.0.0.1"),
+        f"--kubeconfig={sandboxed.kubeconfig()}",
+        *(f"--tls-cert-file={files.certificate}", f"--tls-private-key-file={files.key}"),
+    )
+    try:
+        await process.until_ready()
+        for path in ("/healthz", "/metrics"):
+            assert (await process.get(path))[0] == 200
+        listening = process.event("listening")
+        assert listening is not None
+        assert listening["role"] == "ui"
+        url = listening["page"].replace("127.0.0.1", "localhost")
+        connector = aiohttp.TCPConnector(ssl=files.client())
+        async with (
+            asyncio.timeout(PATIENCE),
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(f"{url}/api/overview") as answer,
+        ):
+            assert answer.status == 401
+    finally:
+        assert await process.end() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -51,7 +78,7 @@ async def test_it_prints_its_address_and_ends_with_a_signal(sandboxed: Sandboxed
         (["--front-proxy-name", "a"], "want --access callers"),
         (["--kubeconfig", "a", "--kubeconfig", "b", "--context", "c"], "want one --kubeconfig"),
         (["--kubeconfig", "missing"], "missing"),
-        (["--port", "99999999"], "want less than or equal to 65535"),
+        (["--port", "99999999"], "--port: invalid port number"),
     ],
 )
 def test_flags_that_cannot_be_meant_say_what_would_be_right(

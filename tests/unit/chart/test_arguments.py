@@ -44,7 +44,8 @@ def test_the_defaults_of_the_chart_are_those_of_the_flags(render: Render) -> Non
         "controller": {"namespace_grant"},
         "gateway": {"tls_cert_file", "tls_private_key_file", "client_ca"},
         "agent": {"gateway", "gateway_ca", "tls_cert_file", "tls_private_key_file"},
-        "certificates": {"namespace", "gateway", "gateway_dns", "gateway_address"},
+        "certificates": {"namespace", "gateway", "gateway_dns", "gateway_address", "ui_service"},
+        "ui": {"access", "port", "tls_cert_file", "tls_private_key_file"},
     }
 
 

@@ -61,7 +61,7 @@ SETS: dict[str, JSON] = {
     "all with cert-manager": _together(
         ALL, {"certificates": {"mode": "cert-manager"}, "gateway": {"certificate": {"secretName": "g"}}}
     ),
-    "all with provided": _together(ALL, COMBINATIONS["provided"]),
+    "all with provided": _together(ALL, COMBINATIONS["provided"], {"ui": {"certificate": {"secretName": "page"}}}),
     "pods": _together(ALL, GIVEN_PODS),
     "on the host": _together(INFRA, {"webhook": {"hostNetwork": True}}),
     "load balancer": _together(

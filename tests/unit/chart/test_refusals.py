@@ -39,6 +39,7 @@ SCHEMA = [
     ({"webhook": {"hostNetwork": "yes"}}, "at '/webhook/hostNetwork': got string, want boolean"),
     ({"gateway": {"certificate": {"dnsNames": ["a b"]}}}, "at '/gateway/certificate/dnsNames/0': 'a b' does not match"),
     ({"gateway": {"certificate": {"addresses": ["1.2.3"]}}}, "'1.2.3' is not valid ipv4"),
+    ({"ui": {"frontProxy": {"names": [""]}}}, "at '/ui/frontProxy/names/0': minLength: got 0, want 1"),
     ({"networkPolicy": {"apiServerPorts": []}}, "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
     ({"networkPolicy": {"apiServerCIDRs": ["10.0.0.10"]}}, "apiServerCIDRs/0': '10.0.0.10' does not match pattern"),
     ({"networkPolicy": {"apiServerCIDRs": ["api.example/32"]}}, "apiServerCIDRs/0': 'api.example/32' does not match"),
@@ -90,8 +91,18 @@ SENTENCES = [
     ),
     ({"mode": "policies", "controller": KEEPS}, "mode=policies: policies are in place of the webhook for Pods"),
     ({"webhook": {"enabled": False}}, "nothing is enabled: set one of webhook.enabled, controller.enabled"),
-    ({"webhook": {"enabled": False}}, "agent.enabled, or claims.formatPolicy"),
+    ({"webhook": {"enabled": False}}, "agent.enabled, ui.enabled, or claims.formatPolicy"),
     ({"agent": {"enabled": True}}, "set agent.gateway=HOST:PORT"),
+    (
+        {"ui": {"enabled": True, "frontProxy": {"secret": "a", "configMap": "b", "names": ["c"]}}},
+        "ui.frontProxy: the CA is in a secret or in a configMap; name one of them",
+    ),
+    ({"ui": {"enabled": True, "frontProxy": {"secret": "a"}}}, "ui.frontProxy.names: want the common names"),
+    ({"ui": {"enabled": True, "frontProxy": {"names": ["a"]}}}, "no certificate is asked for without a CA"),
+    (
+        {"ui": {"enabled": True}, "webhook": {"enabled": False}, "certificates": {"mode": "provided"}},
+        "the page needs ui.certificate.secretName",
+    ),
     (
         {"placement": {"tenantAllow": {"volumeType": ["hostPath"]}}},
         "placement.tenantAllow.volumeType: tenants cannot be allowed hostPath as a whole",

@@ -70,7 +70,8 @@ def test_every_role_survives_a_node_a_drain_and_an_upgrade(render: Render) -> No
     for name, spec in deployments.items():
         pod = spec["template"]["spec"]
         labels = spec["template"]["metadata"]["labels"]
-        assert spec["replicas"] == 2
+        # No work waits for the page, and each replica watches all that is looked at.
+        assert spec["replicas"] == (1 if name == "berth-ui" else 2)
         assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
         (apart,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
         (spread,) = pod["topologySpreadConstraints"]
@@ -255,6 +256,7 @@ def test_keys_come_as_files_that_others_cannot_read(render: Render) -> None:
         "berth-webhook": "berth-webhook-tls",
         "berth-gateway": "berth-gateway-tls",
         "berth-agent": "berth-agent",
+        "berth-ui": "berth-ui-tls",
     }
     assert all(secret["defaultMode"] == 0o440 and "optional" not in secret for secret in secrets.values())
 
@@ -270,7 +272,7 @@ def test_the_collector_is_told_to_every_role(render: Render) -> None:
 def test_notes_name_the_next_commands_of_each_role_that_is_enabled(chart: helm_python.Chart, values: JSON) -> None:
     notes = notes_of(chart, values)
     merged = chart.merge_values(values)
-    roles = [role for role in ("webhook", "controller", "gateway", "agent") if merged[role]["enabled"]]
+    roles = [role for role in ("webhook", "controller", "gateway", "agent", "ui") if merged[role]["enabled"]]
     commands = [line for line in notes.splitlines() if line.startswith(("  kubectl ", "  berth "))]
     assert [line for line in commands if "rollout" in line] == [
         f"  kubectl -n {NAMESPACE} rollout status deployment/berth-{role}" for role in roles
@@ -280,7 +282,9 @@ def test_notes_name_the_next_commands_of_each_role_that_is_enabled(chart: helm_p
     further = [command for name in running if name != "tenants" for command in CONTROLLERS[name].next]
     # Two of each part are not of a role: the controller of tenants and the gateway share them.
     parts = ("webhook" in roles) + ("agent" in roles) + tenants
-    assert len(commands) == len(set(commands)) == len(roles) + 2 * parts + len(further)
+    forwards = [f"  kubectl -n {NAMESPACE} port-forward service/berth-ui 8443:"] if "ui" in roles else []
+    assert len(commands) == len(set(commands)) == len(roles) + 2 * parts + len(further) + len(forwards)
+    assert all(any(command.startswith(forward) for command in commands) for forward in forwards)
     assert {f"  {command}" for command in further} <= set(commands)
     assert ("berth tenant add tenant1" in notes) is tenants
 

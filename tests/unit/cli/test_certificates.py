@@ -58,7 +58,7 @@ def test_without_a_webhook_the_gateways_are_kept_alone() -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"webhook_service": ""}, "nothing to keep: want --webhook-service, --gateway or both"),
+        ({"webhook_service": ""}, "nothing to keep: want --webhook-service, --ui-service or --gateway"),
         ({"webhook_service": "No Name"}, "--webhook-service: 'No Name' is not a valid name"),
         ({"webhook_secret": ""}, "--webhook-secret: "),
         ({"configuration": []}, "--configuration: want at least one name"),
@@ -82,7 +82,7 @@ def test_a_wrong_value_is_one_line_that_names_the_flag(given, line) -> None:
 @pytest.mark.parametrize("dashes", ["-", "--"])
 def test_a_mistake_on_the_command_line_is_status_2(capsys, dashes: str) -> None:
     assert run(["certificates", f"{dashes}webhook-service=", f"{dashes}no-gateway"]) == 2
-    assert capsys.readouterr().err == "Error: nothing to keep: want --webhook-service, --gateway or both\n"
+    assert capsys.readouterr().err == "Error: nothing to keep: want --webhook-service, --ui-service or --gateway\n"
     assert run(["certs", "unregister", "--service", "no-slash"]) == 2
     assert capsys.readouterr().err == "Error: --service: want NAMESPACE/NAME, got 'no-slash'\n"
 

@@ -1,7 +1,7 @@
 {{- /* What is on, and which certificates are used: "true" or "". */ -}}
 
 {{- define "berth.keepsCertificates" -}}
-{{- if and (eq .Values.certificates.mode "self-managed") (or .Values.webhook.enabled .Values.gateway.enabled) -}}true{{- end -}}
+{{- if and (eq .Values.certificates.mode "self-managed") (or .Values.webhook.enabled .Values.gateway.enabled (and .Values.ui.enabled (not .Values.ui.certificate.secretName))) -}}true{{- end -}}
 {{- end -}}
 
 {{- /* Whether a role has rights in `universe`. */ -}}
@@ -32,6 +32,31 @@
 {{ include "berth.fullname" . }}-webhook-cert
 {{- else -}}
 {{ .Values.certificates.provided.secretName }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The Secret of the page's certificate, and whether the certificates role keeps it. */ -}}
+{{- define "berth.uiSecret" -}}
+{{- if .Values.ui.certificate.secretName -}}{{ .Values.ui.certificate.secretName }}
+{{- else if eq .Values.certificates.mode "cert-manager" -}}{{ include "berth.fullname" . }}-ui-cert
+{{- else -}}{{ include "berth.fullname" . }}-ui-tls{{- end -}}
+{{- end -}}
+
+{{- define "berth.keepsUiCertificate" -}}
+{{- if and .Values.ui.enabled (not .Values.ui.certificate.secretName) (eq .Values.certificates.mode "self-managed") -}}true{{- end -}}
+{{- end -}}
+
+{{- /* The CA of front proxies: its file, and its volume as JSON. */ -}}
+{{- define "berth.frontProxyFile" -}}
+{{- with .Values.ui.frontProxy -}}{{- if or .secret .configMap -}}/etc/berth/front-proxy/{{ .key }}{{- end -}}{{- end -}}
+{{- end -}}
+
+{{- define "berth.frontProxyVolume" -}}
+{{- with .Values.ui.frontProxy -}}
+{{- $items := dict "items" (list (dict "key" .key "path" .key)) "defaultMode" 288 -}}
+{{- if .secret -}}{{- dict "secret" (set $items "secretName" .secret) | toJson -}}
+{{- else if .configMap -}}{{- dict "configMap" (set $items "name" .configMap) | toJson -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

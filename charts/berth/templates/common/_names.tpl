@@ -75,6 +75,10 @@ labels:
 
 {{- define "berth.webhookService" -}}{{- if .Values.webhook.enabled -}}{{ include "berth.fullname" . }}-webhook{{- end -}}{{- end -}}
 
+{{- define "berth.uiService" -}}{{ include "berth.fullname" . }}-ui{{- end -}}
+
+{{- define "berth.release" -}}{{ .Release.Name }}{{- end -}}
+
 {{- define "berth.gatewayService" -}}{{ include "berth.fullname" . }}-gateway{{- end -}}
 
 {{- define "berth.priorityClassName" -}}
