@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from app.errors import ApiError
 from app.explain.manifests import Manifests
@@ -17,6 +18,7 @@ from app.explain.model import Manifest, PodManifest
 from app.explain.rendering import Line
 from app.kube.client import KubeClient
 from app.kube.conditions import is_true
+from app.kube.derived import Derived
 from app.kube.resources import PODS, Resource
 from app.kube.retry import every_item
 from app.placement.model import PlacementOptions
@@ -314,29 +316,26 @@ def _of_pod(pod: PodManifest) -> ComparedWorkload | None:
 
 
 async def live_workloads(
-    client: KubeClient, resource: Resource, manifests: Manifests, notes: list[str]
+    client: KubeClient, resource: Resource, manifests: Manifests, notes: list[str], *, namespace: str | None = None
 ) -> AsyncIterator[ComparedWorkload]:
-    """Pods or Workloads of the cluster, but for Pods that are among the manifests. Raises ApiError."""
+    """Pods or Workloads of the cluster or a namespace, but for Pods that are among the manifests. Raises ApiError."""
     given = {(pod.owner.namespace, pod.owner.name) for pod in manifests.pods if pod.owner.kind == PODS.kind}
-    count = 0
+    count, listing = 0, partial(client.list_page, resource, namespace=namespace)
     try:
-        async for obj in every_item(lambda token: client.list_page(resource, continue_token=token)):
-            metadata = obj["metadata"]
-            key = metadata.get("namespace") or "", metadata["name"]
+        async for obj in every_item(lambda token: listing(continue_token=token)):
+            key = obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
             if resource == PODS and (key in given or counts_as_gone(obj)):
                 continue
             if (count := count + 1) > MOST:
                 notes.append(f"the cluster has more than {MOST} {resource.plural}: the others were not compared")
                 return
             try:
-                workload = _projected(obj) if resource == PODS else project_workload(obj)
+                workload = OF_PODS(obj) if resource == PODS else STORED(obj)
             except ValueError:  # the doctor names it
                 continue
             reference = {"source": "cluster", "kind": resource.kind, "namespace": key[0], "name": key[1]}
-            tenant = "" if resource == PODS else key[0]
-            yield ComparedWorkload(
-                f"{resource.kind} {key[0]}/{key[1]} (cluster)", reference, workload, runs=True, tenant=tenant
-            )
+            where, tenant = f"{resource.kind} {key[0]}/{key[1]} (cluster)", "" if resource == PODS else key[0]
+            yield ComparedWorkload(where, reference, workload, runs=True, tenant=tenant)
     except ApiError as error:
         if not error.not_found:
             raise
@@ -346,5 +345,8 @@ async def live_workloads(
 def _projected(pod: JSON) -> Workload:
     """The Workload that a Pod becomes, in the namespace of a tenant without a name. Raises ValueError."""
     spec = workload_spec(pod, ready=is_true(pod.get("status") or {}, "Ready"))
-    metadata = {"namespace": _NO_TENANT, "name": workload_name(spec["metadata"]["id"])}
-    return project_workload({"metadata": metadata, "spec": spec})
+    name = workload_name(spec["metadata"]["id"])
+    return project_workload({"metadata": {"namespace": _NO_TENANT, "name": name}, "spec": spec})
+
+
+OF_PODS, STORED = Derived(_projected), Derived(project_workload)

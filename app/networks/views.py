@@ -15,6 +15,7 @@ from app.doctor.cluster import Cluster, locate
 from app.doctor.objects import Object
 from app.errors import ApiError, Denied
 from app.kinds.requests import Amounts, added, pod_requests
+from app.kube.derived import Derived
 from app.kube.quantity import QuantityError, parse
 from app.kube.quantity import added as both
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS
@@ -46,6 +47,18 @@ class Using(NamedTuple):
 
     users: Mapping[_Network, Users]
     asked: Amounts
+
+
+class Uses(NamedTuple):
+    """What a Pod asks of devices, and its annotations of networks; nothing of one that has ended.
+
+    Pods alike share one `asked`.
+    """
+
+    asked: Amounts
+    networks: str | None
+    default: str | None
+    namespace: str
 
 
 class Offered:
@@ -119,23 +132,38 @@ async def _offered(cluster: Cluster) -> Offered:
 async def _using(cluster: Cluster) -> Using:
     await locate(cluster)
     home = (await networks_settings(cluster)).default_network_namespace
-    counts, first, total = dict[_Network, int](), dict[_Network, list[Target]](), Amounts()
+    counts, first, alike = dict[_Network, int](), dict[_Network, list[Target]](), dict[int, tuple[Amounts, int]]()
     async for pod in cluster.pods():
-        metadata = pod["metadata"]
-        if objects.status(pod).get("phase") in _ENDED:
+        asked, networks, default, namespace = USES(pod)
+        if asked:
+            alike[id(asked)] = asked, alike.get(id(asked), (asked, 0))[1] + 1
+        if networks is None and default is None:
             continue
-        with suppress(QuantityError, AttributeError, TypeError):
-            if asked := _devices_of(pod):
-                total = added(total, asked)
-        annotations, namespace = metadata.get("annotations") or {}, metadata["namespace"]
-        if NETWORKS not in annotations and DEFAULT_NETWORK not in annotations:
-            continue
-        for network in _selected(annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK), namespace, home):
+        for network in _selected(networks, default, namespace, home):
             counts[network] = counts.get(network, 0) + 1
             if counts[network] <= MOST:
-                target = Target(kind=PODS.kind, namespace=namespace, name=metadata["name"])
+                target = Target(kind=PODS.kind, namespace=namespace, name=pod["metadata"]["name"])
                 first.setdefault(network, []).append(target)
+    total = Amounts()
+    for asked, number in alike.values():
+        total = added(total, {name: amount * number for name, amount in asked.items()})
     return Using({network: Users(count, tuple(first[network])) for network, count in counts.items()}, total)
+
+
+def _uses(pod: JSON) -> Uses:
+    metadata = pod["metadata"]
+    namespace = metadata.get("namespace") or ""
+    if objects.status(pod).get("phase") in _ENDED:
+        return Uses({}, None, None, namespace)
+    asked = Amounts()
+    with suppress(QuantityError, AttributeError, TypeError):
+        asked = _devices_of(pod)
+    annotations = metadata.get("annotations") or {}
+    return Uses(asked, annotations.get(NETWORKS), annotations.get(DEFAULT_NETWORK), namespace)
+
+
+USES = Derived(_uses)
+"""Of each Pod: after a change it is computed of that one."""
 
 
 @lru_cache(maxsize=4096)

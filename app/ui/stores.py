@@ -59,12 +59,39 @@ def kept(obj: JSON) -> JSON:
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict) and _APPLIED in annotations:
         metadata["annotations"] = {name: text for name, text in annotations.items() if name != _APPLIED}
-    return without_secrets({**obj, "metadata": metadata})
+    public = without_secrets({**obj, "metadata": metadata})
+    return _without_heartbeats(public) if obj.get("kind") == "Node" else public
 
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The whole object once more."""
-_MANY = frozenset({"Pod", "ReplicaSet"})
+_MANY = frozenset({"Node", "Pod", "ReplicaSet"})
+_HEARTBEAT = "lastHeartbeatTime"
+
+
+def alike(old: JSON | None, new: JSON | None) -> bool:
+    """Whether nothing has changed that is kept, but for the version: kubelets write the times of heartbeats alone."""
+    if old is None or new is None:
+        return False
+    return all(old.get(name) == new.get(name) for name in old.keys() | new.keys() if name != "metadata") and all(
+        old["metadata"].get(name) == new["metadata"].get(name)
+        for name in old["metadata"].keys() | new["metadata"].keys()
+        if name != "resourceVersion"
+    )
+
+
+def _without_heartbeats(node: JSON) -> JSON:
+    status = node.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    if not isinstance(status, dict) or not isinstance(conditions, list):
+        return node
+    bare = [
+        {name: value for name, value in condition.items() if name != _HEARTBEAT}
+        if isinstance(condition, dict)
+        else condition
+        for condition in conditions
+    ]
+    return {**node, "status": {**status, "conditions": bare}}
 
 
 def without_secrets(obj: JSON) -> JSON:
@@ -116,10 +143,10 @@ class Watched:
         if token:
             home, _, name = token.removeprefix(_OURS).partition("/")
             after = home, name
-        items, more = list[JSON](), ""
+        items, more, narrowed = list[JSON](), "", bool(labels or fields)
         for key in self._candidates(namespace, wanted, after):
             obj = self.store.get(*key)
-            if obj is None or not selected(obj, wanted, terms):
+            if obj is None or (narrowed and not selected(obj, wanted, terms)):
                 continue
             if limit and len(items) == limit:
                 last = key_of(items[-1])
@@ -249,7 +276,8 @@ class Stores:
         store = self._kit.cache(resource, kept, indices=indices, namespace=namespace or None, name=name)
 
         def changed(_event: str, key: Key, old: JSON | None, new: JSON | None) -> None:
-            if store.synced:  # the first list is no change: who reads meanwhile waits for its end
+            # The first list is no change: who reads meanwhile waits for its end.
+            if store.synced and not alike(old, new):
                 self._changed(resource, key, old, new)
 
         store.subscribe(changed)

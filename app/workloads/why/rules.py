@@ -216,11 +216,14 @@ async def _look_at_all(_cluster: Cluster, comparison: Comparison, seen: list[Com
 def _workloads(it: Object) -> Asking[list[ComparedWorkload] | None]:
     """All that the rule may be compared with; None where they may not be read."""
     resource = PODS if it.resource == workloads.WORKLOAD_RULES else workloads.WORKLOADS
-    return (yield from or_else(read(partial(_gathered, resource=resource), key=("workloads", resource)), None))
+    # A tenant's rule meets the tenant's Workloads: a change of those of others does not concern it.
+    namespace = it.namespace if it.resource == workloads.TENANT_RULES else None
+    gathered = read(partial(_gathered, resource=resource, namespace=namespace), key=("workloads", resource, namespace))
+    return (yield from or_else(gathered, None))
 
 
-async def _gathered(cluster: Cluster, resource: Resource) -> list[ComparedWorkload]:
-    return [seen async for seen in live_workloads(cluster.client, resource, Manifests(), [])]
+async def _gathered(cluster: Cluster, resource: Resource, namespace: str | None) -> list[ComparedWorkload]:
+    return [seen async for seen in live_workloads(cluster.client, resource, Manifests(), [], namespace=namespace)]
 
 
 def _whose(it: Object) -> str:

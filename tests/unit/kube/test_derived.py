@@ -1,0 +1,46 @@
+"""What is computed of an object is kept for its version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.kube.derived import Derived
+
+
+def obj(uid: str = "u", version: str = "1") -> dict[str, Any]:
+    return {"metadata": {"uid": uid, "resourceVersion": version}}
+
+
+def test_it_is_computed_once_for_each_version() -> None:
+    derived = Derived(lambda it: (it["metadata"]["uid"], it["metadata"]["resourceVersion"]))
+    assert [derived(obj()) for _ in range(3)] == [("u", "1")] * 3
+    assert derived.computed == 1
+    assert derived(obj(version="2")) == ("u", "2")
+    assert derived(obj("v")) == ("v", "1")
+    assert derived.computed == 3
+
+
+def test_of_what_no_api_server_has_stored_nothing_is_kept() -> None:
+    derived = Derived(lambda _it: object())
+    assert derived({"metadata": {}}) is not derived({"metadata": {}})
+    assert derived(obj(version="")) is not derived(obj(version=""))
+
+
+def test_as_many_are_kept_as_may_be() -> None:
+    derived = Derived(lambda it: it["metadata"]["uid"], most=2)
+    for uid in ("a", "b", "c", "a", "c"):
+        derived(obj(uid))
+    assert derived.computed == 4
+
+
+def test_what_is_raised_is_raised_each_time() -> None:
+    def refuse(_it: object) -> None:
+        raise ValueError("no")
+
+    derived = Derived(refuse)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            derived(obj())
+    assert derived.computed == 2
