@@ -44,6 +44,8 @@ HEADERS = {
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _FORM = 16 * 1024
 """Bytes of a form."""
+FORM_SECONDS = 10.0
+"""Seconds for a form: it may be sent without a token, and a request under way is never cut off for another."""
 _FIELDS = 8
 _TEXT = 128 * 1024
 """Bytes of a form with a text that a view judges: each of its characters may be sent as three."""
@@ -326,10 +328,14 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 async def _form(request: Request, most: int = _FORM) -> dict[str, str]:
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise Refused(413, f"want a form of at most {most} bytes")
+    try:
+        async with asyncio.timeout(FORM_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise Refused(413, f"want a form of at most {most} bytes")
+    except TimeoutError:
+        raise Refused(408, f"want the whole form within {FORM_SECONDS:g} seconds") from None
     try:
         return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=_FIELDS))
     except ValueError as error:

@@ -21,7 +21,7 @@ from app.ui.serving import Named, make_server, sources_of
 from app.ui.site import Site
 from app.ui.view import Source, View
 from app.ui.visitors import Access, OnLaptop
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ async def page_of(
         options = {"pace": 0.05, "look": 0.2} | options
         server = make_server(Site(sources, chosen, views, clock=clock, **options), context=context)
         task = asyncio.create_task(server.serve(sockets=[listener]))
+        await eventually(lambda: server.started)
         connector = aiohttp.TCPConnector(ssl=client if client is not None else True)
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

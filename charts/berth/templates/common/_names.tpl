@@ -75,7 +75,8 @@ labels:
 
 {{- define "berth.webhookService" -}}{{- if .Values.webhook.enabled -}}{{ include "berth.fullname" . }}-webhook{{- end -}}{{- end -}}
 
-{{- define "berth.uiService" -}}{{ include "berth.fullname" . }}-ui{{- end -}}
+{{- /* Of the page whose certificate the certificates role keeps. */ -}}
+{{- define "berth.uiService" -}}{{- if include "berth.keepsUiCertificate" . -}}{{ include "berth.fullname" . }}-ui{{- end -}}{{- end -}}
 
 {{- define "berth.release" -}}{{ .Release.Name }}{{- end -}}
 
