@@ -61,7 +61,8 @@ async def diagnose(cluster: Cluster) -> Diagnosis:
     counts = Counter(finding.severity for finding in findings)
     look = cluster.aim.command(cluster.doctor("--release-name", cluster.release))
     problems = tuple(finding for finding in findings if finding.severity > Severity.info)
-    return Diagnosis(cluster.now(), counts, look, problems)
+    hints = tuple(finding for finding in findings if finding.severity is Severity.info)
+    return Diagnosis(cluster.now(), counts, look, problems, hints)
 
 
 async def read_section(cluster: Cluster, section: Section, beyond: dict[str, None]) -> Found | None:

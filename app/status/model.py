@@ -25,6 +25,7 @@ class Column:
 
     On the screen a cell is below `heading`; with `of` it is `VALUE/OTHER`, where `of` names the other member. An age is
     an RFC 3339 time in JSON, and the time since then on the screen. A note is on lines of its own below its item.
+    With `kind` the value is the name of an object of this kind, NAMESPACE/NAME if it has one.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Column:
     heading: str = ""
     shown: Shown = "cell"
     of: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,15 @@ class Section:
 class Diagnosis:
     """How many findings of each severity the doctor counts, when it had them, and the command that shows them.
 
-    `problems` are the findings that are worse than information, without what follows from others.
+    `problems` are the findings that are worse than information, without what follows from others; `hints` those that
+    are information.
     """
 
     at: datetime
     counts: Mapping[Severity, int]
     command: str
     problems: tuple[Finding, ...] = ()
+    hints: tuple[Finding, ...] = ()
 
     @property
     def severity(self) -> Severity:

@@ -126,7 +126,7 @@ TENANTS_SECTION = Section(
     _tenants,
     totals={"tenants": "Tenant objects", "connected": "those whose agent is connected"},
     columns=(
-        Column("tenant", "the name of the Tenant"),
+        Column("tenant", "the name of the Tenant", kind=TENANTS.kind),
         Column("agent", "the reason of its condition `Connected`; null if no gateway has set it"),
         Column("lastContact", "the last call of its agent that the gateway accepted", "CONTACT", shown="age"),
         Column("certificateDays", "days until its last certificate ends; null if the Tenant notes no end", "CERT"),

@@ -27,7 +27,7 @@ _ANSWERS = 50_000
 _AT_ONCE = 4
 """Questions about one caller that are under way at a time."""
 _SECRET = "Secret"  # noqa: S105 - the name of a kind
-"""Ends the kinds that nobody sees here: Secrets, and what becomes one."""
+"""Ends the kinds that no caller sees here: Secrets, and what becomes one."""
 _METHODS = {"get": "GET", "list": "GET", "create": "POST"}
 
 

@@ -20,7 +20,7 @@ def build(context: RoleContext) -> Runnable:
     """Raises UsageError for files that cannot be served, and for a port that is taken."""
     settings = settings_as(context.settings, UiSettings)
     if not (settings.tls_cert_file and settings.tls_private_key_file):
-        raise UsageError("--access: want callers: the role serves nobody else")
+        raise UsageError("--access: want callers: the role serves no one else")
     certificate = certificate_of(settings.tls_cert_file, settings.tls_private_key_file, settings.front_proxy_ca)
     listener = listen("--port", settings.bind_address, settings.port)
     context.listening["page"] = address(listener, "https")
