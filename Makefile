@@ -12,7 +12,7 @@ CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test unit e2e conformance real real-all real-oldest real-parts peers fuzz lint format generate secrets bench bench-apiserver protos lock clean
+.PHONY: help demo test unit e2e conformance real real-all real-oldest real-parts peers fuzz lint format generate secrets bench bench-apiserver screenshots protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ secrets: $(READY) ## Take what the secrets scan finds now for harmless: look at 
 
 bench: $(READY) ## Measure and write docs/bench*.md; fails where a figure is worse than kept (BENCH_ARGS=--keep keeps them)
 	@$(BIN)/python -m bench $(BENCH_ARGS)
+
+screenshots: $(READY) ## Take the pictures of the page for docs/ui.md (needs Chromium)
+	@$(BIN)/python -m tests.support.screenshots
 
 bench-apiserver: $(READY) ## Measure what admission costs at a real kube-apiserver (needs Go, or KUBEBUILDER_ASSETS=dir)
 	@assets=$${KUBEBUILDER_ASSETS:-$$($(BIN)/python -m tests.real control-plane)} && \
