@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from app.errors import ApiError
 from app.explain.manifests import Manifests
@@ -320,9 +319,9 @@ async def live_workloads(
 ) -> AsyncIterator[ComparedWorkload]:
     """Pods or Workloads of the cluster or a namespace, but for Pods that are among the manifests. Raises ApiError."""
     given = {(pod.owner.namespace, pod.owner.name) for pod in manifests.pods if pod.owner.kind == PODS.kind}
-    count, listing = 0, partial(client.list_page, resource, namespace=namespace)
+    count = 0
     try:
-        async for obj in every_item(lambda token: listing(continue_token=token)):
+        async for obj in every_item(lambda page: client.list_page(resource, namespace=namespace, continue_token=page)):
             key = obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
             if resource == PODS and (key in given or counts_as_gone(obj)):
                 continue
@@ -330,7 +329,7 @@ async def live_workloads(
                 notes.append(f"the cluster has more than {MOST} {resource.plural}: the others were not compared")
                 return
             try:
-                workload = OF_PODS(obj) if resource == PODS else STORED(obj)
+                workload = (OF_PODS if resource == PODS else STORED)(obj)
             except ValueError:  # the doctor names it
                 continue
             reference = {"source": "cluster", "kind": resource.kind, "namespace": key[0], "name": key[1]}
