@@ -47,6 +47,7 @@ LIBRARIES = {
     "certificates": "_cffi_backend cryptography",
     "rmd-node": _GRPC,
     "claims-node": "re2",
+    "ui": f"_cffi_backend cryptography jinja2 jmespath jsonpatch jsonpointer markupsafe re2 {_GRPC}",  # it judges as `why`
 }
 """What each role may load beside that. A library is several MiB of every Pod: bench/memory.py measures them."""
 
