@@ -21,6 +21,7 @@ help: ## Show this list
 $(RUNS): requirements.lock requirements-build.lock pyproject.toml
 	@echo "==> Making the virtual environment in $(VENV) (once, half a minute); pip says what it does"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Error: Berth needs Python 3.11 or newer; set PYTHON=python3.x")'
+	@test ! -L $(VENV) || { echo "Error: $(VENV) is a link, and what it links to would be cleared: remove the link" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-build.lock
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .

@@ -186,3 +186,21 @@ def test_the_walk_through_is_that_of_the_demo() -> None:
     """Who types what the examples hold does what the demo plays."""
     for path in sorted((ROOT / "examples/workload-api").iterdir()):
         assert path.read_text() == (ROOT / "app/devtools/demo/manifests" / path.name).read_text(), path.name
+
+
+def test_make_leaves_an_environment_alone_that_is_linked(tmp_path: Path) -> None:
+    """Another work tree's environment would be cleared through the link."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept").touch()
+    (tmp_path / "venv").symlink_to(other)
+    made = subprocess.run(
+        ["make", f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}", str(tmp_path / "venv" / ".runs")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode != 0
+    assert "venv is a link" in made.stderr
+    assert (other / "kept").exists()
