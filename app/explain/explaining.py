@@ -19,6 +19,7 @@ from app.admission.parts import Cached
 from app.claims.settings import TemplateSettings
 from app.explain import wrapped
 from app.explain.answer import Answer
+from app.explain.compared import given_workloads, live_workloads
 from app.explain.fields import field_findings, refusal_findings
 from app.explain.judging import attachment_findings, configurations, readers_of, service_findings
 from app.explain.keys import key_findings
@@ -27,8 +28,9 @@ from app.explain.model import Finding, Manifest, PodManifest
 from app.explain.rehearsal import Rehearsal, live, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
-from app.explain.rules import Comparison, RuleExplained, given_workloads, live_workloads
+from app.explain.rules import Comparison, RuleExplained
 from app.explain.wrapped import requested
+from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.kube.store import Key
 from app.networks.interfaces import chosen_by
@@ -36,7 +38,7 @@ from app.placement.model import PlacementOptions
 from app.placement.settings import PlacementSettings
 from app.settings.source import settings_as
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
+from app.workloads.model import IMPOSSIBLE, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 from app.workloads.rules.problems import RuleError
 from app.workloads.webhook import RULES
 
@@ -200,16 +202,18 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
             continue
         decision, _ = await review(rehearsal.chains["validate"], manifest.obj, namespace=manifest.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += _findings(fields[manifest.place], manifest, decision)
         if manifest.kind in _RULES:
             made = refused or _comparison(manifest, placement)
             if isinstance(made, Comparison):
                 comparisons.append(made)
-            answer.rules.append(RuleExplained(manifest, made) if isinstance(made, str) else made.result)
-            refused = answer.rules[-1].refused
+            rule = RuleExplained(manifest, made) if isinstance(made, str) else made.result
+            answer.rules.append(rule)
+            answer.findings += _impossible(fields[manifest.place], rule)
+            refused = rule.refused
         elif manifest.kind in _REQUESTS:
             answer.requests.append(requested(manifest, refused, placement))
             refused = answer.requests[-1].refused
+        answer.findings += _findings(fields[manifest.place], manifest, decision)
         answer.refused += bool(refused)
         if refused and decision.allowed:
             answer.findings.append(Finding("error", "Invalid", f"would be refused: {refused}", manifest))
@@ -226,6 +230,15 @@ def _findings(fields: list[str], manifest: Manifest, decision: Decision) -> Iter
             yield Finding("warning", "Warned", text, manifest)
 
 
+def _impossible(fields: list[str], rule: RuleExplained) -> Iterator[Finding]:
+    """That a rule can never match, of which the webhook warns; adds its field to `fields`."""
+    if rule.impossible is not None:
+        path, why = rule.impossible
+        field = f"{rule.manifest.within}.spec.{path}" if rule.manifest.within else f"spec.{path}"
+        fields.append(f"{field}: ")
+        yield Finding("error", IMPOSSIBLE, f"no workload can match: {why}", rule.manifest, field)
+
+
 def _comparison(manifest: Manifest, placement: PlacementOptions) -> Comparison | str:
     """Or why the rule cannot be used; admission looks at less than the controller."""
     try:
@@ -236,17 +249,22 @@ def _comparison(manifest: Manifest, placement: PlacementOptions) -> Comparison |
 
 async def _compare(comparisons: list[Comparison], manifests: Manifests, rehearsal: Rehearsal, answer: Answer) -> None:
     """WorkloadRules see the Pods of their own cluster, the others the Workloads of the infra cluster."""
-    if not comparisons:
-        return
     for seen in given_workloads(manifests):
         for comparison in comparisons:
             comparison.look_at(seen)
-    if (client := rehearsal.caches.client) is None:
-        return
+    if (client := rehearsal.caches.client) is not None:
+        await _compare_live(client, comparisons, manifests, answer.notes)
+    for comparison in comparisons:
+        comparison.done()
+
+
+async def _compare_live(
+    client: KubeClient, comparisons: list[Comparison], manifests: Manifests, notes: list[str]
+) -> None:
     of_tenant = [comparison for comparison in comparisons if comparison.result.manifest.kind == WORKLOAD_RULES.kind]
     others = [comparison for comparison in comparisons if comparison not in of_tenant]
     for resource, group in ((PODS, of_tenant), (WORKLOADS, others)):
         if group:
-            async for seen in live_workloads(client, resource, manifests, answer.notes):
+            async for seen in live_workloads(client, resource, manifests, notes):
                 for comparison in group:
                     comparison.look_at(seen)

@@ -1,30 +1,21 @@
 """What a rule would do, and how that is written as text and for a JSON answer. Pure.
 
-Shown are which workloads match, what keeps the others out, and the companion of each. The workloads that rules are
-compared with are Pods and Workloads of manifests, and those of a cluster. What a manifest does not say of a Pod has a
-stand-in: a UID of zeros, and `xxxxx` at the end of a name that is made.
+Shown are which workloads match, what keeps the others out, and the companion of each. Where none matches, the workload
+that lacks least comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from app.errors import ApiError
-from app.explain.manifests import Manifests
-from app.explain.model import Manifest, PodManifest
+from app.explain.compared import ComparedWorkload
+from app.explain.model import Manifest
 from app.explain.rendering import Line
-from app.kube.client import KubeClient
-from app.kube.conditions import is_true
-from app.kube.derived import Derived
-from app.kube.resources import PODS, Resource
-from app.kube.retry import every_item
 from app.placement.model import PlacementOptions
 from app.text import closest, cut, quoted, several
-from app.wire import JSON
+from app.wire import JSON, decode_json
 from app.workloads.companions.plan import Outcome, Planned, Planner
-from app.workloads.controller.stored import project_workload
 from app.workloads.model import (
     SYSTEM_NAMESPACE,
     TENANT_RULES,
@@ -32,22 +23,14 @@ from app.workloads.model import (
     WORKLOADS,
     Expression,
     Rule,
-    Workload,
-    counts_as_gone,
     tenant_name,
     tenant_namespace,
-    workload_name,
-    workload_spec,
 )
-from app.workloads.rules.key_reach import fixed
+from app.workloads.rules.key_reach import NEVER, fixed, impossible
 from app.workloads.rules.keys import Facts, met
 from app.workloads.rules.problems import parse_rule
 from app.workloads.webhook import RULES
 
-MOST = 20_000
-"""Workloads of a cluster that are looked at."""
-_NO_UID = "00000000-0000-0000-0000-000000000000"
-_NO_TENANT = "tenant-"
 UNKNOWN_TENANT = "TENANT"
 """In place of the name of the tenant, which its own cluster does not know."""
 _RUNNING = ("state.nodeName", "state.ready")
@@ -57,6 +40,8 @@ _SHOWN = 10
 """Workloads of a rule in a text, of those that match and of the others."""
 _VALUES = 1000
 """Values of all workloads under one key that are kept."""
+_FAILING = 3
+"""Expressions of the nearest workload that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +74,37 @@ class Nearest:
     held: int
     failed: tuple[tuple[Expression, str, str], ...]
 
+    @property
+    def meant(self) -> list[str]:
+        """A sentence for each value that no workload has, with the one that was probably meant."""
+        return [_meant(expression, meant) for expression, _, meant in self.failed if meant]
+
+    @property
+    def lacks(self) -> str:
+        """The workload, as its tenant knows it, and what does not hold of it."""
+        reference, workload = self.seen.reference, self.seen.workload
+        title = f"{reference['kind']} {reference['namespace']}/{reference['name']}"
+        if reference["kind"] == WORKLOADS.kind:
+            document = decode_json(workload.document)["metadata"]
+            tenant = tenant_name(workload.namespace)
+            title = f"Pod {document['resourceNamespace']}/{document['resourceName']} of tenant {tenant}"
+        failing = "; ".join(f"{shown(expression)}: {why}" for expression, why, _ in self.failed[:_FAILING])
+        count = self.held + len(self.failed)
+        return f"nearest is {title}: {self.held} of {count} expressions of workloadTerms[{self.term}] hold; {failing}"
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Both, as sentences."""
+        return (*self.meant, self.lacks)
+
 
 @dataclass(slots=True)
 class RuleExplained:
     """`refused` says why the rule would not be admitted; then it is compared with nothing.
 
-    `matches` and `misses` have the first workloads, `matched` and `missed` count all.
+    `matches` and `misses` have the first workloads, `matched` and `missed` count all. `nearest` is None where a
+    workload matches, none was looked at, or none can match: of such a rule `impossible` has the path in the rule
+    and the reason.
     """
 
     manifest: Manifest
@@ -103,11 +113,15 @@ class RuleExplained:
     misses: list[_Miss] = field(default_factory=list)
     matched: int = 0
     missed: int = 0
+    impossible: tuple[str, str] | None = None
+    nearest: Nearest | None = None
 
     @property
     def verdict(self) -> str:
         if self.refused:
             return f"would be refused: {self.refused}"
+        if self.impossible:
+            return NEVER.format(*self.impossible)
         if not self.matched + self.missed:
             return "was compared with no workload: give Pods with -f, or a cluster that has some"
         return f"matches {self.matched} of {several(self.matched + self.missed, 'workload')}"
@@ -117,8 +131,8 @@ class Comparison:
     """A rule that workloads are shown to, one by one. Raises RuleError for one that would be refused."""
 
     def __init__(self, manifest: Manifest, placement: PlacementOptions) -> None:
-        self.result = RuleExplained(manifest)
         self.rule = _stored(manifest)
+        self.result = RuleExplained(manifest, impossible=impossible(self.rule.terms))
         self._planner = Planner(placement)
         tenants = sorted(self.rule.tenants or ())
         self._tenant = tenant_namespace(tenants[0] if tenants else UNKNOWN_TENANT)
@@ -146,15 +160,18 @@ class Comparison:
             )
             result.matches.append(_Match(seen, failed.index(()), outcome, absent))
 
-    @property
-    def nearest(self) -> Nearest | None:
-        """None where no workload was looked at, or one matches."""
-        if self._least is None or self.result.matched:
+    def done(self) -> RuleExplained:
+        """The result, when all workloads were looked at."""
+        self.result.nearest = self._nearest()
+        return self.result
+
+    def _nearest(self) -> Nearest | None:
+        if self._least is None or self.result.matched or self.result.impossible:
             return None
         _, number, seen = self._least
         facts, term = Facts(seen.workload.document), self.rule.terms[number]
         failed = [expression for expression in term if not met(expression, facts)]
-        causes = ((expression, _why(expression, facts, seen), self._meant(expression)) for expression in failed)
+        causes = ((expression, _why(expression, facts, seen), self._near(expression)) for expression in failed)
         return Nearest(seen, number, len(term) - len(failed), tuple(causes))
 
     def _rank(self, seen: ComparedWorkload, facts: Facts, failed: list[tuple[Expression, ...]]) -> None:
@@ -171,7 +188,7 @@ class Comparison:
             if self._least is None or (*lacks, near) < self._least[0]:
                 self._least = (*lacks, near), number, seen
 
-    def _meant(self, expression: Expression) -> str:
+    def _near(self, expression: Expression) -> str:
         """The value that workloads have in place of one that none has; "" where none is near."""
         values = self._values.get(expression.key, set()) if expression.operator == "In" else set()
         near = (closest(value, sorted(values)) for value in sorted(expression.values - values))
@@ -200,9 +217,18 @@ def _why(expression: Expression, facts: Facts, seen: ComparedWorkload) -> str:
     return reason if never is None or never.holds else f"{reason}; {never.why}"
 
 
+def _meant(expression: Expression, meant: str) -> str:
+    wrong = next(value for value in sorted(expression.values) if closest(value, [meant]))
+    if expression.key == "metadata.resourceNamespace":
+        return f"there is no namespace {quoted(wrong)} among those reported; there is {quoted(meant)}"
+    return f"no workload has {quoted(wrong)} as {cut(expression.key)}; there is {quoted(meant)}"
+
+
 def text_of(rule: RuleExplained) -> Iterator[Line]:
     """As `berth explain` prints a rule that would be admitted."""
     yield Line(f"{rule.manifest.subject}: {rule.verdict}", "green" if rule.matched else "yellow")
+    for cause in rule.nearest.causes if rule.nearest else ():
+        yield Line(f"  {cause}", "yellow")
     for match in rule.matches[:_SHOWN]:
         yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
         yield from _companion(match)
@@ -227,7 +253,18 @@ def object_of(rule: RuleExplained) -> JSON:
             {**match.seen.reference, "term": match.term, "companion": _outcome(match.outcome)} for match in rule.matches
         ],
         "misses": [{**miss.seen.reference, "terms": list(map(_failed, miss.terms))} for miss in rule.misses],
+        "nearest": _nearest_object(rule.nearest) if rule.nearest else None,
     }
+
+
+def _nearest_object(nearest: Nearest) -> JSON:
+    failed = [
+        {**member, "meant": meant}
+        for member, (_, _, meant) in zip(
+            _failed((expression, why) for expression, why, _ in nearest.failed), nearest.failed, strict=True
+        )
+    ]
+    return {**nearest.seen.reference, "term": nearest.term, "held": nearest.held, "failed": failed}
 
 
 def _companion(match: _Match) -> Iterator[Line]:
@@ -265,87 +302,3 @@ def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
 def shown(expression: Expression) -> str:
     values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
     return f"{cut(expression.key)} {expression.operator}{cut(values)}"
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedWorkload:
-    """A workload; `title` and `reference` say what it is for people and in JSON.
-
-    `runs`: its node and whether it is ready are known. `tenant` is the namespace of its tenant, "" for any.
-    """
-
-    title: str
-    reference: JSON
-    workload: Workload
-    runs: bool
-    tenant: str = ""
-
-    def by(self, rule: Rule, otherwise: str) -> Workload | None:
-        """The workload as the rule sees it, None for one of another tenant; `otherwise` is the tenant of any."""
-        namespace = self.tenant or otherwise
-        if rule.tenants is not None and tenant_name(namespace) not in rule.tenants:
-            return None
-        return replace(self.workload, namespace=namespace)
-
-
-def given_workloads(manifests: Manifests) -> Iterator[ComparedWorkload]:
-    """Those of the manifests that can be used."""
-    for pod in manifests.pods:
-        if (seen := _of_pod(pod)) is not None:
-            yield seen
-    for given in manifests.others:
-        if given.kind == WORKLOADS.kind:
-            with suppress(ValueError):  # a finding says it
-                workload = project_workload(given.obj)
-                yield ComparedWorkload(given.subject, given.reference, workload, runs=True, tenant=workload.namespace)
-
-
-def _of_pod(pod: PodManifest) -> ComparedWorkload | None:
-    """None for a Pod that is none: it is being deleted, has finished, or no API server would take it."""
-    metadata = pod.pod["metadata"]
-    named = {**metadata, "uid": metadata.get("uid") or _NO_UID}
-    named["name"] = metadata.get("name") or f"{metadata.get('generateName') or ''}xxxxx"
-    try:
-        if counts_as_gone(pod.pod):
-            return None
-        workload = _projected({**pod.pod, "metadata": named})
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return ComparedWorkload(pod.subject, pod.reference, workload, runs=bool(metadata.get("uid") and workload.node_name))
-
-
-async def live_workloads(
-    client: KubeClient, resource: Resource, manifests: Manifests, notes: list[str], *, namespace: str | None = None
-) -> AsyncIterator[ComparedWorkload]:
-    """Pods or Workloads of the cluster or a namespace, but for Pods that are among the manifests. Raises ApiError."""
-    given = {(pod.owner.namespace, pod.owner.name) for pod in manifests.pods if pod.owner.kind == PODS.kind}
-    count = 0
-    try:
-        async for obj in every_item(lambda page: client.list_page(resource, namespace=namespace, continue_token=page)):
-            key = obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
-            if resource == PODS and (key in given or counts_as_gone(obj)):
-                continue
-            if (count := count + 1) > MOST:
-                notes.append(f"the cluster has more than {MOST} {resource.plural}: the others were not compared")
-                return
-            try:
-                workload = (OF_PODS if resource == PODS else STORED)(obj)
-            except ValueError:  # the doctor names it
-                continue
-            reference = {"source": "cluster", "kind": resource.kind, "namespace": key[0], "name": key[1]}
-            where, tenant = f"{resource.kind} {key[0]}/{key[1]} (cluster)", "" if resource == PODS else key[0]
-            yield ComparedWorkload(where, reference, workload, runs=True, tenant=tenant)
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        notes.append(f"the cluster has no {resource.plural}.{resource.group}: rules were compared with the files alone")
-
-
-def _projected(pod: JSON) -> Workload:
-    """The Workload that a Pod becomes, in the namespace of a tenant without a name. Raises ValueError."""
-    spec = workload_spec(pod, ready=is_true(pod.get("status") or {}, "Ready"))
-    name = workload_name(spec["metadata"]["id"])
-    return project_workload({"metadata": {"namespace": _NO_TENANT, "name": name}, "spec": spec})
-
-
-OF_PODS, STORED = Derived(_projected), Derived(project_workload)

@@ -24,7 +24,7 @@ from app.wire import JSON
 from app.workloads.companions.marks import RUNS, Companion
 from app.workloads.companions.plan import Planned
 from app.workloads.model import IMPOSSIBLE, ObjectKey, Policy, Problem, RuleKind, Term, Waiting
-from app.workloads.rules.key_reach import without_match
+from app.workloads.rules.key_reach import NEVER, impossible, without_match
 
 Finding = Problem | Waiting
 REPLACING = "Replacing"
@@ -170,14 +170,12 @@ def matched_condition(count: int, terms: Iterable[Term]) -> _Condition:
         return "Matched", "Unknown", "InvalidRule", "the rule cannot be used"
     if count:
         return "Matched", "True", "WorkloadsMatch", f"{count} workload{'s match' if count > 1 else ' matches'}"
-    dead = list(without_match(terms))
-    if not dead:
-        return "Matched", "False", "NoWorkloadMatches", "no workload matches"
-    path, why = dead[0]
-    if len(dead) == len(terms):
-        return "Matched", "False", IMPOSSIBLE, abridged(f"no workload can match: spec.{path}: {why}")
-    message = f"no workload matches, and this term holds for none: spec.{path}: {why}"
-    return "Matched", "False", "NoWorkloadMatches", abridged(message)
+    if (never := impossible(terms)) is not None:
+        return "Matched", "False", IMPOSSIBLE, abridged(NEVER.format(*never))
+    for path, why in without_match(terms):
+        message = f"no workload matches, and this term holds for none: spec.{path}: {why}"
+        return "Matched", "False", "NoWorkloadMatches", abridged(message)
+    return "Matched", "False", "NoWorkloadMatches", "no workload matches"
 
 
 def running_condition(standings: Mapping[str, int]) -> _Condition:

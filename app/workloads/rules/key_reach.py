@@ -101,6 +101,20 @@ def without_match(terms: Iterable[Term]) -> Iterator[tuple[str, str]]:
                 yield f"workloadTerms[{number}].matchExpressions[{place}]", why
 
 
+NEVER = "no workload can match: spec.{}: {}"
+"""Of a rule that matches nothing for ever: with what `impossible` returns."""
+
+
+def impossible(terms: Iterable[Term]) -> tuple[str, str] | None:
+    """Where in its spec a rule has its first term, and why this holds for no workload, if none of its terms ever does.
+
+    None where a workload may match.
+    """
+    terms = tuple(terms)
+    dead = list(without_match(terms))
+    return dead[0] if dead and len(dead) == len(terms) else None
+
+
 def contradiction_in(term: Term) -> tuple[int, str] | None:
     """The first expression that cannot hold together with those before it, and why. ValueError for a key that is none.
 

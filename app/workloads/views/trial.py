@@ -14,9 +14,10 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster, locate
 from app.doctor.model import unchecked
 from app.errors import ApiError
+from app.explain.compared import ComparedWorkload, live_workloads
 from app.explain.manifests import Manifests
 from app.explain.model import Manifest
-from app.explain.rules import ComparedWorkload, Comparison, live_workloads, text_of
+from app.explain.rules import Comparison, text_of
 from app.kube.documents import DocumentError, parse_documents
 from app.kube.names import check_dns_label
 from app.kube.resources import PODS, Resource
@@ -93,7 +94,7 @@ async def _outcome(asked: Asked, text: str) -> Outcome:
         comparison.look_at(workload)
         if number % _TURN == 0:
             await asyncio.sleep(0)  # others have their turn
-    result = comparison.result
+    result = comparison.done()
     return Outcome(
         verdict=result.verdict,
         matched=result.matched,

@@ -19,17 +19,18 @@ from app.doctor.cluster import EVERYWHERE, Cluster
 from app.doctor.installed import Installed, read_deployment
 from app.doctor.model import Finding, error, info, topic, warning
 from app.doctor.objects import Object
+from app.explain.compared import ComparedWorkload, live_workloads
 from app.explain.manifests import Manifests
 from app.explain.model import Manifest
-from app.explain.rules import ComparedWorkload, Comparison, Nearest, live_workloads, shown
+from app.explain.rules import Comparison
 from app.kube.resources import DEPLOYMENTS, PODS, Resource
 from app.placement.model import PlacementOptions
 from app.tenancy.agent.outages import NOT_CONNECTED
-from app.text import closest, cut, moment, quoted, several
+from app.text import moment, several
 from app.why.model import Asking, State, Verdict, broken, fine, judged, of_findings, or_else, read, stuck, waits
 from app.why.standing import by_conditions, describe
-from app.wire import decode_json
 from app.workloads import model as workloads
+from app.workloads.rules.key_reach import NEVER
 from app.workloads.rules.problems import RuleError
 from app.workloads.why import companions
 from app.workloads.why.companions import PATIENCE, edit, is_kept, unwell, worst_of
@@ -50,8 +51,6 @@ _OUTAGE = re.compile(r"not connected since (?P<since>\S+) because (?P<cause>.+)"
 _SUSPENDED = re.compile(r"tenant (?P<tenant>[-a-z0-9]+) is suspended")
 _TURN = 500
 """Workloads that are compared in one go."""
-_FAILING = 3
-"""Expressions of the nearest workload that are shown."""
 
 
 def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
@@ -148,7 +147,7 @@ def conditions(it: Object, now: datetime, near: Near | None = None) -> Iterator[
     matched, running = objects.condition(it.json, "Matched"), objects.condition(it.json, "Running")
     said = matched.get("message")
     if matched.get("status") == "False" and matched.get("reason") == workloads.IMPOSSIBLE:
-        yield warning("BERTH3005", it, case="kept" if is_kept(it) else "own", said=said)
+        yield error("BERTH3005", it, case="kept" if is_kept(it) else "own", said=said)
     elif matched.get("status") == "False" and near is not None and near.count:
         yield info("BERTH3005", it, said=f"{said}; {'; '.join(near.causes)}", command=near.fix)
     elif matched.get("status") == "False":
@@ -182,7 +181,7 @@ def _without_match(it: Object, now: datetime) -> Asking[Verdict]:
 
 
 def nearest(it: Object) -> Asking[Near | None]:
-    """None where workloads may not be read, the rule cannot be used, or a workload matches by now."""
+    """None where workloads may not be read, the rule cannot be used, or one matches by now, or none ever can."""
     seen = yield from _workloads(it)
     if seen is None:
         return None
@@ -190,13 +189,12 @@ def nearest(it: Object) -> Asking[Near | None]:
         comparison = yield from _compared(it, seen)
     except RuleError:
         return None
-    if comparison.result.matched:
+    result = comparison.done()
+    if result.matched or result.impossible:
         return None
-    count, near = comparison.result.missed, comparison.nearest
-    if near is None:
+    if (near := result.nearest) is None:
         return Near(0, (f"there is no workload of {_whose(it)}",), "")
-    meant = list(_meant(near))
-    return Near(count, (*meant, _lacks(near)), edit(it) if meant else _compare(it))
+    return Near(result.missed, near.causes, edit(it) if near.meant else _compare(it))
 
 
 def _compared(it: Object, seen: list[ComparedWorkload]) -> Asking[Comparison]:
@@ -232,29 +230,6 @@ def _whose(it: Object) -> str:
     return "its tenants" if it.resource == workloads.ADMIN_RULES else "this cluster"
 
 
-def _meant(near: Nearest) -> Iterator[str]:
-    for expression, _, meant in near.failed:
-        if not meant:
-            continue
-        wrong = next(value for value in sorted(expression.values) if closest(value, [meant]))
-        if expression.key == "metadata.resourceNamespace":
-            yield f"there is no namespace {quoted(wrong)} among those reported; there is {quoted(meant)}"
-        else:
-            yield f"no workload has {quoted(wrong)} as {cut(expression.key)}; there is {quoted(meant)}"
-
-
-def _lacks(near: Nearest) -> str:
-    """The nearest workload, as its tenant knows it, and what does not hold of it."""
-    reference, workload = near.seen.reference, near.seen.workload
-    title = f"{reference['kind']} {reference['namespace']}/{reference['name']}"
-    if reference["kind"] == workloads.WORKLOADS.kind:
-        document = decode_json(workload.document)["metadata"]
-        tenant = workloads.tenant_name(workload.namespace)
-        title = f"Pod {document['resourceNamespace']}/{document['resourceName']} of tenant {tenant}"
-    failing = "; ".join(f"{shown(expression)}: {why}" for expression, why, _ in near.failed[:_FAILING])
-    return f"nearest is {title}: {near.held} of {near.held + len(near.failed)} expressions hold; {failing}"
-
-
 def _compare(it: Object) -> str:
     got = commands.kubectl("get", it.plural, it.name, "--output", "yaml", namespace=it.namespace)
     return f"{got} | berth explain -f -"
@@ -267,6 +242,8 @@ def _planned(it: Object) -> Asking[Verdict]:
         comparison = yield from _compared(it, seen or [])
     except RuleError as problem:
         return broken("would be refused", because=tuple(map(plain, problem.problems)))
+    if never := comparison.result.impossible:
+        return broken("would never match", because=(NEVER.format(*never),), codes=("BERTH3005",))
     matched, missed = comparison.result.matched, comparison.result.missed
     text = f"would match {matched} of {several(matched + missed, 'workload')}"
     outcomes = (match.outcome for match in comparison.result.matches)

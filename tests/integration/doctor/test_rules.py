@@ -202,7 +202,7 @@ async def test_a_rule_that_matches_nothing(patient: Patient, resource: Resource)
     status = {**shown(Matched=("ImpossibleKey", text)), "message": text}
     await patient.report(resource, "one", status, namespace=namespace)
     found = await one(patient, RULES_CHECK)
-    assert (found.severity, found.message) == (Severity.warning, text)
+    assert (found.severity, found.message) == (Severity.error, text)
     plural = f"{resource.plural}.{resource.group}"
     assert found.command == f"kubectl --namespace {namespace} edit {plural} one"
 

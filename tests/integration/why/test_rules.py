@@ -122,7 +122,10 @@ async def test_a_rule_with_a_typo_names_the_nearest_workload_and_what_was_meant(
     assert (verdict.state, verdict.text) == (State.waits, "no companions; matches 0 of 3 workloads")
     assert verdict.because == (
         "there is no namespace 'defualt' among those reported; there is 'default'",
-        "nearest is Pod default/tenant1-pod1: 1 of 2 expressions hold; metadata.resourceNamespace In defualt: is 'default'",
+        (
+            "nearest is Pod default/tenant1-pod1: 1 of 2 expressions of workloadTerms[0] hold; "
+            "metadata.resourceNamespace In defualt: is 'default'"
+        ),
     )
     assert (verdict.fix, verdict.codes) == (OF_RULE, ("BERTH3005",))
     finding = next(one for one in await patient.examine(RULES_CHECK) if one.code == "BERTH3005")
@@ -142,8 +145,10 @@ async def test_a_key_that_no_workload_can_have(patient: Patient) -> None:
     wanted = spec(term(("metadata.namespace", "In", "default")))
     await rule(patient, wanted, status(Matched=("False", "ImpossibleKey", text)))
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
-    assert (verdict.state, verdict.because, verdict.codes) == (State.stuck, (text,), ("BERTH3005",))
+    assert (verdict.state, verdict.because, verdict.codes) == (State.broken, (text,), ("BERTH3005",))
     assert verdict.fix == OF_RULE
+    (finding,) = await patient.complaints(RULES_CHECK)
+    assert (finding.code, finding.severity) == ("BERTH3005", Severity.error)
 
 
 async def test_a_rule_of_the_infra_cluster_sees_its_tenants_workloads_alone(patient: Patient) -> None:
@@ -156,7 +161,7 @@ async def test_a_rule_of_the_infra_cluster_sees_its_tenants_workloads_alone(pati
     verdict = (await patient.why("tenantworkloadrule/r", namespace="tenant-a")).verdict
     assert verdict.text == "no companions; matches 0 of 1 workload"
     (cause,) = verdict.because
-    assert cause.startswith("nearest is Pod default/web-0 of tenant a: 0 of 1 expressions hold; ")
+    assert cause.startswith("nearest is Pod default/web-0 of tenant a: 0 of 1 expressions of workloadTerms[0] hold; ")
     # Nothing is near: what to type shows each workload.
     assert verdict.more.endswith(
         " tenantworkloadrules.workload.infra.universe.nvidia.com r --output yaml | berth explain -f -"
@@ -411,6 +416,12 @@ async def test_a_rule_that_does_not_exist_yet_is_compared_with_what_is_there(pat
     answer = await patient.why(manifests=[{**manifest, "spec": {**spec(), "template": {}}}], namespace="universe")
     assert answer.verdict.state is State.broken
     assert answer.verdict.because[0].startswith("InvalidTemplate: ")
+    wanted = spec(term(("metadata.namespace", "In", "default")))
+    answer = await patient.why(manifests=[{**manifest, "spec": wanted}], namespace="universe")
+    assert (answer.verdict.state, answer.verdict.text) == (State.broken, "would never match")
+    (cause,) = answer.verdict.because
+    assert cause.startswith("no workload can match: spec.workloadTerms[0].matchExpressions[0].key: ")
+    assert "use metadata.resourceNamespace" in cause
     wanted = spec(term(("metadata.id[", "Exists", "")))
     answer = await patient.why(manifests=[{**manifest, "spec": wanted}], namespace="universe")
     assert (answer.verdict.state, answer.verdict.text) == (State.broken, "would be refused")

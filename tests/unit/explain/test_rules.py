@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from app.explain.answer import Answer, lines
@@ -157,17 +158,63 @@ async def test_a_rule_without_workloads_says_how_it_gets_some() -> None:
     )
 
 
-async def test_a_key_that_no_workload_can_have_is_a_warning_with_the_right_one() -> None:
+async def test_of_a_rule_that_matches_nothing_the_nearest_workload_comes_first() -> None:
+    """Before the workloads that it does not match, of which it is the eleventh."""
+    expressions = [("metadata.resourceName", "In", ["web-sevrer"]), ("state.extra.labels.app", "In", ["x"])]
+    far = [pod(f"p{number}") for number in range(10)]
+    answer = await answered(
+        rule([("state.nodeName", "Exists", []), *expressions], expressions), *far, pod("web-server")
+    )
+    said = text(answer)
+    assert said[said.index("WorkloadRule universe/r (f:1): matches 0 of 11 workloads") + 1 :][:3] == [
+        "  no workload has 'web-sevrer' as metadata.resourceName; there is 'web-server'",
+        (
+            "  nearest is Pod default/web-server: 0 of 2 expressions of workloadTerms[1] hold; "
+            "metadata.resourceName In web-sevrer: is 'web-server'; state.extra.labels.app In x: has no value"
+        ),
+        "  Pod default/p0 (f:2): does not match",
+    ]
+    assert not answer.failed  # it may be to come
+    document = json.loads("\n".join(line.text for line in lines(answer, "json")))
+    nearest = next(member["nearest"] for member in document["objects"] if member["kind"] == "WorkloadRule")
+    assert (nearest["name"], nearest["term"], nearest["held"]) == ("web-server", 1, 0)
+    assert [(failed["because"], failed["meant"]) for failed in nearest["failed"]] == [
+        ("is 'web-server'", "web-server"),
+        ("has no value", ""),
+    ]
+    matching = await answered(rule([NAMED]), pod("web"), pod("db"))
+    assert not any("nearest" in line for line in text(matching))
+
+
+async def test_a_key_that_no_workload_can_have_is_an_error_with_the_right_one() -> None:
     answer = await answered(rule([("state.extra.labels.app.kubernetes.io/name", "Exists", [])]), pod("web"))
     assert answer.failed  # / is no key
-    answer = await answered(rule([("state.extra.labels.app.kubernetes.io", "Exists", [])]), pod("web"))
+    impossible = ("state.extra.labels.app.kubernetes.io", "Exists", [])
+    answer = await answered(rule([impossible]), pod("web"))
+    why = 'quote labels with dots: state.extra.labels."app.kubernetes.io"'
+    assert f"    workloadTerms[0]: state.extra.labels.app.kubernetes.io Exists: has no value; {why}" in text(answer)
+    (finding,) = answer.findings
+    assert (finding.severity, finding.reason, finding.message) == (
+        "error",
+        "ImpossibleKey",
+        f"no workload can match: {why}",
+    )
+    assert finding.field == "spec.workloadTerms[0].matchExpressions[0].key"
+    assert answer.failed
+    assert answer.rules[0].verdict == f"no workload can match: {finding.field}: {why}"
+
+
+async def test_a_term_that_holds_for_no_workload_beside_one_that_may_is_a_warning() -> None:
+    impossible = ("state.extra.labels.app.kubernetes.io", "Exists", [])
+    answer = await answered(rule([NAMED], [impossible]), pod("db"))
     assert not answer.failed
-    said = 'has no value; quote labels with dots: state.extra.labels."app.kubernetes.io"'
-    assert f"    workloadTerms[0]: state.extra.labels.app.kubernetes.io Exists: {said}" in text(answer)
-    (warning,) = answer.findings
-    assert warning.message == (
-        "spec.workloadTerms[0].matchExpressions[0].key: Exists holds for no workload: "
-        'quote labels with dots: state.extra.labels."app.kubernetes.io"'
+    (finding,) = answer.findings
+    assert (finding.severity, finding.message) == (
+        "warning",
+        (
+            "spec.workloadTerms[1].matchExpressions[0].key: Exists holds for no workload: "
+            'quote labels with dots: state.extra.labels."app.kubernetes.io"'
+        ),
     )
 
 
