@@ -14,14 +14,14 @@ from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
 from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted
-from app.appwrappers.kueue.templates import counted_spec, counted_template
+from app.appwrappers.kueue.templates import asked_of
 from app.appwrappers.model import MOST_POD_SETS, pod_set_name, queue_of
 from app.appwrappers.options import FaultTolerance
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.explain.model import Manifest
 from app.explain.rendering import Line, dump
 from app.explain.rules import UNKNOWN_TENANT
-from app.kinds.requests import Amounts, added, pod_requests
+from app.kinds.requests import Amounts
 from app.kube.resources import PODS
 from app.placement.model import PlacementOptions
 from app.tenancy.gateway.confining import Confinement
@@ -66,11 +66,6 @@ def explained(manifest: Manifest) -> Wrapped:
         return Wrapped(manifest, "", (*problems, *name_problems(metadata, 1), *label_problems(labels)))
     pod_sets = [(component, pod_set) for component in spec["components"] for pod_set in pod_sets_of(component)]
     problems = [*name_problems(metadata, len(pod_sets)), *label_problems(labels)]
-    amounts: Amounts = {}
-    for component, pod_set in pod_sets:
-        counted = counted_spec(counted_template(component["template"], pod_set.path)["spec"], {})
-        requests = pod_requests({"spec": counted})
-        amounts = added(amounts, {name: amount * pod_set.replicas for name, amount in requests.items()})
     return Wrapped(
         manifest,
         queue_of(obj),
@@ -81,7 +76,7 @@ def explained(manifest: Manifest) -> Wrapped:
             *fields,
         ),
         tuple((pod_set_name(manifest.name, number), pod_set) for number, (_, pod_set) in enumerate(pod_sets)),
-        amounts,
+        asked_of(spec["components"]),
         tuple(dict.fromkeys(_rights(spec["components"], namespace))),
     )
 

@@ -50,7 +50,8 @@ def _holdings() -> Asking[dict[str, Held]]:
 
 def judge_workload(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Whether each node has the reservation, and why not: as its daemon says, or because there is none."""
-    held: dict[str, Held] = yield from or_else(once("rmd holdings", _holdings), {})
+    read_held: dict[str, Held] | None = yield from or_else(once("rmd holdings", _holdings), None)
+    held = read_held or {}
     namespace = yield from or_else(read(_namespace), "default")
     ready, workload = objects.condition(it.json, READY), stored_workload(it.json)
     since, done = moment(ready.get("lastTransitionTime")), _done(workload)
@@ -63,6 +64,7 @@ def judge_workload(it: Object, now: datetime) -> Asking[Verdict | None]:
     if finding is not None and (verdict := of_findings(text, [finding])) is not None:
         return replace(verdict, since=since, because=nodes or verdict.because, more=verdict.more or describe(it))
     if not it.json["metadata"].get("uid"):
+        nodes = (*nodes, *((yield from _without_daemon(it, held)) if read_held is not None else ()))
         fix = commands.edit(it.resource, it.name, namespace=it.namespace)
         return stuck("would not be reserved", because=nodes, fix=fix) if nodes else fine("would be reserved")
     if ready.get("status") == "True":
@@ -92,6 +94,15 @@ def _nodes(it: Object, workload: Workload, held: dict[str, Held]) -> Asking[tupl
         elif name in held and not held[name].connected:
             verdict = yield from judged(RMD_NODE_STATES, held[name].key[1], held[name].key[0])
             causes += verdict.because if verdict is not None else ()
+    return tuple(causes)
+
+
+def _without_daemon(it: Object, held: dict[str, Held]) -> Asking[tuple[str, ...]]:
+    """Nodes that are there, and that no daemon serves. Of an object that exists, its status says it."""
+    causes, on = list[str](), f"daemons run on {shown(sorted(held))}" if held else "no node has one"
+    for name in objects.spec(it.json).get("nodes") or ():
+        if name not in held and (yield from or_else(get(NODES, name), None)) is not None:
+            causes.append(f"Node {name} has no RMD daemon; {on}")
     return tuple(causes)
 
 

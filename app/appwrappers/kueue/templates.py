@@ -19,11 +19,12 @@ from app.appwrappers.podsets.inference import (
     POD_INDEX_LABEL,
     SUB_GROUP_COUNT,
     SUB_GROUP_INDEX_LABEL,
+    pod_sets_of,
     read_pod_set,
     template_of,
 )
 from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.requests import Amounts, amounts_of, filled_requests, pod_requests
+from app.kinds.requests import Amounts, added, amounts_of, filled_requests, pod_requests
 from app.kinds.shapes import decode_fields, tables
 from app.kube.quantity import canonical
 from app.numbers import NumberError, whole, worded
@@ -107,6 +108,17 @@ def _each_once(kind: str, holder: JSON) -> None:
     for field, (keys, _, _) in tables().merge[kind].items():
         if keys and holder.get(field):
             holder[field] = list({tuple(map(item.get, keys)): item for item in holder[field]}.values())
+
+
+def asked_of(components: Sequence[JSON]) -> Amounts:
+    """What Kueue would count for all Pods together, without the overhead of RuntimeClasses. Raises ValueError."""
+    amounts: Amounts = {}
+    for component in components:
+        for pod_set in pod_sets_of(component):
+            counted = counted_spec(counted_template(component["template"], pod_set.path)["spec"], {})
+            requests = pod_requests({"spec": counted})
+            amounts = added(amounts, {name: amount * pod_set.replicas for name, amount in requests.items()})
+    return amounts
 
 
 def counted_spec(spec: JSON, overheads: Mapping[str, JSON]) -> JSON:

@@ -20,6 +20,7 @@ from app.appwrappers.model import (
     queue_of,
 )
 from app.appwrappers.why import controllers, queues
+from app.appwrappers.why.planned import judge_planned
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
@@ -33,7 +34,6 @@ from app.why.model import (
     absence,
     broken,
     fine,
-    get,
     judged,
     listed,
     once,
@@ -62,7 +62,8 @@ def judge_app_wrapper(it: Object, now: datetime) -> Asking[Verdict | None]:
     """Why an AppWrapper is where it is."""
     spec, phase = objects.spec(it.json), str(objects.status(it.json).get("phase") or "")
     if not it.json["metadata"].get("uid"):
-        return (yield from _planned(it))
+        unknown = yield from _unwrapped(it)
+        return unknown if unknown is not None else (yield from judge_planned(it))
     if it.json["metadata"].get("deletionTimestamp"):
         return (yield from _deleting(it, now))
     deleting = objects.condition(it.json, DELETING_RESOURCES)
@@ -81,28 +82,6 @@ def judge_app_wrapper(it: Object, now: datetime) -> Asking[Verdict | None]:
     if phase == "":
         return (yield from _unseen(it, now))
     return _under_way(it, phase)
-
-
-def _planned(it: Object) -> Asking[Verdict]:
-    """What one that does not exist yet would do. Nothing in the cluster is its own."""
-    if (unknown := (yield from _unwrapped(it))) is not None:
-        return unknown
-    queue = queue_of(it.json)
-    if not queue and objects.spec(it.json).get("suspend"):
-        return waits("would be suspended", because=("spec.suspend is true, and it is in no queue",))
-    if not queue:
-        return fine("would be created")
-    text = f"would wait in queue {queue}"
-    served = yield from queues.served(it)
-    versions = yield from queues.having(served, queue, it.namespace)
-    if not versions:
-        clause, _ = yield from absence(served[0][0], queue, it.namespace)
-        return stuck(text, because=(clause,), codes=("BERTH4012",))
-    local_queue = yield from or_else(get(versions[0][0], queue, it.namespace), None)
-    standing = None if local_queue is None else (yield from queues.standing_of(local_queue))
-    if standing is not None and standing.state:
-        return stuck(text, codes=("BERTH4012",)).after(standing, of=f"LocalQueue {it.namespace}/{queue}")
-    return fine(text)
 
 
 def _deleting(it: Object, now: datetime) -> Asking[Verdict]:

@@ -235,6 +235,11 @@ def standing_of(it: Object) -> Asking[Verdict]:
     return _active(it)
 
 
+def cluster_queue_of(it: Object) -> Asking[Object | None]:
+    """That of a LocalQueue."""
+    return (yield from get(_beside(it, kueue.CLUSTER_QUEUES), str(objects.spec(it.json).get("clusterQueue") or "")))
+
+
 def judge_cluster_queue(it: Object, _now: datetime) -> Asking[Verdict | None]:
     """Whether a ClusterQueue admits, and which Workloads of its LocalQueues it never will."""
     local = yield from or_else(listed(_beside(it, kueue.LOCAL_QUEUES)), [])

@@ -449,6 +449,22 @@ async def test_no_command_gives_the_controller_rights_that_a_tenant_asked_for(
     assert verdict.next.startswith("leave it out of the AppWrapper: an admin creates ")
 
 
+async def test_one_in_a_file_that_asks_for_more_than_its_queue_has(patient: Patient) -> None:
+    """What others hold now is no reason, and a resource without a quota may not be counted."""
+    await queues(patient)
+    await workload(patient, await wrapped(patient, "other"), **admission("4"))
+    metadata = {"name": "mine", "labels": {QUEUE_NAME: "user-queue"}}
+    manifest = {"apiVersion": APP_WRAPPERS.api_version, "kind": "AppWrapper", "metadata": metadata}
+    for cpu, state in (("4", State.fine), ("4100m", State.stuck)):
+        container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": cpu, "example.com/nic": "8"}}}
+        pod = {**POD, "spec": {"containers": [container]}}
+        new = {**manifest, "spec": {"components": [{"template": pod}]}}
+        verdict = (await patient.why(manifests=[new])).verdict
+        assert (verdict.state, verdict.text.startswith("would wait in queue user-queue")) == (state, True)
+    assert verdict.because == ("asks for cpu 4100m; ClusterQueue all has 4 in all",)
+    assert verdict.codes == ("BERTH4012",)
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_one_in_a_file_is_not_judged_by_the_workload_of_another(patient: Patient, *, stopped: bool) -> None:
     await queues(patient, **({"stopPolicy": "Hold"} if stopped else {}))

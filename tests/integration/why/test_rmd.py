@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.kube.resources import NODES
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
 from app.why.model import State
 from tests.integration.doctor.patient import Patient
@@ -53,3 +54,16 @@ async def test_a_manifest_that_names_a_node_that_is_not_there(patient: Patient, 
         verdict = (await patient.why(manifests=[manifest])).verdict
     assert (verdict.state, verdict.text) == (State.stuck, "would not be reserved")
     assert verdict.because == ("there is no Node host-z; there is host-a",)
+
+
+async def test_a_manifest_that_names_a_node_without_a_daemon(patient: Patient, rmd: RmdCluster) -> None:
+    await patient.create(NODES, "host-b")
+    spec = {"nodes": ["host-a", "host-b"], "coreIds": ["1"], "rdt": {"cache": {"max": 1, "min": 1}}}
+    manifest = RMD_WORKLOADS.body({"name": "new", "namespace": "default"}, spec=spec)
+    async with rmd.node("host-a", StandIn(), rdt="true"), acting(rmd):
+        await rmd.show("host-a")
+        verdict = (await patient.why(manifests=[manifest])).verdict
+    assert (verdict.state, verdict.because) == (
+        State.stuck,
+        ("Node host-b has no RMD daemon; daemons run on host-a",),
+    )
