@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from app.cli import cluster, options, roles
-from app.errors import ApiError, Transient, UsageError
+from app.errors import Transient, UsageError
 from app.explain import answer, explaining, manifests, reading, rehearsal, rendering, trials
 from app.explain.callees import Marks
-from app.explain.model import PodManifest
-from app.kube.resources import NAMESPACES, PODS
 from app.registry import settings_of
 from app.settings.source import RoleSettings, settings_as
 from app.settings.webhook import WebhookSettings
@@ -154,27 +152,14 @@ def explain(
         objects = manifests.sort_objects(
             source, namespace=namespace or ("" if client is None else client.default_namespace)
         )
-        planned, ours = await planned_of(client, objects)
-        if server_dry_run and client is not None:
+        if client is None:
+            own = settings_as(chosen, WebhookSettings).namespace
+            return objects, await explaining.explain(objects, rehearsal.Rehearsal(chosen, own))
+        planned, ours = await _in_release(client, objects, given, home=home or "", release=release)
+        if server_dry_run:
             planned.trials = await trials.Trials(client, ours, planned.notes).of(objects, planned.pods)
             planned.findings += trials.trial_findings(planned.trials)
         return objects, planned
-
-    async def planned_of(client: KubeClient | None, objects: manifests.Manifests) -> tuple[answer.Answer, Marks]:
-        installed = None if client is None else await _release_in(client, objects, home or "", release)
-        if installed is not None:
-            settings = _settings({**installed.flags, **given}, environment=False)
-            planned = await explaining.explain(
-                objects, rehearsal.Rehearsal(settings, home or installed.namespace, client), installed.left_out
-            )
-            planned.pods = [replace(pod, by=await installed.server(pod.manifest)) for pod in planned.pods]
-            planned.notes.append(installed.about)
-            return planned, installed.webhooks
-        own = settings_as(chosen, WebhookSettings).namespace
-        planned = await explaining.explain(objects, rehearsal.Rehearsal(chosen, own, client))
-        if client is not None and home:
-            planned.notes.append(f"there is no release of Berth in namespace {home}: flags are defaults")
-        return planned, frozenset()
 
     try:
         objects, result = _in_cluster(
@@ -194,83 +179,34 @@ def explain(
     return FAILED if result.failed else CLUSTER if result.untried else 0
 
 
+async def _in_release(
+    client: KubeClient, objects: manifests.Manifests, given: dict[str, Any], *, home: str, release: str
+) -> tuple[answer.Answer, Marks]:
+    """The answer with what the cluster says of the release and of the objects, and the webhooks of Berth."""
+    # Imported late, with all wings: they take longer to import than the flags to parse.
+    from app.cli.release import add_verdicts, examined_in, release_in  # noqa: PLC0415
+
+    examined, inquiry = await examined_in(client, objects, home, release)
+    installed = await release_in(examined, inquiry, sought=bool(home))
+    if installed is not None:
+        settings = _settings({**installed.flags, **given}, environment=False)
+        rehearsed = rehearsal.Rehearsal(settings, home or examined.namespace, client)
+        planned = await explaining.explain(objects, rehearsed, installed.left_out)
+        planned.pods = [replace(pod, by=await installed.server(pod.manifest)) for pod in planned.pods]
+        planned.notes.append(installed.about)
+    else:
+        settings = _settings(given)
+        own = settings_as(settings, WebhookSettings).namespace
+        planned = await explaining.explain(objects, rehearsal.Rehearsal(settings, own, client))
+        if home:
+            planned.notes.append(f"there is no release of Berth in namespace {home}: flags are defaults")
+    await add_verdicts(planned, inquiry, objects)
+    return planned, frozenset() if installed is None else installed.webhooks
+
+
 def _settings(given: dict[str, Any], *, environment: bool = True) -> RoleSettings:
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     return settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given}, environment=environment)
-
-
-@dataclass(frozen=True, slots=True)
-class _Release:
-    """The Berth of a cluster: its namespace, its flags, whether it is asked about a Pod, and its webhooks.
-
-    `about` is one sentence: whose flags and registrations these are, and which rights to read them are missing.
-    `server` says who serves a Pod where there are policies, "" where there are none.
-    """
-
-    about: str
-    namespace: str
-    flags: dict[str, Any]
-    left_out: explaining.LeftOut
-    webhooks: Marks
-    server: Callable[[PodManifest], Awaitable[str]]
-
-
-async def _release_in(client: KubeClient, objects: manifests.Manifests, home: str, name: str) -> _Release | None:
-    """The release of that name, in namespace `home` if that is given, else another; None where none is.
-
-    What the user may not read of it are defaults. Raises ApiError where the API server fails.
-    """
-    # Imported late, with all wings: they take longer to import than the flags to parse.
-    from app.doctor.cluster import Cluster, locate  # noqa: PLC0415
-    from app.doctor.installed import flags_in_force  # noqa: PLC0415
-    from app.doctor.model import NOT_ALLOWED, or_default, unchecked  # noqa: PLC0415
-    from app.doctor.objects import Object  # noqa: PLC0415
-    from app.doctor.policies import served_by  # noqa: PLC0415
-    from app.why.calls import unasked  # noqa: PLC0415
-    from app.why.inquiry import Inquiry  # noqa: PLC0415
-
-    examined, unread = Cluster(client, home, release=name, sought=bool(home)), dict[str, str]()
-
-    async def read(what: str, reading: Coroutine[Any, Any, list[T]]) -> list[T]:
-        try:
-            return await reading
-        except ApiError as refusal:
-            if refusal.status != 403:
-                raise
-            unread[what] = unchecked(refusal).message.removeprefix(NOT_ALLOWED)
-            return []
-
-    await locate(examined)
-    running = [deployment for deployment in await read("flags", examined.installed()) if deployment.role == "webhook"]
-    registered = await read("registrations", examined.registered())
-    if not (running or registered or unread):
-        return None
-    calling = [] if "registrations" in unread else await examined.of_all_releases()
-    webhooks = frozenset((webhook.name, str(webhook.webhook.get("name"))) for webhook in calling)
-    named = (Object(NAMESPACES, obj) for obj in objects.of(NAMESPACES.kind) if obj["metadata"].get("name"))
-    inquiry = Inquiry(examined, named)
-
-    def pod_of(manifest: PodManifest) -> Object:
-        metadata = {**manifest.pod["metadata"], "namespace": manifest.owner.namespace}
-        metadata.setdefault("name", manifest.owner.name)
-        return Object(PODS, {**manifest.pod, "metadata": metadata})
-
-    async def server(manifest: PodManifest) -> str:
-        served = await or_default(served_by(examined, pod_of(manifest)), None)
-        return served.name if served is not None else ""
-
-    async def left_out(manifest: PodManifest) -> str:
-        cause = await inquiry.ask(unasked(pod_of(manifest)))
-        return "" if cause is None else cause.cause.replace("Berth was not asked", "Berth is not asked")
-
-    flags = flags_in_force(running, settings_of("webhook"))
-    about = f"flags and registrations are those of release {examined.release} in namespace {examined.namespace}"
-    if unread:
-        about = (
-            f"the release could not be read: {' and '.join(unread)} are defaults; "
-            f"that takes the right to {', and to '.join(unread.values())}"
-        )
-    return _Release(about, examined.namespace, flags, left_out, webhooks, server)
 
 
 def _in_cluster(

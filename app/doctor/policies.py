@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from app.cel import matchconditions
 from app.doctor.cluster import Cluster
 from app.doctor.installed import flags_in_force
-from app.doctor.objects import Object
-from app.doctor.webhooks import NEW_POD
-from app.kube.resources import CONFIG_MAPS, MUTATING_POLICIES, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
+from app.doctor.objects import Object, labels, namespace_labels
+from app.doctor.webhooks import NEW_POD, Registered
+from app.kube.resources import (
+    CONFIG_MAPS,
+    MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
+    NETWORK_ATTACHMENTS,
+    VALIDATING_POLICIES,
+)
 from app.networks.podnetinfo import VOLUME
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, parse_switches, text_of
 from app.policies.keeping import condition_of, entry_of
 from app.policies.model import PolicyMode, Terms
-from app.policies.objects import CONDITION, POLICIES_OF, Generated, generate
+from app.policies.objects import CONDITION, LEAVING, POLICIES_OF, Generated, generate
 from app.policies.settings import Config, ControllerSettings, parse_config
 from app.policies.terms import WEBHOOK, terms_of
 from app.registry import settings_of
@@ -31,6 +37,7 @@ class Kept:
     """What controller `policies` goes by: the names, and its configuration, None where that cannot be read."""
 
     name: str
+    config_map: str
     config: Config | None
 
 
@@ -44,7 +51,7 @@ async def kept_in(cluster: Cluster) -> Kept | None:
         config = None if config_map is None else parse_config(config_map)
     except ValueError:
         config = None
-    return Kept(settings.policies_name, config)
+    return Kept(settings.policies_name, settings.policies_config, config)
 
 
 async def terms_in(cluster: Cluster, given: Mapping[str, Any], mode: PolicyMode, name: str) -> Terms:
@@ -79,10 +86,14 @@ async def configuration_of(cluster: Cluster, name: str) -> JSON | None:
 
 
 class Served(NamedTuple):
-    """What serves a Pod, by its name; without `by_policy` it is the webhook."""
+    """What serves a Pod, by its name; without `by_policy` it is the webhook.
+
+    `refused` says why policies without a webhook refuse the Pod; "" where they do not.
+    """
 
     name: str
     by_policy: bool
+    refused: str = ""
 
 
 _WEBHOOK = Served("the webhook", by_policy=False)
@@ -102,9 +113,78 @@ async def served_by(cluster: Cluster, it: Object) -> Served | None:
         if it.json["metadata"].get("uid"):
             return by_policy
         generated = await generated_in(cluster, await terms_in(cluster, {}, "both", name))
-        return None if _is_left(it, generated.condition) else by_policy
+        return await _refusing(cluster, name, by_policy) if _is_left(it, generated.condition) else by_policy
     condition = condition_of(configuration)
     return by_policy if condition and not _is_left(it, condition) else _WEBHOOK
+
+
+async def _refusing(cluster: Cluster, name: str, leaving: Served) -> Served | None:
+    """The policy that refuses what the other one leaves; None where it warns only, or is not there."""
+    policy = await cluster.get(VALIDATING_POLICIES, f"{name}-{LEAVING}")
+    if policy is None or policy["spec"].get("failurePolicy") == "Ignore":
+        return None
+    refusing = f"{VALIDATING_POLICIES.kind} {policy['metadata']['name']}"
+    cause = f"{leaving.name} leaves the Pod to the webhook of Berth, which is not installed: {refusing} refuses it"
+    return Served(refusing, by_policy=True, refused=cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Policies that inject without a webhook of Berth, with the flags of the webhook that they are made by.
+
+    `registered` has what the policy matches in the form of a webhook. `source` says whose the flags are.
+    """
+
+    registered: Registered
+    flags: Mapping[str, Any]
+    source: str
+
+    @property
+    def name(self) -> str:
+        return f"{MUTATING_POLICIES.kind} {self.registered.name}"
+
+    @property
+    def about(self) -> str:
+        return f"policies of the API server inject, without a webhook of Berth: {self.name}; flags are {self.source}"
+
+    def unmatched(self, it: Object, namespace: JSON) -> str:
+        """Why the policy does not match a Pod, by its selectors and conditions; "" where it does."""
+        registered = self.registered
+        if not registered.selects_namespace(namespace_labels(namespace)):
+            return f"Namespace {it.namespace} does not match the namespaceSelector of {self.name}"
+        if not registered.selects_object(labels(it.json)):
+            return f"the Pod does not match the objectSelector of {self.name}"
+        refusing = registered.refusing(it.json)
+        return f"condition {refusing} of {self.name} leaves the Pod out" if refusing else ""
+
+
+async def alone_in(cluster: Cluster) -> Alone | None:
+    """None where a webhook is called beside the policies, or there are none. Raises ApiError as `terms_in`."""
+    for policy in await cluster.listed(MUTATING_POLICIES, label_selector=POLICIES_OF):
+        name = policy["metadata"]["labels"][POLICIES_OF]
+        if await configuration_of(cluster, name) is not None:
+            continue
+        terms = await terms_in(cluster, {}, "policies", name)
+        entry = _as_webhook(policy, terms.registration.conditions)
+        registered = Registered(MUTATING_POLICIES, policy, 0, entry)
+        kept = await kept_in(cluster)
+        if kept is None or kept.config is None or kept.name != name:
+            return Alone(registered, {}, "defaults")
+        webhook = kept.config.webhook
+        flags = {field: getattr(webhook, field) for field in webhook.model_fields_set if field != "manifests"}
+        return Alone(registered, flags, f"those of ConfigMap {cluster.namespace}/{kept.config_map}")
+    return None
+
+
+def _as_webhook(policy: JSON, conditions: Sequence[Mapping[str, str]]) -> JSON:
+    """What a policy matches, but for the Pods that it leaves: `conditions` are those of its terms."""
+    constraints = policy["spec"].get("matchConstraints") or {}
+    return {
+        "name": policy["metadata"]["name"],
+        "namespaceSelector": constraints.get("namespaceSelector"),
+        "objectSelector": constraints.get("objectSelector"),
+        "matchConditions": [dict(condition) for condition in conditions if condition.get("name") != CONDITION],
+    }
 
 
 def _is_left(it: Object, condition: str) -> bool:

@@ -46,8 +46,8 @@ _RULES = frozenset(kind for _, kind in RULES)
 _REQUESTS = frozenset(resource.kind for resource in UVS_RESOURCES)
 
 
-LeftOut = Callable[[PodManifest], Awaitable[str]]
-"""Why an API server would not ask Berth about a Pod; "" where it would."""
+LeftOut = Callable[[Explained], Awaitable[Decision | None]]
+"""What becomes of a Pod in place of what Berth would decide; None where that counts, for Berth is asked."""
 
 
 async def explain(manifests: Manifests, rehearsal: Rehearsal, left_out: LeftOut | None = None) -> Answer:
@@ -106,11 +106,8 @@ async def _add_roads(answer: Answer, manifests: Manifests, rehearsal: Rehearsal)
 async def _as_asked(manifest: PodManifest, rehearsal: Rehearsal, left_out: LeftOut | None) -> Explained:
     """The same where Berth is asked; else the Pod as it is, and why it stays so."""
     result = await _explained(manifest, rehearsal)
-    if left_out is None or not (result.denied or result.decision.operations):
-        return result
-    if not (cause := await left_out(manifest)):
-        return result
-    return Explained(manifest, Decision(allowed=True, reason="NotAsked", message=cause), (), manifest.pod)
+    decision = None if left_out is None else await left_out(result)
+    return result if decision is None else Explained(manifest, decision, (), manifest.pod)
 
 
 async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:

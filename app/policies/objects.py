@@ -23,6 +23,8 @@ OBJECT_LIMIT = 1_400_000
 """Bytes of a policy as JSON. etcd takes requests of 1.5 MiB, and the API server adds managedFields."""
 CONDITION = "left-by-policies"
 """The name of the match condition of the webhook."""
+LEAVING = "left"
+"""The part of policies without a webhook that refuses what they leave, or warns of it."""
 _INCOMPLETE = (
     "the Pod lacks what its networks need: a webhook has added its networks, and policies run before webhooks; "
     "the webhook of Berth serves such a Pod, with policies or without"
@@ -163,7 +165,7 @@ def _leaving(networks: Sequence[Network], terms: Terms) -> JSON:
     message = "variables.left + " + literal("; only the webhook of Berth serves such a Pod, and it is not installed")
     return _policy(
         "ValidatingAdmissionPolicy",
-        "left",
+        LEAVING,
         terms,
         condition=("is-not-served", f"!({is_served(networks, terms)})"),
         variables=LeftOut(terms).variables(resources),

@@ -28,7 +28,7 @@ from app.networks.why.waiting import judge_waiting
 from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
 from app.why.installation import uncalled
-from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
+from app.why.model import Asking, State, Verdict, broken, combined, fine, get, or_else, read, stuck
 from app.wire import JSON
 
 _OVER = ("Succeeded", "Failed")
@@ -46,7 +46,7 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
         return fine("is not injected", asks=selected.asks, because=(cause,))
     left_out = opted_out(it.json)
     if selected is not None and not _exists(it):
-        left_out = yield from unasked(it)
+        left_out = yield from _unasked(it)
     held = yield from judge_waiting(it, selected if left_out is None else None)
     verdicts = [] if held is None else [held]
     if selected is not None:
@@ -106,9 +106,23 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
     return injected or (yield from _lacking(it, now, selected, lack, left_out))
 
 
+def _unasked(it: Object) -> Asking[Unasked | None]:
+    """As `unasked`; where policies inject without a webhook, what these do not match."""
+    alone = yield from or_else(read(policies.alone_in), None)
+    if alone is None or opted_out(it.json) is not None:
+        return (yield from unasked(it))
+    home = yield from or_else(get(NAMESPACES, it.namespace), None)
+    cause = alone.unmatched(it, home.json if home is not None else {"metadata": {"name": it.namespace}})
+    return Unasked(cause, meant=True) if cause else None
+
+
 def _injected(served: Served | None, left_out: Unasked | None) -> Asking[Verdict | None]:
     """Who would inject into a Pod that is not there yet; None where nothing would."""
-    if served is not None and served.by_policy and (left_out is None or not left_out.own):
+    # The condition of the webhook that leaves a Pod to policies is none of these.
+    left = left_out is not None and (left_out.own or left_out.meant or left_out.whole)
+    if served is not None and served.by_policy and not left:
+        if served.refused:
+            return broken("would be denied", because=(served.refused,))
         return fine(f"would be injected by {served.name}")
     if left_out is not None:
         return None
@@ -185,7 +199,7 @@ def _on_broken(it: Object, selected: Selected) -> Asking[Verdict | None]:
 
 
 def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out: Unasked | None) -> Asking[Verdict]:
-    left_out = left_out or (yield from unasked(it))
+    left_out = left_out or (yield from _unasked(it))
     if left_out is not None and (left_out.own or (left_out.whole and lack.want == "information")):
         text = "not injected" if _exists(it) else "would be created, not injected"
         state = State.fine if _is_well(it) or not _exists(it) else State.stuck

@@ -14,6 +14,7 @@ from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_POLICIES,
     MUTATING_POLICY_BINDINGS,
+    NAMESPACES,
     NETWORK_ATTACHMENTS,
     PODS,
 )
@@ -37,10 +38,11 @@ POLICIES = {
 }
 
 
-async def _berth(server: Server, *words: str) -> str:
+async def _berth(server: Server, *words: str, statuses: tuple[int, ...] = (0, 3, 4)) -> str:
+    """What it prints; of `berth explain` also its notes."""
     done = await asyncio.to_thread(berth, *words, "--kubeconfig", str(server.kubeconfig), columns=200)
-    assert done.returncode in (0, 3, 4), done.stderr
-    return done.stdout
+    assert done.returncode in statuses, done.stderr
+    return done.stdout + done.stderr * (words[0] == "explain")
 
 
 async def _findings(server: Server) -> list[JSON]:
@@ -148,6 +150,48 @@ async def test_why_knows_policies_without_a_webhook(server: Server, tmp_path: Pa
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(pod))
         said = await _berth(server, "why", "-f", str(tmp_path / f"{name}.yaml"))
         assert ("would be injected by MutatingAdmissionPolicy berth-networks" in said) == (name == "simple"), said
+
+
+@pytest.mark.parametrize("charted", [True, False])
+async def test_explain_and_why_agree_on_policies_without_a_webhook(
+    server: Server, tmp_path: Path, *, charted: bool
+) -> None:
+    """As the chart installs them, and applied by hand: who injects, what is refused, and what no policy matches."""
+    await _define(server)
+    keys = {"webhook": {"enabled": False, "args": {"networkResourceNameKeys": ["example.com/other"]}}}
+    if charted:
+        await server.install(POLICIES | keys)
+        network_of_other = network("other", "example.com/bar")
+        network_of_other["metadata"]["annotations"] = {"example.com/other": "example.com/bar"}
+        await server.client.create(NETWORK_ATTACHMENTS, network_of_other, namespace="default")
+    await _apply(server)
+    quiet = {"metadata": {"name": "quiet", "labels": {"berth.dev/inject": "false"}}}
+    await server.client.create(NAMESPACES, quiet)
+    hidden_network = network("foo", "example.com/foo")
+    hidden_network["metadata"]["namespace"] = "quiet"
+    hidden_network["metadata"]["annotations"]["example.com/other"] = "example.com/foo"
+    await server.client.create(NETWORK_ATTACHMENTS, hidden_network, namespace="quiet")
+
+    async def said(command: str, networks: str, namespace: str = "default") -> str:
+        pod = pod_with(networks)
+        pod["metadata"] |= {"name": "web", "namespace": namespace}
+        (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod))
+        return await _berth(server, command, "-f", str(tmp_path / "pod.yaml"), statuses=(0, 1, 3, 4))
+
+    policy = "MutatingAdmissionPolicy berth-networks"
+    simple = await said("explain", "other" if charted else "foo")
+    assert f"would be injected by {policy}" in simple
+    assert ("example.com/bar" if charted else "example.com/foo") in simple
+    source = f"those of ConfigMap {NAMESPACE}/berth-policies" if charted else "defaults"
+    assert f"policies of the API server inject, without a webhook of Berth: {policy}; flags are {source}" in simple
+    refused = "which is not installed: ValidatingAdmissionPolicy berth-left refuses it"
+    for command in ("explain", "why"):
+        other = await said(command, '[{"name": "foo"}]')
+        assert "would be denied" in other
+        assert f"{policy} leaves the Pod to the webhook of Berth, {refused}" in other
+        hidden = await said(command, "foo", "quiet")
+        assert f"Namespace quiet does not match the namespaceSelector of {policy}" in hidden
+        assert "would be injected by" not in hidden
 
 
 async def _is_injected(server: Server, pod: JSON) -> bool:

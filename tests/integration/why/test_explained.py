@@ -9,9 +9,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import yaml
 from aiohttp import web
 
+from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES
+from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
+from app.definitions import read_definitions
+from app.devtools.kueue.definitions import kueue_definitions
 from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -20,10 +26,14 @@ from app.kube.resources import (
     ROLE_BINDINGS,
     VALIDATING_WEBHOOKS,
 )
+from app.rmd.model import RMD_WORKLOADS
+from app.why.model import State
 from tests.integration.doctor.installation import Place
-from tests.integration.doctor.patient import CLUSTER_ROLES, RBAC
+from tests.integration.doctor.patient import CLUSTER_ROLES, RBAC, Patient
+from tests.integration.doctor.rmd_patient import acting
 from tests.support.fake_apiserver import ApiServer, status, write_kubeconfig
 from tests.support.forking import BerthProcess
+from tests.support.rmd_cluster import RmdCluster, StandIn
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
@@ -142,6 +152,78 @@ async def test_of_two_releases_the_one_that_is_named_counts(place: Place, tmp_pa
         assert f"flags and registrations are those of release {release}" in answer["notes"]
     answer = await document(place, tmp_path, "--berth-namespace", "default")
     assert "there is no release of Berth in namespace default: flags are defaults" in answer["notes"]
+
+
+async def warned(patient: Patient, folder: Path, *objects: dict[str, Any]) -> list[str]:
+    """The warnings about these objects, by explain; those of `berth why -f` are about the same ones."""
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    command = ("explain", "-f", str(folder / "objects.yaml"), "-o", "json", "--kubeconfig", str(patient.kubeconfig))
+    with BerthProcess(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, err = await asyncio.to_thread(process.communicate)
+    assert process.returncode == 0, out + err
+    findings = [finding for finding in json.loads(out)["findings"] if finding["reason"] == "WouldNotRun"]
+    assert {finding["severity"] for finding in findings} <= {"warning"}
+    for obj in objects:
+        stuck = (await patient.why(manifests=[obj])).verdict.state > State.waits
+        assert stuck == any(finding["name"] == obj["metadata"]["name"] for finding in findings)
+    return [finding["message"] for finding in findings]
+
+
+async def test_an_app_wrapper_that_would_not_run_is_a_warning(patient: Patient, tmp_path: Path) -> None:
+    """Its queue is missing, or its ClusterQueue has less than it asks for, in all flavors and without a cohort."""
+    for body in (*read_definitions((APP_WRAPPERS,)), *kueue_definitions()):
+        if body["metadata"]["name"].startswith("clusterqueues."):
+            for version in body["spec"]["versions"]:  # as the Kueue of a cluster has it
+                version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["cohortName"] = {
+                    "type": "string"
+                }
+        await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    flavors = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": "2"}]} for name in ("a", "b")]
+    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+    for name, cohort in (("all", {}), ("shared", {"cohortName": "team"})):
+        wanted = {"resourceGroups": groups, "namespaceSelector": {}} | cohort
+        await patient.create(CLUSTER_QUEUES, name, spec=wanted)
+        await patient.create(LOCAL_QUEUES, f"{name}-queue", namespace="default", spec={"clusterQueue": name})
+
+    def wrapper(name: str, queue: str, cpu: str) -> dict[str, Any]:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+        spec = {"restartPolicy": "Never", "containers": [container]}
+        pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-{i}"}, "spec": spec} for i in (0, 1)]
+        metadata = {"name": name, "namespace": "default", "labels": {QUEUE_NAME: queue}}
+        return APP_WRAPPERS.body(metadata, spec={"components": [{"template": pod} for pod in pods]})
+
+    assert await warned(
+        patient,
+        tmp_path,
+        wrapper("lost", "al-queue", "1"),
+        wrapper("large", "all-queue", "2100m"),
+        wrapper("exact", "all-queue", "2"),
+        wrapper("borrows", "shared-queue", "2100m"),
+    ) == [
+        "would wait in queue al-queue: there is no LocalQueue al-queue in default; there is all-queue",
+        (
+            "would wait in queue all-queue for ever: asks for cpu 4200m; ClusterQueue all has 4 in all; "
+            "have the ClusterQueue offer what it asks for, or have it ask for less"
+        ),
+    ]
+
+
+async def test_an_rmd_workload_that_would_not_be_reserved_is_a_warning(
+    patient: Patient, rmd: RmdCluster, tmp_path: Path
+) -> None:
+    """A node is not there, or has no daemon."""
+    await patient.create(NODES, "host-b")
+    spec = {"coreIds": ["1"], "rdt": {"cache": {"max": 1, "min": 1}}}
+    missing, without, good = (
+        RMD_WORKLOADS.body({"name": name, "namespace": "default"}, spec={**spec, "nodes": [node]})
+        for name, node in (("missing", "host-z"), ("without", "host-b"), ("good", "host-a"))
+    )
+    async with rmd.node("host-a", StandIn(), rdt="true"), acting(rmd):
+        await rmd.show("host-a")
+        found = await warned(patient, tmp_path, missing, without, good)
+    assert len(found) == 2
+    assert found[0].startswith("would not be reserved: there is no Node host-z; there ")
+    assert found[1] == "would not be reserved: Node host-b has no RMD daemon; daemons run on host-a"
 
 
 async def test_a_user_without_rights_to_the_release_is_told_that_flags_are_defaults(
