@@ -84,7 +84,8 @@ class WrappedKindsSettings(ConfigSettings):
         Flag(
             "Create the objects of AppWrappers as the user who created the AppWrapper, so that admission and audit see "
             "this user: off, constrained (rights to impersonate for nothing but the creation of wrapped kinds; "
-            "Kubernetes 1.36 or newer) or legacy (rights to impersonate anybody for anything); wants strict admission",
+            "Kubernetes 1.36 or newer) or legacy (rights to impersonate any user for any request); "
+            "wants strict admission",
             _PANEL,
         ),
     ] = "off"

@@ -1,7 +1,8 @@
 """How a resource, or a DeviceClass, is served in a cluster. Pure.
 
-Three roads lead to a device: the device plugin of a node, an extended resource that a DeviceClass maps (KEP-5004), and
-a claim. Of a node that announces a resource, the device plugin serves it; of all others, the DeviceClass.
+A device is served in one of three ways: by the device plugin of a node, by an extended resource that a DeviceClass maps
+(KEP-5004), or by a claim. Of a node that announces a resource, the device plugin serves it; of all others, the
+DeviceClass.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class Results:
     ) -> tuple[Result[T] | None, Signal]:
         """What was known last, None before the first time, and what says when there is something newer.
 
-        It is computed beside those who ask: again when somebody asks so many seconds after the last time.
+        It is computed beside those who ask: again when a page asks so many seconds after the last time.
         """
         slow = self._slow.get(key)
         if slow is None:

@@ -31,7 +31,7 @@ _EVENTS, _SHOWN = 500, 50
 _PODS = 5
 """Webhook Pods that are asked."""
 EVERY, _SAMPLES = 5.0, 60
-"""Seconds between two looks at the metrics while somebody looks, and looks that are kept."""
+"""Seconds between two reads of the metrics while a page shows them, and reads that are kept."""
 _REQUESTS, _DURATION = "admission_requests_total", "admission_duration_seconds_bucket"
 _WIDTH, _HEIGHT = 480, 80
 

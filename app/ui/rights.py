@@ -148,7 +148,7 @@ class Reviews:
 
 
 class OfCaller:
-    """Those of a caller of a page that runs in a cluster. Secrets are for nobody here."""
+    """Those of a caller of a page that runs in a cluster. Secrets are not shown."""
 
     tries = False
 

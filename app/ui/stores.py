@@ -124,7 +124,7 @@ class Watched:
     async def settled(self) -> None:
         """Wait until the first list is here, or was refused; not for long."""
         end = time.monotonic() + _PATIENCE
-        while not self._answered and time.monotonic() < end:  # noqa: ASYNC110 - a reflector tells nobody that it was refused
+        while not self._answered and time.monotonic() < end:  # noqa: ASYNC110 - a reflector has no event for a refusal
             await asyncio.sleep(_LOOK)
 
     @property

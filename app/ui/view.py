@@ -119,7 +119,7 @@ class Asked:
     async def later(self, key: Hashable, compute: Callable[[Cluster], Awaitable[T]], *, every: float) -> T | None:
         """What `compute` returned last, None before the first time; nothing waits for it.
 
-        For what asks much: it is computed again at most once in so many seconds, while somebody looks.
+        For what asks much: it is computed again at most once in so many seconds, while a page shows it.
         """
         whole = (self.rights.key, key)
         last, signal = self.source.results.later(whole, self._computing(compute), every=every)

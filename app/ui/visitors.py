@@ -192,7 +192,7 @@ class InCluster:
         return caller_of(user)
 
     def _proxied(self, request: Request) -> Caller | None:
-        """Who the front proxy says it is; None where none speaks. Raises Refused where one names nobody."""
+        """Who the front proxy says it is; None where none speaks. Raises Refused where one gives no name."""
         tls = request.scope.get("tls")
         certificate: Any = tls.getpeercert() if tls is not None else None
         if not certificate:

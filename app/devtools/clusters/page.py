@@ -1,4 +1,4 @@
-"""The page of `berth ui` over the clusters of a sandbox. Until somebody opens it, it costs a socket."""
+"""The page of `berth ui` over the clusters of a sandbox. Until it is opened, it costs a socket."""
 
 from __future__ import annotations
 
