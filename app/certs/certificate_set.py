@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from app.certs.issuing import Issued, encode_certificate, signed_by
 from app.errors import UsageError
+from app.serving.tls import belongs
 
 AUTHORITY = "ca"
 SERVING = "tls"
@@ -147,7 +148,7 @@ def load(files: Files, stem: str) -> Issued:
         raise UsageError(f"{stem}.crt holds no certificate")
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise UsageError(f"{stem}.key is neither an ECDSA nor an RSA key")
-    if key.public_key() != certificates[0].public_key():
+    if not belongs(key, certificates[0]):
         raise UsageError(f"{stem}.key does not belong to {stem}.crt")
     source = (files[f"{stem}.crt"], files[f"{stem}.key"])
     return Issued(certificates[0], key, tuple(certificates[1:]), source)

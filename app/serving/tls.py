@@ -1,63 +1,43 @@
 """The serving side of TLS: an `SSLContext` whose certificate follows the files on disk while the server runs.
 
 A pair that does not match or cannot be read is never loaded: the old one stays in service and `problem()` says why.
-OpenSSL judges the files, as it serves them; cryptography is imported where more of a certificate is asked for than how
-long it is valid, for it is as large as all other libraries under TLS together.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import os
-import re
 import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Self
 
 import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from app.errors import UsageError
 from app.text import stamp, utc_now
-
-if TYPE_CHECKING:
-    from cryptography import x509
 
 POLL_SECONDS = 10.0
 """How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""
 
 _CONTEXT_SECONDS = 1.0
 
-_BLOCK = re.compile(rb"-----BEGIN (?:X509 )?CERTIFICATE-----(.+?)-----END", re.DOTALL)
-_MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
-"""OpenSSL's reasons; the last is that of a key of another kind than that of the certificate."""
-_TOO_WEAK = ("TOO_SMALL", "TOO_WEAK")
-"""How OpenSSL's reasons end of a certificate that its security level refuses."""
-_VERSION, _UTC_TIME = 0xA0, 0x17
-"""Tags of DER."""
-
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate, with its chain, and its key, in PEM; OpenSSL can serve them. It is valid `begin` to `end`."""
-
     certificate: bytes
     key: bytes
-    begin: datetime
-    end: datetime
-
-    @property
-    def leaf(self) -> x509.Certificate:
-        return read_certificates(self.certificate, source="certificate")[0]
+    leaf: x509.Certificate
 
     @classmethod
     def read(cls, cert_file: Path, key_file: Path) -> Pair:
@@ -67,81 +47,22 @@ class Pair:
     @classmethod
     def parse(cls, certificate: bytes, key: bytes, *, cert_file: Path | str, key_file: Path | str) -> Pair:
         """The pair that is read from these places. Raises ValueError, with the place in the text."""
-        begin, end = validity(certificate, source=cert_file)
+        leaf = read_certificates(certificate, source=cert_file)[0]
         try:
-            _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
-        except (ssl.SSLError, _EncryptedError) as error:
-            reason = getattr(error, "reason", None) or ""
-            if reason in _MISMATCHES:
-                raise ValueError(f"{key_file} is not the key of {cert_file}") from error
-            if reason.endswith(_TOO_WEAK):
-                raise ValueError(f"{cert_file} cannot be served: {error}") from error
+            private = load_pem_private_key(key, password=None)
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{key_file}: no PEM private key without a passphrase: {error}") from error
-        return cls(certificate, key, begin, end)
+        if not belongs(private, leaf):
+            raise ValueError(f"{key_file} is not the key of {cert_file}")
+        return cls(certificate, key, leaf)
 
 
-class _EncryptedError(ValueError):
-    """The key wants a passphrase."""
-
-    def __init__(self) -> None:
-        super().__init__("it is encrypted")
-
-
-def _no_passphrase() -> Never:
-    raise _EncryptedError
-
-
-def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Have the context serve these bytes. Raises ssl.SSLError or _EncryptedError where it cannot."""
-    with _readable(certificate) as certificate_file, _readable(key) as key_file:
-        context.load_cert_chain(certificate_file, key_file, password=_no_passphrase)
-
-
-def validity(pem: bytes, *, source: Path | str) -> tuple[datetime, datetime]:
-    """From when and until when the first of these certificates is valid (RFC 5280, 4.1).
-
-    Raises ValueError, with the source in the text, also where another of them cannot be read.
-    """
-    block = _BLOCK.search(pem)
-    if block is None:
-        raise ValueError(f"{source}: no PEM certificate: want BEGIN CERTIFICATE and END CERTIFICATE around it")
-    try:
-        # OpenSSL reads all of them, before anything here relies on their form.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii", "ignore"))
-        ((_, certificate),) = _elements(base64.b64decode(block[1]))
-        _, signed = next(_elements(certificate))
-        _number, _algorithm, _issuer, validity, *_ = (content for tag, content in _elements(signed) if tag != _VERSION)
-        begin, end = (_moment(tag, content.decode("ascii")) for tag, content in _elements(validity))
-    except (ssl.SSLError, binascii.Error, IndexError, ValueError) as error:
-        raise ValueError(f"{source}: no PEM certificate: {error}") from error
-    return begin, end
-
-
-def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """The tag and the content of each element (X.690, 8.1)."""
-    place = 0
-    while place < len(der):
-        tag, size = der[place], der[place + 1]
-        place += 2
-        if size & 0x80:
-            width = size & 0x7F
-            size = int.from_bytes(der[place : place + width])
-            place += width
-        yield tag, der[place : place + size]
-        place += size
-
-
-def _moment(tag: int, text: str) -> datetime:
-    """A time of a certificate (RFC 5280, 4.1.2.5): one with two digits for the year is of 1950 to 2049."""
-    if tag == _UTC_TIME:
-        text = f"{'19' if text >= '5' else '20'}{text}"
-    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+def belongs(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
+    return key.public_key() == certificate.public_key()
 
 
 def read_certificates(pem: bytes, *, source: Path | str) -> list[x509.Certificate]:
     """At least one. Raises ValueError, with the source in the text."""
-    from cryptography import x509  # noqa: PLC0415  see above
-
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError as error:
@@ -180,17 +101,17 @@ class ServingCertificate:
 
     @property
     def not_after(self) -> datetime:
-        return self._served.end
+        return self._served.leaf.not_valid_after_utc
 
     def problem(self) -> str:
         """Why readiness must be false: files that cannot serve, a certificate out of its validity; else ""."""
         if self._problem:
             return self._problem
-        now, served = self._now(), self._served
-        if now >= served.end:
-            return f"certificate {self._cert_file} expired at {stamp(served.end)}"
-        if now < served.begin:
-            return f"certificate {self._cert_file} is valid only from {stamp(served.begin)}"
+        now, leaf = self._now(), self._served.leaf
+        if now >= leaf.not_valid_after_utc:
+            return f"certificate {self._cert_file} expired at {stamp(leaf.not_valid_after_utc)}"
+        if now < leaf.not_valid_before_utc:
+            return f"certificate {self._cert_file} is valid only from {stamp(leaf.not_valid_before_utc)}"
         return ""
 
     def look(self) -> None:
@@ -233,7 +154,8 @@ class ServingCertificate:
                 raise ValueError(f"client CA {path}: no PEM certificate: {error}") from error
         try:
             # The bytes that were checked: the files may change between the check and the load.
-            _load_pair(context, pair.certificate, pair.key)
+            with _readable(pair.certificate) as certificate, _readable(pair.key) as key:
+                context.load_cert_chain(certificate, key)
         except ssl.SSLError as error:
             raise ValueError(f"{self._cert_file} cannot be served: {error}") from error
         return context

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from app.doctor.aiming import AIMLESS, Aim
 from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.kube.walls import standing
 from app.serving.asgi import Server
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context
@@ -107,7 +108,7 @@ async def serve(
         context = certificate.context if certificate is not None else None
         server = make_server(Site(sources, access, VIEWS), context=context)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        following = asyncio.create_task(certificate.watch()) if certificate is not None else None
+        following = asyncio.create_task(standing("certificate", certificate.watch)) if certificate is not None else None
         waiting = asyncio.create_task(stopping.wait())
         try:
             while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn sets a flag

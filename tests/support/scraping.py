@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -86,12 +87,14 @@ async def _scrape(folder: Path) -> dict[str, str]:
             ),
             "certificates": await stage.berth("certificates", "--namespace=universe", "--gateway"),
             "claims-node": await stage.berth("claims-node", "--node-name=n1"),
+            "ui": await stage.berth("ui", "--access=callers", "--port=0", *tls),
             "rmd-node": await stage.berth("rmd-node", "--node-name=n1", f"--kubelet-folder={folder / 'kubelet'}"),
         }
         for name, process in started.items():
             await process.until_ready()
             if name in ("controller", "agent"):
                 await eventually(lambda process=process: process.event("leading"))
+        await eventually(lambda: _visited(stage, started["ui"]))
         await eventually(lambda: _has(started["certificates"], "cert_managed_not_after_seconds{"))
         await eventually(lambda: _has(started["controller"], "rmd_cache_ways_free{"))
         texts = {name: (await process.get("/metrics"))[1] for name, process in started.items()}
@@ -117,6 +120,17 @@ async def _daemon(stage: Stage) -> AsyncIterator[None]:
     async with cluster.node("n1", StandIn()), Kubelet(stage.folder / "kubelet", MACHINE):
         await cluster.show("n1")
         yield
+
+
+async def _visited(stage: Stage, page: Berth) -> bool:
+    """Whether the page has something in its caches: it watches what is looked at."""
+    stage.cluster.add_token("visitor", "visitor", ("system:masters",))
+    event = page.event("listening")
+    assert event is not None
+    headers = {"Authorization": "Bearer visitor"}
+    async with aiohttp.ClientSession(headers=headers) as session, session.get(event["page"], ssl=False) as answer:
+        assert answer.status == 200, await answer.text()
+    return await _has(page, "cache_age_seconds{")
 
 
 async def _has(process: Berth, text: str) -> bool:

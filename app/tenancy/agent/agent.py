@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import structlog
+from cryptography import x509
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
@@ -27,7 +28,6 @@ from app.kube.resources import PODS, Resource
 from app.kube.running import stand
 from app.kube.store import Store
 from app.serving.metrics import refresh
-from app.serving.tls import validity
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
 from app.tenancy.agent.connection import ClusterIdentity, Connection
@@ -345,6 +345,6 @@ class _CertificateDate:
 
 def _not_after(path: Path) -> datetime | None:
     try:
-        return validity(path.read_bytes(), source=path)[1]
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc
     except (OSError, ValueError):
         return None

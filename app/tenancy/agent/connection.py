@@ -25,7 +25,7 @@ from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES
 from app.kube.retry import Backoff
 from app.kube.walls import fault
-from app.serving.tls import Pair, validity
+from app.serving.tls import Pair, read_certificates
 from app.tenancy.agent import metrics, outages
 from app.tenancy.agent.outages import UNKNOWN, Cause, Outage, Outages
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
@@ -68,7 +68,7 @@ def read_files(settings: AgentSettings) -> tuple[bytes, bytes, bytes]:
     """
     source = Path(settings.gateway_ca)
     ca = source.read_bytes()
-    validity(ca, source=source)
+    read_certificates(ca, source=source)
     pair = Pair.read(Path(settings.tls_cert_file), Path(settings.tls_private_key_file))
     return ca, pair.key, pair.certificate
 

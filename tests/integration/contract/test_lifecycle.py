@@ -265,7 +265,7 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     server.until(lambda: server.metrics()[count] == 30, "metrics summed")
     assert server.metrics()["cert_not_after_seconds"] > pki.now.timestamp()
     assert server.metrics()['cache_objects{kind="NetworkAttachmentDefinition"}'] == 2
-    before = workers_of(server)
+    before, spent = workers_of(server), server.metrics()["process_cpu_seconds_total"]
     assert len(before) == 2
     resource.prlimit(before[0], resource.RLIMIT_CORE, (0, 0))
     os.kill(before[0], signal.SIGABRT)
@@ -278,6 +278,7 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
         assert server.post(review("plain"))[0] == 200
     server.until(lambda: server.metrics()[count] == 60, "the dead worker's count is kept")
     assert server.metrics()["worker_restarts_total"] == 1
+    assert server.metrics()["process_cpu_seconds_total"] > spent, "what the dead worker spent is kept"
     server.signal()
     while (status := server.get("/metrics")[0]) and server.process.poll() is None:
         assert status == 200, "they can be scraped for as long as they are served"

@@ -18,6 +18,8 @@ from app.doctor.model import Finding, Severity
 from tests.support.waiting import PATIENCE
 
 _PLACEHOLDER = re.compile(r"(?<=[\s-])[A-Z]{3,}(?=[\s/]|$)")
+_ASIDE = re.compile(r"'[^']*'|\"[^\"]*\"|  # .*|--request [A-Z]+")
+"""What is no placeholder: quoted text, comments, and verbs of HTTP."""
 _PARTS = re.compile(r"\n|&&|\|\||\||;")
 _FLAG = re.compile(r"^ *(?:(-\w), )?(--[\w-]+)", re.MULTILINE)
 _GROUPS = frozenset({"rollout", "set", "config", "auth", "create"})
@@ -31,7 +33,7 @@ def checked(findings: list[Finding]) -> list[Finding]:
             assert CHECK_NUMBERS.get(finding.code[5:7], finding.check) == finding.check, finding
             assert finding.severity is Severity.info or finding.consequence, finding
         assert " object at 0x" not in f"{finding.message} {finding.consequence} {finding.command}", finding
-        unexplained = set(_PLACEHOLDER.findall(re.sub(r"'[^']*'|\"[^\"]*\"", "", finding.command))) - {*PLACEHOLDERS}
+        unexplained = set(_PLACEHOLDER.findall(_ASIDE.sub("", finding.command))) - {*PLACEHOLDERS}
         assert not {word for word in unexplained if f"{word}: " not in finding.command}, finding
         for words in _commands(finding.command):
             {"berth": _check_berth, "kubectl": _check_kubectl}.get(words[0], lambda _: None)(words)

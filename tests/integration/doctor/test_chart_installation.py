@@ -50,7 +50,7 @@ async def released(
 
     def install() -> None:
         with helm_python.Config(kubeconfig_path=patient.kubeconfig, namespace=HOME) as helm:
-            helm.install(CHART, "berth", ALL | KEPT)
+            helm.install(CHART, "berth", ALL | KEPT | {"ui": {"enabled": True, "replicas": 2}})
 
     await asyncio.to_thread(install)
     now = datetime.now(UTC)
@@ -89,7 +89,7 @@ async def test_it_is_found_and_healthy(charted: Place) -> None:
     findings = await charted.examine()
     assert [one for one in findings if one.severity > Severity.info] == []
     (said,) = [one for one in findings if one.check == "deployments"]
-    assert set(said.subject.split(", ")) == {"webhook", "controller", "gateway", "agent", "certificates"}
+    assert set(said.subject.split(", ")) == {"webhook", "controller", "gateway", "agent", "certificates", "ui"}
     assert len([one for one in findings if one.check == "leases"]) == 2
 
 

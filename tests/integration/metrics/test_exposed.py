@@ -84,11 +84,11 @@ def test_workers_and_their_parent_count_as_one_process(exposed: dict[str, Expose
     alone, several = exposed["webhook"], exposed["webhook --workers"]
     names = {name for name in alone.series if name.startswith("process_")}
     assert {name for name in several.series if name.startswith("process_")} == names
-    # Two workers and a parent, of which each takes more than a quarter of what one process does.
+    # Two workers and a parent, of which each takes more than a quarter of the memory of one process. Time of CPU is not
+    # compared: what each of them spends depends on what it imports, and when it is asked.
     memory = "process_resident_memory_bytes"
     assert several.value(memory) > 1.5 * alone.value(memory)
     assert several.value("process_max_fds") == alone.value("process_max_fds")
-    assert several.value("process_cpu_seconds_total") > alone.value("process_cpu_seconds_total")
 
 
 @pytest.mark.parametrize("process", PROCESSES)

@@ -40,10 +40,10 @@ _OF_ALL = (
 """What no role does without: its flags, its log, its metrics, its health, its client."""
 _GRPC = "google grpc grpc_health grpc_reflection grpc_tools"
 LIBRARIES = {
-    "webhook": "fastapi jmespath opentelemetry",
-    "controller": "_cffi_backend cryptography google jmespath re2",  # the first two for controller policies alone
+    "webhook": "_cffi_backend cryptography fastapi jmespath opentelemetry",
+    "controller": "_cffi_backend cryptography google jmespath re2",
     "gateway": f"_cffi_backend cryptography jmespath {_GRPC}",
-    "agent": _GRPC,
+    "agent": f"_cffi_backend cryptography {_GRPC}",
     "certificates": "_cffi_backend cryptography",
     "rmd-node": _GRPC,
     "claims-node": "re2",
@@ -92,7 +92,6 @@ def test_parts_of_libraries_that_no_role_uses_are_not_loaded() -> None:
         "click",
         "watchfiles",
         "uvicorn.main",
-        "cryptography",
         "multiprocessing",
     )
     assert loaded_by(loading, repr(unused)) == ""

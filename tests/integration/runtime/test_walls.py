@@ -28,7 +28,7 @@ from tests.support.waiting import PATIENCE, eventually
 APP = str(Path(inspect.getfile(standing)).parents[1])
 DEVTOOLS = f"{APP}/devtools/"
 WALL = standing.__qualname__
-STARTED_HERE = {"certificates", "claims-node"}
+STARTED_HERE = {"certificates", "claims-node", "ui"}
 OF_THE_SANDBOX = {"webhook", "controller", "gateway", "agent", "rmd-node"}
 
 WITHOUT = {
@@ -38,6 +38,8 @@ WITHOUT = {
     "Gateway.run": "a group of tasks",
     "Serving.run": "the same",
     "Sources.run": "caches, which are tasks with the wall",
+    "Kit.run": "the page's caches, which are tasks with the wall",
+    "_Serving.run": "a server, and what follows its certificate is a task with the wall",
     "Controller.run": "its workers and its feed are tasks with the wall",
     "Health.serve": "a thread, which handles no objects",
     "Serving._serve_reviews": "a server: each review has a wall in app.admission.endpoint",
@@ -90,16 +92,18 @@ async def tasks() -> AsyncIterator[Tasks]:
 async def test_every_task_of_every_role_is_behind_the_wall(tasks: Tasks, tmp_path: Path) -> None:
     assert BY_NAME.keys() == STARTED_HERE | OF_THE_SANDBOX
     async with Sandbox(tmp_path).running() as whole, running_parts() as parts:
-        await _start_other_roles(parts, whole)
+        await _start_other_roles(parts, whole, files=tmp_path / "gateway")
         await _give_work(whole)
     assert WALL in tasks.seen
     assert sorted(tasks.seen - WITHOUT.keys() - {WALL}) == []
 
 
-async def _start_other_roles(parts: Parts, whole: Whole) -> None:
+async def _start_other_roles(parts: Parts, whole: Whole, *, files: Path) -> None:
     infra, tenant = (str(whole.cluster(name).kubeconfig) for name in (INFRA, EVERY_WING))
     await parts.start("certificates", {"kubeconfig": infra, "namespace": "universe"}, where=INFRA)
     await parts.start("claims-node", {"kubeconfig": tenant, "node_name": "host-a"}, where=EVERY_WING)
+    pair = {"tls_cert_file": str(files / "tls.crt"), "tls_private_key_file": str(files / "tls.key")}
+    await parts.start("ui", {"kubeconfig": tenant, "access": "callers", "port": 0, **pair}, where=EVERY_WING)
     elected = {"kubeconfig": infra, "namespace": "universe", "controllers": ("tenants",)}
     await parts.start("controller", elected, where=INFRA)
 

@@ -1,4 +1,4 @@
-"""Pairs of certificate and key as OpenSSL and our own look at the certificate see them, beside cryptography."""
+"""Pairs of certificate and key that are served, and those that cannot be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from app.serving.tls import Pair, validity
+from app.serving.tls import Pair
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 NAME = x509.Name(
@@ -36,24 +36,6 @@ NOW = datetime(2026, 11, 29, 12, 30, 15, tzinfo=UTC)
 PARSED = {"cert_file": "tls.crt", "key_file": "tls.key"}
 
 
-@pytest.mark.parametrize(
-    ("begin", "end"),
-    [
-        (NOW, NOW + timedelta(days=1)),
-        (datetime(1950, 1, 1, tzinfo=UTC), datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC)),
-        (datetime(2049, 12, 31, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)),  # two digits for the year, then four
-        (NOW, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
-    ],
-)
-def test_validity_is_that_of_the_first_certificate(begin: datetime, end: datetime) -> None:
-    key = elliptic()
-    pem = b"a comment of \xc3\xbc\n" + certificate(key, begin, end) + certificate(key, NOW, NOW + timedelta(days=9))
-    leaf = x509.load_pem_x509_certificates(pem)[0]
-    assert validity(pem, source="tls.crt") == (begin, end) == (leaf.not_valid_before_utc, leaf.not_valid_after_utc)
-    pair = Pair.parse(pem, pem_of(key), **PARSED)
-    assert (pair.begin, pair.end, pair.leaf) == (begin, end, leaf)
-
-
 @pytest.mark.parametrize("content", [b"", b"text", b"-----BEGIN CERTIFICATE-----\n%%%\n-----END CERTIFICATE-----\n"])
 def test_no_certificate(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"^tls\.crt: no PEM certificate: "):
@@ -77,4 +59,4 @@ def test_the_key_of_another_certificate(other: Key) -> None:
 def test_no_key_that_can_be_read(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"^tls\.key: no PEM private key without a passphrase: ") as caught:
         Pair.parse(certificate(elliptic(), NOW, NOW + timedelta(days=1)), content, **PARSED)
-    assert ("it is encrypted" in str(caught.value)) == (b"ENCRYPTED" in content)
+    assert ("is encrypted" in str(caught.value)) == (b"ENCRYPTED" in content)
