@@ -37,7 +37,8 @@ async def without_replica(cluster: Cluster, name: str, code: str) -> AsyncIterat
     """The Deployments that choose a controller, and have no ready replica."""
     for deployment in await cluster.running("controller"):
         if name in deployment.setting("controllers") and not objects.status(deployment.object).get("readyReplicas"):
-            yield error(code, deployment, command=commands.look_at(deployment), because=depends_on(deployment.role))
+            fix = commands.look_at(cluster, deployment)
+            yield error(code, deployment, command=fix, because=depends_on(deployment.role))
 
 
 async def beside(cluster: Cluster, name: str, code: str, peer: tuple[str, str]) -> AsyncIterator[Finding]:

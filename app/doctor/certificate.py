@@ -127,9 +127,8 @@ class Keeping:
         if served is not None and (name := served.annotations.get(CERT_MANAGER)) and webhook.service:
             return _renew_there(name, webhook.service[0])
         if webhook.installer_name:
-            return " && ".join(
-                [commands.certs_install(webhook), *map(commands.restart, await cluster.running("webhook"))]
-            )
+            restarts = [commands.restart(cluster, deployment) for deployment in await cluster.running("webhook")]
+            return " && ".join([commands.certs_install(webhook), *restarts])
         if self.foreign[1]:
             return commands.kubectl("describe", "secret", self.foreign[1], namespace=self.foreign[0])
         if self.restart:
@@ -157,7 +156,7 @@ class Keeping:
 async def _keeping_in(cluster: Cluster) -> Keeping:
     """As it is installed; what may not be read counts as not there."""
     keepers = await cluster.running("certificates")
-    restart = commands.restart(keepers[0]) if keepers else ""
+    restart = commands.restart(cluster, keepers[0]) if keepers else ""
     for keeper in keepers:
         if keeper.deployed.get("webhook_service") == "":
             continue  # it keeps the gateway's alone

@@ -6,6 +6,7 @@ Nothing here judges. Reads are kept for the run, errors too: checks run at the s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.doctor.aiming import AIMLESS, Aim
 from app.doctor.installed import Installed, read_deployment, roles_in, settings_in_force
 from app.doctor.model import or_default
-from app.doctor.objects import INSTANCE, PART_OF, labels, spec
+from app.doctor.objects import INSTANCE, PART_OF, contested, labels, spec
 from app.doctor.webhooks import Registered, calling_us
 from app.errors import ApiError
 from app.kube.discovery import Discovery
@@ -46,7 +47,8 @@ class Cluster:
     `aim` is how the user named the cluster, for commands that are printed. With `sought` the user has named the
     namespace of Berth, and Berth has to be there. `scope` is the one namespace whose objects are asked about, "" for
     all: lists of namespaced kinds without a namespace are those of the scope. Addresses that objects name are called
-    only where it `calls`.
+    only where it `calls`. `contested` are the Deployments of the chart in which others than Helm have written, after
+    `installed` was asked: an upgrade by Helm 4 meets conflicts there.
     """
 
     client: KubeClient
@@ -58,6 +60,7 @@ class Cluster:
     sought: bool = False
     scope: str = ""
     calls: bool = True
+    contested: tuple[Installed, ...] = field(default=(), init=False)
     _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
 
     def doctor(self, *words: str) -> str:
@@ -130,7 +133,9 @@ class Cluster:
 
         Raises ApiError where Deployments may not be listed.
         """
-        return roles_in(await self.listed(DEPLOYMENTS, namespace=self.namespace), release=self.release)
+        roles = roles_in(await self.listed(DEPLOYMENTS, namespace=self.namespace), release=self.release)
+        self.contested = tuple(role for role in roles if role.by_chart and contested(role.object))
+        return roles
 
     async def running(self, role: str) -> list[Installed]:
         """The Deployments of a role; none where Deployments may not be listed."""
@@ -262,3 +267,5 @@ async def locate(cluster: Cluster) -> None:
     cluster.namespace, cluster.release = next(
         (candidate for candidate in candidates if candidate[1] == cluster.release), first
     )
+    with contextlib.suppress(ApiError):
+        await cluster.installed()  # commands go by what others have written there

@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from app.doctor import objects
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.doctor.objects import COMPONENT, labels, plural
@@ -23,8 +24,6 @@ from app.kube.secrets import FILES
 from app.wire import JSON, encode_json
 
 _CHART = "charts/berth"
-_HELM = "helm"
-_NOTE = "f:meta.helm.sh/release-name"
 
 
 def kubectl(*words: str, namespace: str = "") -> str:
@@ -82,20 +81,25 @@ def deletes(command: str) -> bool:
     return bool(_DELETES.search(command))
 
 
-def restart(deployment: Installed) -> str:
+def restart(cluster: Cluster, deployment: Installed) -> str:
     """Restarts its Pods; starts some where it is scaled to 0, which a restart would leave so."""
     if deployment.stopped:
-        return scale_up(deployment)
+        return scale_up(cluster, deployment)
     return kubectl("rollout", "restart", f"deployment/{deployment.name}", namespace=deployment.namespace)
 
 
-def scale_up(deployment: Installed) -> str:
+def scale_up(cluster: Cluster, deployment: Installed) -> str:
+    """Two replicas. Of a release of Helm the value is changed: its next upgrade would set another number back."""
+    if deployment.by_helm:
+        return helm_upgrade(cluster, f"{deployment.role}.replicas=2")
     return kubectl("scale", f"deployment/{deployment.name}", "--replicas=2", namespace=deployment.namespace)
 
 
-def look_at(deployment: Installed) -> str:
+def look_at(cluster: Cluster, deployment: Installed) -> str:
     """For a role that has no ready replica."""
-    return scale_up(deployment) if deployment.stopped else describe_pods(deployment.namespace, deployment.pod_labels)
+    if deployment.stopped:
+        return scale_up(cluster, deployment)
+    return describe_pods(deployment.namespace, deployment.pod_labels)
 
 
 def describe_pods(namespace: str, selector: dict[str, str]) -> str:
@@ -118,12 +122,21 @@ def set_clock(node: str) -> str:
 async def restart_role(cluster: Cluster, role: str) -> str:
     """Restarts the role; shows where it runs, where it was not found here."""
     if running := await cluster.running(role):
-        return restart(running[0])
+        return restart(cluster, running[0])
     return kubectl("get", "deployments", "--all-namespaces", "--selector", f"{COMPONENT}={role}")
 
 
 def helm_upgrade(cluster: Cluster, *values: str, install: bool = False) -> str:
-    """Upgrades the release; with `install` where there is none, for which an upgrade alone would find nothing."""
+    """Upgrades the release; with `install` where there is none, for which an upgrade alone would find nothing.
+
+    Deployments in which others than Helm have written are restored first: the upgrade would meet conflicts there.
+    """
+    if cluster.contested and not install:
+        return retake(cluster, cluster.contested[0].object, values=values)
+    return _upgrade(cluster, *values, install=install)
+
+
+def _upgrade(cluster: Cluster, *values: str, install: bool = False) -> str:
     flags = ("--install ", "--create-namespace") if install else ("", "--reset-then-reuse-values")
     changed = "".join(f" --set {shlex.quote(value)}" for value in values)
     return f"helm upgrade {flags[0]}{cluster.release} {_CHART} --namespace {cluster.namespace} {flags[1]}{changed}"
@@ -186,12 +199,17 @@ def again(cluster: Cluster, webhook: Registered, *values: str) -> str:
 
 
 def retake(cluster: Cluster, example: JSON, *components: str, values: tuple[str, ...] = ()) -> str:
-    """The command that restores the objects of these components of the release; `example` is one of them."""
+    """The command that restores the objects of these components of the release; `example` is one of them.
+
+    So it does with the components whose Deployments others have written.
+    """
+    components = tuple(dict.fromkeys((*components, *(deployment.role for deployment in cluster.contested))))
     selector = f"{COMPONENT} in ({','.join(components)})" if len(components) > 1 else f"{COMPONENT}={components[0]}"
-    apply = f"kubectl apply --server-side --force-conflicts --field-manager={shlex.quote(_owner(example))}"
+    manager = shlex.quote(objects.helm_manager(example))
+    apply = f"kubectl apply --server-side --force-conflicts --field-manager={manager}"
     manifest = f"helm get manifest {cluster.release} --namespace {cluster.namespace}"
     # The manifest lacks the annotations that Helm adds to its objects; the upgrade adds them again.
-    return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {helm_upgrade(cluster, *values)}"
+    return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {_upgrade(cluster, *values)}"
 
 
 def patch_webhook(webhook: Registered, field: str, value: object) -> str:
@@ -220,7 +238,7 @@ def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str =
 
 def edited(configuration: JSON) -> bool:
     """Whether a manager other than Helm has written more than a caBundle; True without managedFields."""
-    entries, owner = configuration["metadata"].get("managedFields"), _owner(configuration)
+    entries, owner = configuration["metadata"].get("managedFields"), objects.helm_manager(configuration)
     others = [entry for entry in entries or () if entry.get("manager") != owner]
     return not entries or any(_writes((entry.get("fieldsV1") or {}).get("f:webhooks")) for entry in others)
 
@@ -229,12 +247,3 @@ def _writes(fields: Any) -> bool:
     if not isinstance(fields, dict):
         return False
     return any(_writes(below) if below else name not in ("f:caBundle", ".", "f:name") for name, below in fields.items())
-
-
-def _owner(configuration: JSON) -> str:
-    """The name of Helm's field manager: the manager of Helm's annotation, else the default."""
-    for entry in configuration["metadata"].get("managedFields") or ():
-        metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
-        if _NOTE in (metadata.get("f:annotations") or {}):
-            return str(entry.get("manager") or _HELM)
-    return _HELM

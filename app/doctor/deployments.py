@@ -116,9 +116,8 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
         down, explains = deployment.descriptor.when_down, (topic("role", deployment.role),)
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
-            yield error(
-                "BERTH0305", deployment, consequence=down, command=commands.scale_up(deployment), explains=explains
-            )
+            fix = commands.scale_up(cluster, deployment)
+            yield error("BERTH0305", deployment, consequence=down, command=fix, explains=explains)
         elif ready < wanted or updated < wanted:
             said = await or_default(said_by(cluster, deployment), Said())
             pods = await or_default(_reasons(cluster, deployment), [])
@@ -138,7 +137,7 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
                 yield info("BERTH0311", deployment)
         elif wanted == 1:
             alone = warning if deployment.role == "webhook" else info
-            yield alone("BERTH0307", deployment, down=down, command=commands.scale_up(deployment))
+            yield alone("BERTH0307", deployment, down=down, command=commands.scale_up(cluster, deployment))
     if deployments:
         yield all_well(
             ", ".join(deployment.role for deployment in deployments), "all replicas are ready, of one version"
@@ -237,7 +236,7 @@ async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _holding(cluster: Cluster, deployment: Installed, there: datetime) -> Finding:
     about, fix, because = (
         objects.named(LEASES, deployment.descriptor.lease, deployment.home),
-        commands.restart(deployment),
+        commands.restart(cluster, deployment),
         depends_on(deployment.role),
     )
     lease = await cluster.get(LEASES, about.name, namespace=about.namespace)

@@ -12,7 +12,7 @@ from typing import Any, get_origin
 
 from pydantic import BaseModel
 
-from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, labels, spec
+from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, RELEASE, labels, spec
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
 from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type
@@ -97,6 +97,11 @@ class Installed:
     @property
     def by_chart(self) -> bool:
         return BY_CHART in labels(self.object)
+
+    @property
+    def by_helm(self) -> bool:
+        """Whether Helm keeps it in a release; not so where the chart's manifests were applied by something else."""
+        return RELEASE in (self.object["metadata"].get("annotations") or {})
 
     @property
     def deployed(self) -> dict[str, Any]:

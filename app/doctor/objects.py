@@ -19,6 +19,9 @@ BY_CHART = "helm.sh/chart"
 """The label on each object of the chart."""
 INSTANCE = "app.kubernetes.io/instance"
 """The release that an object is of."""
+_HELM = "helm"
+RELEASE = "meta.helm.sh/release-name"
+"""The annotation that Helm adds to each object of a release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +156,31 @@ def namespace_labels(namespace: JSON) -> dict[str, str]:
 def unseen(obj: JSON) -> bool:
     """Whether the spec has changed since the generation that its status observed."""
     return (status(obj).get("observedGeneration") or 0) < (obj["metadata"].get("generation") or 0)
+
+
+def helm_manager(obj: JSON) -> str:
+    """The name of Helm's field manager: the manager of Helm's annotation, else the default."""
+    return str(_helm_entry(obj).get("manager") or _HELM)
+
+
+def contested(deployment: JSON) -> bool:
+    """Whether Helm applies the Deployment (version 4), and another manager owns a field of its spec.
+
+    Annotations of Pods, such as that of `kubectl rollout restart`, do not count: the chart has none there.
+    """
+    helm = _helm_entry(deployment)
+    entries = deployment["metadata"].get("managedFields") or ()
+    others = [entry for entry in entries if entry.get("manager") != helm.get("manager")]
+    written = [(entry.get("fieldsV1") or {}).get("f:spec") or {} for entry in others]
+    return helm.get("operation") == "Apply" and any(
+        fields.keys() - {"f:template"} or (fields.get("f:template") or {}).keys() - {"f:metadata"} for fields in written
+    )
+
+
+def _helm_entry(obj: JSON) -> JSON:
+    """The entry of managedFields whose manager owns Helm's annotation; empty without one."""
+    for entry in obj["metadata"].get("managedFields") or ():
+        metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if f"f:{RELEASE}" in (metadata.get("f:annotations") or {}):
+            return dict(entry)
+    return {}

@@ -85,7 +85,7 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
     if not selected:
         text = f"selects no Pod of {webhooks[0].subject}" if webhooks else text
         return text, await commands.recreate(cluster, webhook, _WEBHOOK)
-    return text, commands.look_at(selected[0])
+    return text, commands.look_at(cluster, selected[0])
 
 
 async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:

@@ -308,9 +308,9 @@ async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | No
 async def renew_gateway(cluster: Cluster, deployment: Installed) -> str:
     """The command that writes the Secret of the gateway again, with a new certificate."""
     keepers = await cluster.running("certificates")
-    return (
-        commands.restart(keepers[0]) if keepers else f"berth tenant authority --berth-namespace {deployment.namespace}"
-    )
+    if keepers:
+        return commands.restart(cluster, keepers[0])
+    return f"berth tenant authority --berth-namespace {deployment.namespace}"
 
 
 async def renew_agent(cluster: Cluster, deployment: Installed, tenant: str = "", *, verb: str = "rotate") -> str:

@@ -104,4 +104,5 @@ async def unpublishing(cluster: Cluster) -> tuple[str, str, str] | None:
     roles = [it for it in publishers.controllers if it.stopped or not objects.status(it.object).get("readyReplicas")]
     if publishers.agents or len(roles) < len(publishers.controllers):
         return None
-    return f"{roles[0].subject}, which publishes, has no ready replica", commands.look_at(roles[0]), "BERTH5002"
+    cause = f"{roles[0].subject}, which publishes, has no ready replica"
+    return cause, commands.look_at(cluster, roles[0]), "BERTH5002"

@@ -160,4 +160,4 @@ async def absence_of_controller(cluster: Cluster) -> tuple[str, str, tuple[str, 
         return f"controller {CONTROLLER} does not run", await acting.choose(cluster, CONTROLLER), (NOT_KEPT,)
     if any(objects.status(it.object).get("readyReplicas") and not it.stopped for it in running):
         return None
-    return f"{running[0].subject}, which runs it, has no ready replica", commands.look_at(running[0]), ()
+    return f"{running[0].subject}, which runs it, has no ready replica", commands.look_at(cluster, running[0]), ()

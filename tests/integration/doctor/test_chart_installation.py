@@ -340,3 +340,33 @@ async def test_webhooks_that_are_left_to_another_release_are_missed_if_there_is_
         await charted.client.create(resource, body | {"metadata": {"name": "other", "labels": labels}})
     assert await charted.complaints("registrations") == []
     assert "BERTH0501" not in {finding.code for finding in await charted.examine("registrations")}
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+async def test_what_kubectl_scaled_is_upgraded_by_the_printed_command(charted: Place, replicas: int) -> None:
+    """Helm 4 alone would meet a conflict with the manager of the subresource `scale`."""
+    await charted.type(f"kubectl --namespace {HOME} scale deployment/berth-webhook --replicas={replicas}")
+    await charted.client.delete(MUTATING_WEBHOOKS, "berth")
+    found = {finding.code: finding for finding in await charted.examine("deployments", "registrations")}
+    again = found["BERTH0501"].command
+    assert again.startswith(
+        f"helm get manifest berth --namespace {HOME} | kubectl apply --server-side --force-conflicts"
+    )
+    assert again.endswith(" --reset-then-reuse-values --set webhook.enabled=true")
+    with pytest.raises(AssertionError, match="conflict"):
+        await charted.type(again.rpartition(" && ")[2])
+    await charted.type(again)
+    assert (await charted.client.get(DEPLOYMENTS, "berth-webhook", namespace=HOME))["spec"]["replicas"] == 2
+
+
+async def test_the_fix_of_a_scaled_role_changes_its_value(charted: Place) -> None:
+    """A later upgrade keeps what it has set."""
+    await charted.type(
+        f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set ui.replicas=1"
+    )
+    await charted.type(f"kubectl --namespace {HOME} scale deployment/berth-controller --replicas=0")
+    (stopped,) = [finding for finding in await charted.examine("deployments") if finding.code == "BERTH0305"]
+    assert stopped.command.endswith("--reset-then-reuse-values --set controller.replicas=2")
+    await charted.type(stopped.command)
+    await charted.type(f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values")
+    assert (await charted.client.get(DEPLOYMENTS, "berth-controller", namespace=HOME))["spec"]["replicas"] == 2
