@@ -32,7 +32,7 @@ from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, 
 from app.certs.settings import CertificatesSettings
 from app.errors import ApiError, UsageError
 from app.kube.client import KubeClient
-from app.kube.resources import SECRETS
+from app.kube.resources import DEPLOYMENTS, SECRETS
 from app.kube.retry import Sleep, until_no_conflict
 from app.kube.secrets import StoredFiles, read_secret, write_secret
 from app.kube.walls import Apart
@@ -44,6 +44,7 @@ _GATEWAY = "Gateway"
 SERVICE = "berth-gateway"
 AUTHORITY_NAME = "Berth Gateway CA"
 _ADMIN = "admin"
+_OURS, _RELEASE = "app.kubernetes.io/part-of=berth", "app.kubernetes.io/instance"
 _SECRETS = {AUTHORITY: CA_SECRET, SERVING: SERVING_SECRET, _ADMIN: ADMIN_SECRET}
 
 
@@ -106,7 +107,8 @@ async def locate_authority(client: KubeClient) -> str:
     """The namespace of the one Secret of the CA's name; `universe` where there is none, or where we may not look.
 
     A chart keeps the CA in its release's namespace, the command line in `universe`; a second CA would sign bundles that
-    no gateway knows. Tenants' namespaces are passed over. Raises UsageError where there are several.
+    no gateway knows. Tenants' namespaces are passed over. Of several, that of the cluster's one release counts. Raises
+    UsageError where there are several, and not one release in one of them.
     """
     try:
         page = await client.list_page(SECRETS, field_selector=f"metadata.name={CA_SECRET}")
@@ -116,9 +118,24 @@ async def locate_authority(client: KubeClient) -> str:
         raise
     names = [str(secret["metadata"]["namespace"]) for secret in page.items]
     places = sorted(name for name in names if not name.startswith(TENANT_NAMESPACE_PREFIX))
+    if len(places) > 1 and (home := await _home(client)) in places:
+        return home
     if len(places) > 1:
         raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(places)}: say --berth-namespace")
     return places[0] if places else SYSTEM_NAMESPACE
+
+
+async def _home(client: KubeClient) -> str:
+    """The namespace of the one release in the cluster; "" where there is none, several, or we may not look."""
+    try:
+        page = await client.list_page(DEPLOYMENTS, label_selector=_OURS)
+    except ApiError as error:
+        if error.status == 403:
+            return ""
+        raise
+    metadata = [deployment["metadata"] for deployment in page.items]
+    releases = {(str(it["namespace"]), (it.get("labels") or {}).get(_RELEASE)) for it in metadata}
+    return next(iter(releases))[0] if len(releases) == 1 else ""
 
 
 def authority_of(files: Files, *, place: str) -> CertificateSet:

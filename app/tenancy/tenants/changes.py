@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
-from app.kube.retry import every_item, get_or_none, if_there, until_no_conflict
+from app.kube.retry import every_item, if_there, until_no_conflict
 from app.placement.model import PlacementOptions
-from app.tenancy.model import CLUSTER, MOVED, holder_of, link_of, pins_until, tenant_problems
+from app.tenancy.model import CLUSTER, MOVED, holder_of, link_of, pins_until, tenant_certificate_name, tenant_problems
 from app.tenancy.tenants.bundles import Bundle
 from app.tenancy.tenants.contents import companions_on, dpus_of
 from app.text import several, stamp
@@ -28,7 +28,15 @@ _REFUSED = (400, 403, 404, 422)
 
 
 async def read_tenant(client: KubeClient, name: str) -> JSON | None:
-    return await get_or_none(client, TENANTS, name)
+    """None where there is none. Raises BerthError with the command where the cluster has no definition of Tenants."""
+    try:
+        return await client.get(TENANTS, name)
+    except ApiError as error:
+        if error.unserved:
+            raise _explained(error) from error
+        if error.not_found:
+            return None
+        raise
 
 
 async def existing_tenant(client: KubeClient, name: str) -> JSON:
@@ -61,12 +69,39 @@ class Adding:
     admin_names: tuple[str, ...]
 
 
+async def check_new(client: KubeClient, adding: Adding) -> None:
+    """Raise what `create_tenant` would raise, before anything is made: the API server is asked in a dry run."""
+    body = await _checked(client, adding, adding.names or (tenant_certificate_name(adding.name),))
+    try:
+        await client.dry_run(TENANTS, body)
+    except ApiError as error:
+        raise _explained(error) from error
+
+
+async def check_change(client: KubeClient, name: str) -> None:
+    """Raise ApiError where this user may not change the Tenant: it is written as it is, which changes nothing."""
+
+    async def attempt() -> None:
+        await client.replace(TENANTS, name, await client.get(TENANTS, name))
+
+    await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
+
+
 async def create_tenant(client: KubeClient, adding: Adding, *, bundle: Bundle | None) -> None:
     """Create the Tenant object. Raises UsageError for one that could not work, ApiError (conflict) if it exists."""
-    names, hosts = (bundle.name,) if bundle is not None else adding.names, adding.hosts
-    identity: JSON = {"names": list(dict.fromkeys(names))}
+    body = await _checked(client, adding, adding.names if bundle is None else (bundle.name,))
     if bundle is not None:
-        identity["certificates"] = [bundle.pin]
+        body["spec"]["identity"]["certificates"] = [bundle.pin]
+    try:
+        await client.create(TENANTS, body)
+    except ApiError as error:
+        raise _explained(error) from error
+
+
+async def _checked(client: KubeClient, adding: Adding, names: tuple[str, ...]) -> JSON:
+    """The Tenant with these names of certificates. Raises UsageError for one that could not work."""
+    hosts = adding.hosts
+    identity: JSON = {"names": list(dict.fromkeys(names))}
     spec: JSON = {"identity": identity}
     if hosts is not None:
         spec["hosts"] = list(dict.fromkeys(hosts))
@@ -79,10 +114,7 @@ async def create_tenant(client: KubeClient, adding: Adding, *, bundle: Bundle | 
     ]
     if problems:
         raise UsageError("; ".join(problems))
-    try:
-        await client.create(TENANTS, body)
-    except ApiError as error:
-        raise _explained(error) from error
+    return body
 
 
 def _claimed(tenants: Sequence[JSON], name: str, *, names: Sequence[str], hosts: Sequence[str]) -> list[str]:

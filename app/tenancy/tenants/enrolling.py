@@ -25,6 +25,8 @@ from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, Issuing, i
 from app.tenancy.tenants.changes import (
     Adding,
     add_certificate,
+    check_change,
+    check_new,
     create_tenant,
     delete_tenant,
     existing_tenant,
@@ -80,7 +82,9 @@ async def add(client: KubeClient, adding: Adding, issuing: Issuing, *, now: date
     await check_namespace(client, name)
     if present is not None:
         lines = await _again(client, present, adding, issuing, now=now)
-    elif adding.names:
+        return [*lines, await _place(client, name)]
+    await check_new(client, adding)  # before a CA is made that no tenant has
+    if adding.names:
         await create_tenant(client, adding, bundle=None)
         lines = [f"tenant {name} created; its certificates are those named {', '.join(adding.names)}"]
     else:
@@ -88,13 +92,18 @@ async def add(client: KubeClient, adding: Adding, issuing: Issuing, *, now: date
         with staged(bundle.files, issuing.directory):
             await create_tenant(client, adding, bundle=bundle)
         lines = [f"tenant {name} created", *_issued(bundle, issuing)]
+    return [*lines, await _place(client, name)]
+
+
+async def _place(client: KubeClient, name: str) -> str:
+    """Make the namespace of a tenant that is made; the line says what became of it."""
     try:
         made = await ensure_namespace(client, name)
-    except (Transient, Terminal) as error:  # the tenant is made, and the controller makes up for this
+    except (Transient, Terminal) as error:  # the controller makes up for this
         state = f"is not made yet, the controller will try again: {error}"
     else:
         state = "created" if made else "is in place"
-    return [*lines, f"namespace {tenant_namespace(name)} {state}"]
+    return f"namespace {tenant_namespace(name)} {state}"
 
 
 async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Issuing, *, now: datetime) -> list[str]:
@@ -174,6 +183,7 @@ async def _issue_one_more(
     if not tenant["spec"]["identity"].get("certificates"):
         # Pins beat names: with one, certificates of the tenant's own would be refused.
         raise UsageError(f"tenant {name} has certificates of its own: none is issued to it")
+    await check_change(client, name)
     bundle = await _issue(client, name, issuing, now=now)
     with staged(bundle.files, issuing.directory):
         await add_certificate(client, name, bundle, now=now, overlap=overlap)

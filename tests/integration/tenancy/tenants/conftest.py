@@ -18,7 +18,14 @@ from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.kit import Kit
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from app.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+)
 from app.kube.transport import connect
 from app.placement.model import HOST_LABEL
 from app.workloads.model import TENANTS
@@ -47,12 +54,34 @@ class Infra:
         self.kubeconfig = kubeconfig
         self._capsys = capsys
 
-    async def berth(self, command: str, *arguments: str) -> Result:
-        line = ["tenant", command, *arguments, "--kubeconfig", str(self.kubeconfig)]
+    async def berth(self, command: str, *arguments: str, by: Path | None = None) -> Result:
+        """`by` is the kubeconfig of another user than the administrator."""
+        line = ["tenant", command, *arguments, "--kubeconfig", str(by or self.kubeconfig)]
         self._capsys.readouterr()
         status = await asyncio.to_thread(run, line)
         captured = self._capsys.readouterr()
         return Result(status, captured.out, captured.err)
+
+    async def user_with(self, *rules: JSON) -> Path:
+        """The kubeconfig of a user who has these rights and no others."""
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "limited"}
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}
+        await self.client.create(CLUSTER_ROLES, {"metadata": {"name": "limited"}, "rules": list(rules)})
+        binding = {"metadata": {"name": "limited"}, "roleRef": role, "subjects": [subject]}
+        await self.client.create(CLUSTER_ROLE_BINDINGS, binding)
+        path = self.kubeconfig.with_name("limited.kubeconfig")
+        path.write_text(self.served.kubeconfig("limited", groups=()))
+        return path
+
+    async def deployment(self, name: str, namespace: str) -> None:
+        """A Deployment of a release, as far as its labels say."""
+        labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/instance": "berth"}
+        spec = {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "c"}]}},
+        }
+        body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        await self.client.create(DEPLOYMENTS, body, namespace=namespace)
 
     async def find(self, resource: Any, name: str, *, namespace: str | None = None) -> JSON | None:
         try:

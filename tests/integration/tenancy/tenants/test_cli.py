@@ -130,6 +130,18 @@ async def test_of_two_cas_one_has_to_be_named(cluster, tmp_path) -> None:
     assert not (tmp_path / "one").exists()
 
 
+async def test_of_two_cas_that_of_the_one_release_counts(cluster, tmp_path) -> None:
+    """A Secret that an earlier command has left elsewhere does not stop later ones."""
+    for namespace in ("here", "there"):
+        await cluster.berth("authority", "--berth-namespace", namespace)
+    await cluster.deployment("berth-gateway", "there")
+    assert (await cluster.berth("add", "tenant1", "--out", str(tmp_path / "one"))).status == 0
+    stored = await cluster.client.get(SECRETS, CA_SECRET, namespace="there")
+    assert (tmp_path / "one" / "ca.crt").read_bytes() == base64.b64decode(stored["data"]["ca.crt"])
+    await cluster.deployment("berth-gateway", "here")
+    assert "say --berth-namespace" in (await cluster.berth("authority")).err
+
+
 @pytest.mark.parametrize("flag", ["--berth-namespace", "--agent-namespace"])
 async def test_what_is_no_namespace_is_one_line(cluster, flag) -> None:
     result = await cluster.berth("add", "tenant1", flag, "No Name")
@@ -323,8 +335,30 @@ async def test_nothing_is_left_where_the_tenant_cannot_be_created(cluster, tmp_p
     command = f"`berth crds infra | kubectl --kubeconfig {cluster.kubeconfig} apply --server-side -f -`"
     assert command in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["infra.kubeconfig"]
-    assert await cluster.find(NAMESPACES, "tenant-tenant1") is None
+    for namespace in ("tenant-tenant1", SYSTEM_NAMESPACE):
+        assert await cluster.find(NAMESPACES, namespace) is None
     assert (await cluster.berth("list")).status == 1
+    for again in ("rotate", "show", "suspend"):
+        refused = await cluster.berth(again, "tenant1")
+        assert refused.status == 1
+        assert command in refused.err
+
+
+@pytest.mark.parametrize("verb", ["create", "update"])
+async def test_nothing_is_left_where_the_user_may_not_write_the_tenant(cluster, tmp_path, verb) -> None:
+    """The CA is made first otherwise."""
+    if verb == "update":
+        assert (await cluster.berth("add", "tenant1", "--out", str(tmp_path / "one"))).status == 0
+        await cluster.client.delete(SECRETS, CA_SECRET, namespace=SYSTEM_NAMESPACE)
+    verbs = ["get", "list", *(["create"] if verb == "update" else [])]
+    kubeconfig = await cluster.user_with(
+        {"apiGroups": ["*"], "resources": ["tenants"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": ["get", "list", "create"]},
+    )
+    done = await cluster.berth("add" if verb == "create" else "rotate", "tenant1", by=kubeconfig)
+    assert done.status != 0
+    assert "tenants" in done.err
+    assert await cluster.find(SECRETS, CA_SECRET, namespace=SYSTEM_NAMESPACE) is None
 
 
 async def test_rotate_keeps_the_old_certificate_for_the_overlap(cluster, tmp_path) -> None:
