@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 EXAMINING_DEADLINE = 35.0
 """Seconds for one request: an API server waits up to 30 for a webhook before it reports what is wrong with it."""
+_SILENCE = 2.0
+"""Seconds without an answer, after which the user is told what the command waits for."""
 _UNANSWERED = (0, 401)
 """Statuses of a cluster that cannot be asked: no answer, and a user that it does not know."""
 T = TypeVar("T")
@@ -109,12 +111,22 @@ async def connected(
 
     options = {} if deadline is None else {"deadline": deadline}
     async with await connect(kubeconfig=kubeconfig, context=context, **options) as client:
+        telling = asyncio.create_task(_tell_silence(client))
         try:
             yield client
         except ApiError as error:
             if error.status not in _UNANSWERED:
                 raise
             raise Unanswered(f"{error} ({client.source})") from error
+        finally:
+            telling.cancel()
+
+
+async def _tell_silence(client: KubeClient) -> None:
+    """Say, aside, what is waited for, if nothing is answered: a server that is stopped accepts connections."""
+    await asyncio.sleep(_SILENCE)
+    if not client.heard:
+        print(f"note: the API server at {client.server} has not answered yet ({client.source})", file=sys.stderr)
 
 
 def in_cluster(

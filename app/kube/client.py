@@ -96,6 +96,11 @@ class KubeClient:
         return self._session.source
 
     @property
+    def heard(self) -> bool:
+        """Whether the API server has answered anything yet."""
+        return self._session.heard
+
+    @property
     def default_namespace(self) -> str:
         """The namespace of the kubeconfig's context, or of the Pod; that of objects whose namespace is not given."""
         return self._session.namespace

@@ -102,6 +102,8 @@ class Session:
         self._api = _api_client(credentials.configuration, self._credentials.impersonation)
         self._retired: deque[Any] = deque()
         self._closed = False
+        self.heard = False
+        """Whether the API server has answered anything yet."""
         self._slots = asyncio.Semaphore(_REQUESTS)
 
     async def close(self) -> None:
@@ -216,6 +218,7 @@ class Session:
                 if self._credentials.due:
                     await self._refresh(self._credentials.renew)
                 response = await self._once(request)
+                self.heard = True
             except aiohttp.ClientSSLError:
                 # The authority or our certificate may have been rotated on disk since the context was made.
                 if last_try or not await self._reload(generation, new_tls=True):
