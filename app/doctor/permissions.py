@@ -1,7 +1,8 @@
 """Check `permissions`: may each role do what it needs, and nothing that would make its token dangerous.
 
 The doctor asks by SubjectAccessReview, so that every authorizer of the API server counts. Of a right that a role has
-and does not need, it says which binding gives it, and how it is taken back.
+and does not need, it says which binding gives it, and how it is taken back. And whether Helm has finished the release,
+whose objects give the rights.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from app.doctor import commands, objects
 from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
 from app.doctor.catalog import listed
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, depends_on, error, noted, ok, or_default, topic, warning, worst
+from app.doctor.model import Check, Finding, depends_on, error, info, noted, ok, or_default, topic, warning, worst
 from app.doctor.namespaces import tenant_namespaces
-from app.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from app.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, SECRETS
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.tenancy.model import tenants_role
 
 _KEPT = f"{MANAGED_BY}={MANAGER}"
+_HELM_WAITS = 300.0
+"""Seconds that Helm works on a release by default; after them it has been ended."""
 _UNNAMED = re.compile(r"[^a-z0-9]+")
 _REASON = re.compile(r'(ClusterRoleBinding|RoleBinding) "([^"]+)" of (ClusterRole|Role) "([^"]+)"')
 
@@ -197,4 +200,35 @@ async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
     return commands.json_patch(kind, given.name, [test, {"op": "remove", "path": path}], namespace=place)
 
 
-CHECK = Check("permissions", (_permissions,))
+async def _release(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Whether Helm has finished the release, which gives the permissions: its Secrets say it in their labels.
+
+    What is in them is not read. Nothing is found where Secrets may not be listed.
+    """
+    chosen = f"owner=helm,name={cluster.release}"
+    secrets = await or_default(cluster.client.metadata(SECRETS, namespace=cluster.namespace, label_selector=chosen), [])
+    secrets = [it for it in secrets if str(objects.labels(it).get("version")).isdecimal()]
+    revisions = {int(objects.labels(it)["version"]): it for it in secrets}
+    if not revisions:
+        return
+    last = max(revisions)
+    state = str(objects.labels(revisions[last]).get("status") or "")
+    good = [
+        number for number, it in revisions.items() if objects.labels(it).get("status") in ("deployed", "superseded")
+    ]
+    if state == "failed":
+        fix = commands.helm_upgrade(cluster)
+    elif state in ("uninstalling", "pending-install") or (state.startswith("pending-") and not good):
+        fix = f"helm uninstall {cluster.release} --namespace {cluster.namespace}"
+    elif state.startswith("pending-"):
+        fix = f"helm rollback {cluster.release} {max(good)} --namespace {cluster.namespace}"
+    else:
+        return
+    about, case = f"release {cluster.namespace}/{cluster.release}", "" if state == "failed" else "stopped"
+    if case and objects.age(revisions[last], cluster.now()) < _HELM_WAITS:
+        yield info("BERTH0806", about, case="running", number=last, state=state)
+    else:
+        yield error("BERTH0806", about, case=case, number=last, state=state, command=fix)
+
+
+CHECK = Check("permissions", (_permissions, _release))

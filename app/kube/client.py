@@ -32,6 +32,7 @@ _PATCH_TYPES: dict[PatchType, str] = {
 }
 _APPLY = "application/apply-patch+yaml"
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
 PAGE_BYTES = 32 * 1024 * 1024
@@ -163,6 +164,15 @@ class KubeClient:
                 item.setdefault("kind", resource.kind)
         version, token = str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or "")
         return Page(found, version, token, len(items) - len(found), limit)
+
+    async def metadata(self, resource: Resource, *, namespace: str, label_selector: str) -> list[JSON]:
+        """The metadata of objects; the API server leaves out all else, such as what is in a Secret."""
+        request = Request(
+            "GET", resource.path(namespace=namespace), {"labelSelector": label_selector}, accept=_METADATA
+        )
+        async with request_place():
+            answer = await self._session.json(request, decode=decode_list, most=PAGE_BYTES)
+        return [item for item in answer.get("items") or () if item]
 
     def watch(
         self,

@@ -89,6 +89,10 @@ class Reader(KubeClient):
         self._footprint.holds(FRESH)
         return await super().relayed(path)
 
+    async def metadata(self, resource: Resource, *, namespace: str, label_selector: str) -> list[JSON]:
+        """Raises ApiError: the page reads no Secrets."""
+        self._refuse(f"GET {resource.path(namespace=namespace)}?labelSelector={label_selector}")
+
     def watch(self, resource: Resource, **_options: Any) -> AsyncGenerator[bytes]:
         """Raises ApiError: the stores watch."""
         self._refuse(f"WATCH {resource.plural}")

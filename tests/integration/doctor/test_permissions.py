@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from app.doctor.access import needed_by
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity, follow_from, roots, with_causes
 from app.doctor.permissions import CHECK, Grant, grant_of
-from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.registry import BY_NAME
 from app.tenancy.model import tenants_role
@@ -283,3 +284,44 @@ def test_the_keeper_needs_the_secret_that_it_was_told_to_keep() -> None:
         assert running is not None
         wanted = needed_by("certificates", running.deployed, release="prod", gateway_here=False)
         assert [one.names for one in wanted if one.resources == ("secrets",) and one.names] == [(secret,)]
+
+
+UPGRADE = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values"
+ROLLBACK, UNINSTALL = f"helm rollback berth 2 --namespace {HOME}", f"helm uninstall berth --namespace {HOME}"
+
+
+@pytest.mark.parametrize(
+    ("states", "command"),
+    [
+        (["superseded", "deployed"], None),
+        (["deployed", "failed"], UPGRADE),
+        (["superseded", "deployed", "pending-upgrade"], ROLLBACK),
+        (["superseded", "superseded", "pending-rollback"], ROLLBACK),
+        (["pending-install"], UNINSTALL),
+        (["deployed", "uninstalling"], UNINSTALL),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+async def test_a_release_that_helm_has_not_finished(patient: Patient, states: list[str], command: str | None) -> None:
+    for number, state in enumerate(states, start=1):
+        name = f"sh.helm.release.v1.berth.v{number}"
+        given = {"owner": "helm", "name": "berth", "status": state, "version": str(number)}
+        await patient.create(SECRETS, name, namespace=HOME, metadata={"labels": given}, data={"release": "Ym9v"})
+    under_way = [finding for finding in await patient.examine(CHECK) if finding.code == "BERTH0806"]
+    patient.later += timedelta(hours=1)
+    found = [finding for finding in await patient.examine(CHECK) if finding.code == "BERTH0806"]
+    assert [finding.command for finding in found] == ([command] if command else [])
+    if command and command != UPGRADE:
+        assert [(finding.severity, finding.command) for finding in under_way] == [(Severity.info, "")]
+        assert found[0].severity is Severity.error
+        assert found[0].message.startswith(f"revision {len(states)} is {states[-1]}")
+
+
+async def test_what_is_in_secrets_of_helm_is_not_read(patient: Patient) -> None:
+    given = {"owner": "helm", "name": "berth", "status": "failed", "version": "1"}
+    await patient.create(
+        SECRETS, "sh.helm.release.v1.berth.v1", namespace=HOME, metadata={"labels": given}, data={"release": "Ym9v"}
+    )
+    (secret,) = await patient.client.metadata(SECRETS, namespace=HOME, label_selector="owner=helm")
+    assert secret["metadata"]["labels"] == given
+    assert "data" not in secret
