@@ -124,13 +124,16 @@ WEBHOOK = Role(
     ),
     when_down="nothing is injected into Pods, and with failurePolicy Fail none can be created",
     when_refused={
-        "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
-        "runs already, new attachments stay unknown: Pods that select them are denied",
-        "configmaps": "the control switches are not read: the webhook does not get ready",
-        "resourceclaims": "network data of claims is not compared with that of others: the webhook does not get ready",
-        "pods": "network data of claims is not compared with the networks of Pods: the webhook does not get ready",
-        "namespaces": "tenants of namespaces are unknown: the webhook does not get ready, and refuses their Pods",
-        "": "the webhook does not get ready",
+        "network-attachment-definitions": "attachments cannot be read: a new Pod of the webhook does not get ready, "
+        "and for one that runs, new attachments stay unknown: Pods that select them are denied",
+        "configmaps": "the control switches are not read: a new Pod of the webhook does not get ready",
+        "resourceclaims": "network data of claims is not compared with that of others: a new Pod of the webhook does "
+        "not get ready",
+        "pods": "network data of claims is not compared with the networks of Pods: a new Pod of the webhook does not "
+        "get ready",
+        "namespaces": "tenants of namespaces are unknown: their Pods are refused, and a new Pod of the webhook does "
+        "not get ready",
+        "": "a new Pod of the webhook does not get ready; one that runs goes on with what it has read",
     },
 )
 CONTROLLER = Role(

@@ -37,6 +37,8 @@ from app.text import moment, several
 
 _ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(role.name).model_fields)
 """The roles with `--tenant-allow`."""
+_COMPANIONS = "workloads"
+"""The controller of which the role says what follows where it is down."""
 _REASONS = 3
 """Reasons that are shown of why replicas are not ready."""
 _BEFORE_START = re.compile(r"its Pods cannot be created|not scheduled|container [^:]*: \w*Image")
@@ -113,7 +115,7 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
     deployments = await cluster.installed()
     for deployment in deployments:
         status, wanted = objects.status(deployment.object), objects.spec(deployment.object).get("replicas", 1)
-        down, explains = deployment.descriptor.when_down, (topic("role", deployment.role),)
+        down, explains = _down(deployment), (topic("role", deployment.role),)
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
             fix = commands.scale_up(cluster, deployment)
@@ -142,6 +144,14 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
         yield all_well(
             ", ".join(deployment.role for deployment in deployments), "all replicas are ready, of one version"
         )
+
+
+def _down(deployment: Installed) -> str:
+    """What follows where it does not run; of the role `controller` by the controllers that it is given."""
+    controllers = deployment.setting("controllers") if deployment.role == "controller" else ()
+    if not controllers or _COMPANIONS in controllers:
+        return deployment.descriptor.when_down
+    return f"its controllers do nothing: {', '.join(controllers)}"
 
 
 def _merged(reasons: Iterable[str]) -> list[str]:

@@ -124,14 +124,16 @@ def of_agent(
     pins = (spec.get("identity") or {}).get("certificates") or ()
     fix = _bundle(holder or _WHICH, namespace) if pins or taken else _ASK_THERE
     values: dict[str, Any] = {"said": said.get("message"), "issue": fix, "move": _move(name)}
-    cut = said.get("status") == "False" and reason != SUSPENDED
+    cut, connected = said.get("status") == "False" and reason != SUSPENDED, bool(said) and reason != model.NO_CONTACT
     if reason == model.NO_CONTACT:
         yield info("BERTH2008", it, case=reason, **values)
     elif cut:
         because = (files, *depends_on("gateway")) if reason == model.AGENT_SILENT else depends_on("gateway")
         yield error("BERTH2008", it, case=reason, **values, because=because)
     if trusted is not None and (pinned := pinned_at(it.json)) is not None and trusted.is_younger(pinned):
-        severity, case = (Severity.error, "cut") if cut else (Severity.warning, "")
+        severity, case = (
+            (Severity.error, "cut") if cut and connected else (Severity.warning, "" if connected else "unconnected")
+        )
         values = {"pinned": stamp(pinned), "made": stamp(trusted.made), "authority": trusted.name, "issue": own}
         yield noted(severity, "BERTH2010", it, case=case, place=trusted.place, **values, explains=(files,))
     days = certificate_days(pins, now)

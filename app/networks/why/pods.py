@@ -162,7 +162,8 @@ def _unselectable(it: Object, selected: Selected, left_out: Unasked | None) -> A
     if selected.refused:
         so = FINDINGS["BERTH1204"].consequence
         return stuck("would be denied today", because=because, so=so, fix=fix, codes=("BERTH1204",))
-    so = FINDINGS["BERTH1203"].consequence
+    # Multus has attached what runs: the attachment was deleted since.
+    so = FINDINGS["BERTH1204" if _is_well(it) else "BERTH1203"].consequence
     text = "selects a network that does not exist"
     return broken(text, because=because, so=so, fix=fix, codes=("BERTH1203",))
 

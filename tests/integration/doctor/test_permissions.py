@@ -53,7 +53,8 @@ async def test_a_missing_right_names_what_breaks_and_its_command_gives_it(patien
     assert found.message == (
         "role webhook may not list, watch network-attachment-definitions.k8s.cni.cncf.io in the whole cluster"
     )
-    assert "does not get ready" in found.consequence
+    # Replicas that are ready stay so.
+    assert "a new Pod of the webhook does not get ready" in found.consequence
     await patient.run(found.command)
     assert not await patient.complaints(CHECK)
 

@@ -202,6 +202,22 @@ async def test_what_a_stopped_role_leaves_undone_is_below_it(place: Place) -> No
     assert cause.command == f"kubectl --namespace {HOME} scale deployment/berth-controller --replicas=2"
 
 
+async def test_what_follows_without_a_controller_goes_by_those_that_it_runs(place: Place) -> None:
+    """One without companions makes and removes none."""
+    args = {
+        "op": "add",
+        "path": "/spec/template/spec/containers/0/args",
+        "value": ["controller", "--controllers=claims"],
+    }
+    await place.change(DEPLOYMENTS, "berth-controller", {"op": "replace", "path": "/spec/replicas", "value": 0}, args)
+    (stopped,) = [finding for finding in await place.examine("deployments") if finding.code == "BERTH0305"]
+    assert stopped.consequence == "its controllers do nothing: claims"
+    every = args | {"value": ["controller", "--controllers=claims,workloads"]}
+    await place.change(DEPLOYMENTS, "berth-controller", every)
+    (stopped,) = [finding for finding in await place.examine("deployments") if finding.code == "BERTH0305"]
+    assert stopped.consequence == "no companion is created or removed"
+
+
 async def test_calls_that_fail_because_the_webhook_is_stopped_are_below_it(place: Place) -> None:
     await place.change(DEPLOYMENTS, "berth-webhook", {"op": "replace", "path": "/spec/replicas", "value": 0})
     await place.change(ENDPOINTS, SERVICE, {"op": "remove", "path": "/subsets"})

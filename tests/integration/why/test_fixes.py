@@ -144,3 +144,13 @@ async def test_a_node_that_is_cordoned(patient: Patient) -> None:
     await patient.create(NODES, "n", spec={"unschedulable": True})
     after = await typed(patient, "node/n")
     assert after.state is State.fine, after
+
+
+async def test_a_pod_that_runs_has_its_network_whatever_became_of_the_attachment(patient: Patient) -> None:
+    await patient.register()
+    for name in ("waits", "runs"):
+        await patient.pod(name, annotations={NETWORKS: "fooo"}, spec={"nodeName": "n"})
+    await patient.report(PODS, "runs", RUNNING, namespace="default")
+    said = [(await patient.why(f"pod/{name}")).verdict.so for name in ("waits", "runs")]
+    assert said[0].startswith("Multus cannot attach it")
+    assert said[1] == "it runs on, but a Pod that is to replace it is denied"

@@ -296,3 +296,14 @@ async def test_a_host_without_a_dpu(patient: Patient) -> None:
     assert of_tenant.because == (f"no node has label {HOST_LABEL} for its 1 host host-a",)
     await patient.run(f"DPU=dpu; {verdict.fix}")
     assert "with DPU dpu" in (await patient.why("node/host-a")).verdict.text
+
+
+async def test_a_new_ca_cuts_no_agent_off_that_was_never_there(patient: Patient) -> None:
+    """It has no streams that could live on."""
+    storage = patient.cluster.storage
+    storage.clock = lambda: datetime.now(UTC) - timedelta(hours=1)
+    await tenant(patient, connected=("Unknown", "NoContact", "no agent has called yet"))
+    storage.clock = lambda: datetime.now(UTC)
+    await ensure_authority(patient.client, now=datetime.now(UTC))
+    (finding,) = [finding for finding in await patient.complaints(TENANTS_CHECK) if finding.code == "BERTH2010"]
+    assert finding.consequence == "the gateway refuses its agent when it connects for the first time"
