@@ -22,6 +22,8 @@ INJECT = "berth.dev/inject"
 """Label or annotation on a Pod, by its author: "false" turns injection off for it. With `--claims` the annotation on an
 attachment: nothing is injected for its device, neither a resource nor a claim.
 """
+SURPRISING = frozenset({"HostNetwork"})
+"""Reasons to leave a Pod alone that asks for networks of which its author may not know: he asked for nothing else."""
 MOST_CONTAINERS = 1000
 """Containers and init containers of a Pod that is given something in each. The API allows more, and the reviews of
 others would have to wait for them.

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from app import logs
 from app.admission.endpoint import Outcome
 from app.admission.metrics import Tally, decision_word
+from app.admission.pods import SURPRISING
 from app.kube.events import EventRecorder, Regarding
 from app.kube.names import check_dns_subdomain
 from app.metrics import published
@@ -25,8 +26,6 @@ from app.wire import encode_json
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
-SURPRISING = frozenset({"HostNetwork"})
-"""Reasons to leave a Pod alone that asks for networks of which its author may not know: he asked for nothing else."""
 _SHOWN = 253
 """Characters; no name of Kubernetes is longer."""
 

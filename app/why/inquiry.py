@@ -30,6 +30,7 @@ from app.why.model import (
     Unread,
     Verdict,
     combined,
+    seen_at,
     waits,
 )
 from app.why.standing import by_conditions, describe
@@ -220,7 +221,7 @@ class Inquiry:
         if not uid:
             return []
         bodies = self._cluster.paged(EVENTS, namespace=it.namespace or None, field_selector=f"involvedObject.uid={uid}")
-        return sorted([body async for body in bodies], key=_seen_at, reverse=True)
+        return sorted([body async for body in bodies], key=seen_at, reverse=True)
 
     def _link(self, it: Object | None, resource: Resource, name: str, namespace: str, *, found: bool) -> None:
         if it is not None:
@@ -243,11 +244,6 @@ def new(resource: Resource, obj: JSON) -> Object:
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _SET}
     body = {key: value for key, value in obj.items() if key != "status"}
     return Object(resource, {**body, "metadata": {**metadata, "uid": "", "resourceVersion": "0"}})
-
-
-def _seen_at(event: JSON) -> str:
-    series = event.get("series") or {}
-    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def _labels(it: Object) -> dict[str, str]:

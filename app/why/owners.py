@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from app.admission.pods import SURPRISING
 from app.doctor import objects
-from app.doctor.catalog import plain
+from app.doctor.catalog import FINDINGS, plain
 from app.doctor.objects import Object
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.text import moment, several
 from app.why.installation import uncalled
-from app.why.model import Asking, State, Verdict, broken, fine, judged, listed, or_else, told, waits
+from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, seen_at, waits
 from app.why.pods import worst_of
 from app.why.standing import describe
 from app.wire import JSON
@@ -19,10 +20,15 @@ from app.wire import JSON
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 _REFUSED = frozenset({"FailedCreate", "ReplicaSetCreateError"})
 """Reasons of Events of controllers whose Pods are refused."""
+_WEBHOOK = "berth-webhook"
+"""Who tells the owner of a Pod in an Event why Berth has denied the Pod."""
+_REMEMBERED = 1800.0
+"""Seconds in which a controller whose Pods are refused tries again: controllers wait for 17 minutes at most."""
+_DENIED = "BERTH1206"
 _BAD = frozenset({"Failed", "ReplicaFailure", "FailureTarget"})
 
 
-def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
+def judge_owner(it: Object, now: datetime) -> Asking[Verdict | None]:
     """By its Pods: the first that is not as it should be says why."""
     template = _template(it)
     if not it.json["metadata"].get("uid"):
@@ -48,8 +54,11 @@ def judge_owner(it: Object, _now: datetime) -> Asking[Verdict | None]:
     if failed:
         return (yield from _without_pods(it, f"{text}, and new ones are refused", template, failed))
     if ready < wanted:
-        return waits(text, because=("its newest Pods are not ready yet",), more=describe(it))
-    return fine(text)
+        verdict = waits(text, because=("its newest Pods are not ready yet",), more=describe(it))
+    else:
+        verdict = fine(text)
+    refused = (yield from _refusal(it, since=now - timedelta(seconds=_REMEMBERED))) if _is_short(it, wanted) else ""
+    return _denied(it, f"{text}, and new ones are refused", refused) if refused else verdict
 
 
 def _looked_at(pods: list[Object]) -> list[Object]:
@@ -90,18 +99,54 @@ def _without_pods(it: Object, text: str, template: JSON, refused: str) -> Asking
     planned = yield from judged(PODS, it.name, it.namespace, obj=template)
     if planned is not None and planned.state is State.broken:
         return _as_owner(it, text, planned)
-    makers = [it]
-    if it.resource == DEPLOYMENTS:
-        makers = yield from or_else(listed(REPLICA_SETS, it.namespace, owner=_uid(it)), [])
-    for maker in makers:
-        refused = (yield from told(maker, _REFUSED)) or refused
-    if refused:
-        return broken(text, because=(f"its Pods are refused: {refused}",), more=describe(it))
+    if refused := (yield from _refusal(it)) or refused:
+        return _denied(it, text, refused)
     if planned is not None and planned.state > State.waits:
         return _as_owner(it, text, planned)
     if (refusing := (yield from uncalled())) is not None:
         return _as_owner(it, text, refusing)
     return waits(text, because=("its Pods are not created yet",), more=describe(it))
+
+
+def _denied(it: Object, text: str, refused: str) -> Verdict:
+    so = FINDINGS[_DENIED].consequence
+    return broken(text, because=(f"its Pods are refused: {refused}",), so=so, codes=(_DENIED,), more=describe(it))
+
+
+def _refusal(it: Object, *, since: datetime | None = None) -> Asking[str]:
+    """What the newest Event says by which its Pods are refused; "" for none, and for one from before `since`."""
+    makers = [it]
+    if it.resource == DEPLOYMENTS:
+        makers = yield from or_else(listed(REPLICA_SETS, it.namespace, owner=_uid(it)), [])
+    refusals = list[JSON]()
+    for maker in makers:
+        refusals += filter(_is_refusal, (yield from or_else(events_of(maker), [])))
+    newest = max(refusals, key=seen_at, default={})
+    if since is not None and ((when := moment(seen_at(newest))) is None or when < since):
+        return ""
+    return plain(newest.get("message") or newest.get("reason") or "")
+
+
+def _is_refusal(event: JSON) -> bool:
+    """Of a controller that could not create a Pod, or of Berth's webhook, which has denied it."""
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    denied = component == _WEBHOOK and event.get("type") == "Warning" and event.get("reason") not in SURPRISING
+    return denied or event.get("reason") in _REFUSED
+
+
+def _is_short(it: Object, wanted: int) -> bool:
+    """Whether it has created fewer Pods than it wants, by its status."""
+    return int(objects.status(it.json).get(_CREATED[it.resource]) or 0) < wanted
+
+
+_CREATED = {
+    DEPLOYMENTS: "updatedReplicas",
+    REPLICA_SETS: "replicas",
+    STATEFUL_SETS: "replicas",
+    DAEMON_SETS: "currentNumberScheduled",
+    JOBS: "active",
+}
+"""The field of the status that counts the Pods which there are, of a Deployment those of its template."""
 
 
 def _pods_of(it: Object) -> Asking[list[Object]]:

@@ -27,6 +27,7 @@ from app.doctor.catalog import plain
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment, several
+from app.why import owners
 from app.why.model import (
     Asking,
     State,
@@ -162,6 +163,9 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
         return waits(phase, because=("spec.suspend is true, and it is in no queue",), fix=fix)
     served = yield from queues.served(it)
     versions = yield from queues.having(served, queue, it.namespace)
+    queued = f"it waits in queue {queue}" if versions is not None else queues.unread_queue(queue, it.namespace)
+    if versions is None:
+        versions = served
     if not versions:
         clause, near = yield from absence(served[0][0], queue, it.namespace)
         fix = commands.set_label(it.plural, it.name, QUEUE_NAME, near, namespace=it.namespace) if near else ""
@@ -169,10 +173,10 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
     owned = yield from or_else(queues.workloads_of(it, versions), None)
     if owned is None:
         said = yield from queues.told_of_workload(it)
-        because = (f"it waits in queue {queue}", *([said] if said else []))
+        because = (queued, *([said] if said else []))
         return waits(phase, because=because, more=describe(it))
     if not owned:
-        return (yield from _without_workload(it, now, phase, queue))
+        return (yield from _without_workload(it, now, phase, queued))
     workload = max(owned, key=lambda workload: str(workload.json["metadata"].get("creationTimestamp")))
     verdict = yield from judged(workload.resource, workload.name, workload.namespace)
     if verdict is None:
@@ -186,11 +190,11 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
     return Verdict(state, text, verdict.since, asks, codes=codes, more=describe(workload)).after(verdict)
 
 
-def _without_workload(it: Object, now: datetime, phase: str, queue: str) -> Asking[Verdict]:
+def _without_workload(it: Object, now: datetime, phase: str, queued: str) -> Asking[Verdict]:
+    """`queued` is the clause about its queue."""
     if (age := objects.age(it.json, now)) <= _QUEUED:
-        cause = f"it waits in queue {queue}, and its Workload is not made yet"
-        return waits(phase, because=(cause,), more=describe(it))
-    cause, codes = f"waits in queue {queue} for {age / 60:.0f} minutes and has no Workload", ("BERTH4006",)
+        return waits(phase, because=(f"{queued}, and its Workload is not made yet",), more=describe(it))
+    cause, codes = f"waits in queue {queue_of(it.json)} for {age / 60:.0f} minutes and has no Workload", ("BERTH4006",)
     text = f"{phase}, will never run"
     if fix := (yield from read(controllers.make_workloads)):
         absent = f"controller {controllers.WORKLOADS} does not run"
@@ -217,6 +221,8 @@ def _running(it: Object) -> Asking[Verdict]:
     pods = yield from _unwell(it, ended=ill or ready.get("status") != "True")
     affordable = yield from _spend(pods)
     worst, subject = (yield from _worst(it, pods)) if affordable else (fine(""), "")
+    if not pods and ready.get("status") != "True":
+        worst, subject = yield from _worst_component(it)
     if ill:
         cause = plain(unhealthy.get("message") or unhealthy.get("reason"))
         since = moment(unhealthy.get("lastTransitionTime"))
@@ -262,6 +268,24 @@ def _worst(it: Object, pods: list[Object]) -> Asking[tuple[Verdict, str]]:
     """The worst verdict on the first of these Pods, with the subject of its Pod."""
     worst, name = yield from worst_of(pods[:_LOOKED_AT])
     return worst, objects.named(PODS, name, it.namespace).subject
+
+
+def _worst_component(it: Object) -> Asking[tuple[Verdict, str]]:
+    """The first of the worst verdicts on what it has created, whose Pods may be refused, with the subject of that."""
+    worst, subject = fine(""), ""
+    for component in _component_states(it)[:_LOOKED_AT]:
+        resource = _MAKERS.get((str(component.get("apiVersion")), str(component.get("kind"))))
+        name = str(component.get("name") or "")
+        if resource is None or not name:
+            continue
+        verdict = yield from or_else(judged(resource, name, it.namespace), None)
+        if verdict is not None and verdict.state > max(worst.state, State.waits):
+            worst, subject = verdict, objects.named(resource, name, it.namespace).subject
+    return worst, subject
+
+
+_MAKERS = {(resource.api_version, resource.kind): resource for resource in owners.JUDGES}
+"""The kinds of components that are judged by what they say of their Pods."""
 
 
 def _spend(pods: list[Object]) -> Asking[bool]:

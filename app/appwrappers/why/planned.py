@@ -29,6 +29,8 @@ def judge_planned(it: Object) -> Asking[Verdict]:
     text = f"would wait in queue {queue}"
     served = yield from queues.served(it)
     versions = yield from queues.having(served, queue, it.namespace)
+    if versions is None:
+        return fine(text, because=(queues.unread_queue(queue, it.namespace),))
     if not versions:
         clause, _ = yield from absence(served[0][0], queue, it.namespace)
         return stuck(text, because=(clause,), codes=("BERTH4012",))

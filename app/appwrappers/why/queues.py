@@ -26,6 +26,8 @@ from app.wire import JSON
 CLUSTER_QUEUES_V1BETA1 = Resource(kueue.GROUP, "v1beta1", "clusterqueues", "ClusterQueue", namespaced=False)
 _NEVER = frozenset({kueue.EXCEEDS_MAX_QUOTA, kueue.NO_MATCHING_FLAVOR, kueue.MISCONFIGURED})
 """Reasons of a QuotaReserved that is False, where no Workload that ends makes room."""
+_INADMISSIBLE = frozenset({"Inadmissible", kueue.MISCONFIGURED, kueue.SUSPENDED})
+"""Reasons of a QuotaReserved that is False, where a queue is missing or does not admit: the first of older Kueues."""
 _CAPACITY, _FREE = "> maximum capacity", "insufficient unused quota"
 """What Kueue says, before it had these reasons, of a flavor that is too small, and of one that others use."""
 _LACKS = re.compile(r"for (?P<resource>\S+) in flavor (?P<flavor>[^\s,:;]+)")
@@ -50,15 +52,20 @@ async def _served_version(cluster: Cluster, *, namespace: str) -> Versions:
     return _VERSIONS[:1]
 
 
-def having(versions: Versions, queue: str, namespace: str) -> Asking[Versions]:
-    """The version that has a LocalQueue; none where there is no such queue, all of them where that may not be read."""
+def having(versions: Versions, queue: str, namespace: str) -> Asking[Versions | None]:
+    """The version that has a LocalQueue; none where there is no such queue, None where that may not be read."""
     try:
         for version in versions:
             if (yield from get(version[0], queue, namespace)) is not None:
                 return (version,)
     except Unread:
-        return versions
+        return None
     return ()
+
+
+def unread_queue(queue: str, namespace: str) -> str:
+    """The clause about a LocalQueue that may not be read."""
+    return f"whether LocalQueue {queue} exists in {namespace} could not be read"
 
 
 def workloads_of(it: Object, versions: Versions) -> Asking[list[Object]]:
@@ -103,17 +110,31 @@ def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
     name = str(spec.get("queueName") or "")
     if not name:
         return stuck("waits for ever", because=("it names no queue",), more=describe(it))
-    queue = yield from get(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
+    reserved = objects.condition(it.json, kueue.QUOTA_RESERVED)
+    try:
+        queue = yield from get(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
+    except Unread:
+        return _in_unread_queue(it, reserved, name)
     if queue is None:
         clause, _ = yield from absence(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
         return stuck("waits for ever", because=(clause,), more=describe(it))
     standing = yield from standing_of(queue)
     if standing.state > 0:
         return stuck("waits for its queue", more=describe(it)).after(standing, of=queue.subject)
-    reserved = objects.condition(it.json, kueue.QUOTA_RESERVED)
     if reserved.get("status") == "True":
         return _in_checks(it, reserved)
     return (yield from _without_quota(it, reserved, queue))
+
+
+def _in_unread_queue(it: Object, reserved: JSON, name: str) -> Verdict:
+    """By what Kueue says in its condition."""
+    if reserved.get("status") == "True":
+        return _in_checks(it, reserved)
+    asks, said = f"{_requests(it)}; queue {name}", plain(reserved.get("message") or "Kueue has not looked at it yet")
+    never = reserved.get("status") == "False" and (reserved.get("reason") in _INADMISSIBLE or _is_never(reserved))
+    because = (said,) if never else (said, unread_queue(name, it.namespace))
+    verdict, text = (stuck, "waits for ever") if never else (waits, "waits for quota")
+    return verdict(text, asks=asks, since=_when(reserved), because=because, more=describe(it))
 
 
 def _without_quota(it: Object, reserved: JSON, queue: Object) -> Asking[Verdict]:

@@ -5,25 +5,31 @@ Of what may not be read, what schedulers and controllers have told in conditions
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from app.appwrappers.kueue.model import WORKLOADS
 from app.appwrappers.model import APP_WRAPPERS, QUEUE_NAME
 from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
+from app.doctor.model import Severity
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     EVENTS,
+    JOBS,
     NETWORK_ATTACHMENTS,
     PODS,
     REPLICA_SETS,
     RESOURCE_CLAIMS,
     SERVICES,
+    STATEFUL_SETS,
     Resource,
 )
+from app.networks.checks import pods
 from app.text import stamp
 from app.why.model import State
 from app.why.rendering import Answer
@@ -55,11 +61,12 @@ async def viewed(patient: Patient, target: str) -> Answer:
     return await patient.why(target, kubeconfig=patient.kubeconfig_of("viewer"))
 
 
-async def tell(patient: Patient, resource: Resource, it: JSON, reason: str, message: str) -> None:
-    """A Warning Event of an object."""
+async def tell(patient: Patient, resource: Resource, it: JSON, reason: str, message: str, component: str = "") -> None:
+    """A Warning Event of an object, which a component has recorded."""
     about = {"apiVersion": resource.api_version, "kind": resource.kind}
     about |= {key: it["metadata"][key] for key in ("name", "namespace", "uid")}
     fields = {"involvedObject": about, "reason": reason, "message": message, "type": "Warning"}
+    fields |= {"source": {"component": component}, "reportingComponent": component}
     await patient.create(EVENTS, reason.lower(), namespace="default", lastTimestamp=stamp(), **fields)
 
 
@@ -151,19 +158,90 @@ async def test_a_service_whose_attachment_may_not_be_read(patient: Patient) -> N
     assert answer.verdict.codes[0] == "BERTH5020"
 
 
-async def test_a_deployment_whose_pods_are_denied_says_the_reason_of_its_replica_set(patient: Patient) -> None:
-    containers = [{"name": "c", "image": "i"}]
-    template: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
-    template["metadata"]["annotations"] = {NETWORKS: "foo"}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    web = await patient.create(DEPLOYMENTS, "web", namespace="default", spec=spec)
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "controller": True, "name": "web"}
-    metadata = {"ownerReferences": [owner | {"uid": web["metadata"]["uid"]}]}
-    made = await patient.create(REPLICA_SETS, "web-1", namespace="default", spec=spec, metadata=metadata)
-    text = "could not find network attachment definition 'default/foo'"
-    await tell(patient, REPLICA_SETS, made, "FailedCreate", text)
-    verdict = (await viewed(patient, "deployment/web")).verdict
-    assert (verdict.state, verdict.because) == (State.broken, (f"its Pods are refused: {text}",))
+TEMPLATE: JSON = {
+    "metadata": {"labels": {"a": "b"}, "annotations": {NETWORKS: "other/foo"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"},
+}
+DENIED = "could not find network attachment definition 'other/foo'"
+
+
+async def making(patient: Patient, resource: Resource, name: str, owner: JSON | None = None, **spec: Any) -> JSON:
+    """What makes Pods whose networks its user may not read."""
+    template = TEMPLATE
+    if resource != JOBS:
+        template = {**TEMPLATE, "spec": {"containers": TEMPLATE["spec"]["containers"]}}
+        spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, **spec}
+    metadata = {"ownerReferences": [owner]} if owner else {}
+    return await patient.create(
+        resource, name, namespace="default", spec={**spec, "template": template}, metadata=metadata
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "component"),
+    [("FailedCreate", "replicaset-controller"), ("AttachmentNotFound", "berth-webhook")],
+)
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS, JOBS])
+async def test_what_makes_pods_that_are_denied_says_what_events_tell(
+    patient: Patient, resource: Resource, reason: str, component: str
+) -> None:
+    made = await making(patient, resource, "web", **({"serviceName": "s"} if resource == STATEFUL_SETS else {}))
+    told = resource
+    if resource == DEPLOYMENTS:
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "controller": True, "name": "web"}
+        owner["uid"] = made["metadata"]["uid"]
+        made, told = await making(patient, REPLICA_SETS, "web-1", owner), REPLICA_SETS
+    target = f"{resource.kind.lower()}/web"
+    assert (await viewed(patient, target)).verdict.state is State.waits
+    await tell(patient, told, made, reason, DENIED, component)
+    verdict = (await viewed(patient, target)).verdict
+    assert (verdict.state, verdict.because) == (State.broken, (f"its Pods are refused: {DENIED}",))
+    [finding] = [
+        finding
+        for finding in await patient.complaints(pods.CHECK, kubeconfig=patient.kubeconfig_of("viewer"), scope="default")
+        if finding.severity is Severity.error
+    ]
+    assert (finding.code, finding.subject) == ("BERTH1206", f"{resource.kind} default/web")
+    assert DENIED in finding.message
+
+
+async def test_a_pod_that_the_webhook_left_alone_was_not_denied(patient: Patient) -> None:
+    job = await making(patient, JOBS, "web")
+    await tell(patient, JOBS, job, "HostNetwork", "the Pod uses the host's network", "berth-webhook")
+    assert (await viewed(patient, "job/web")).verdict.state is State.waits
+
+
+async def test_one_whose_further_pods_are_denied_says_so_while_the_first_run(patient: Patient) -> None:
+    web = await making(patient, STATEFUL_SETS, "web", serviceName="s", replicas=2)
+    controller = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True, "name": "web"}
+    controller["uid"] = web["metadata"]["uid"]
+    await patient.pod("web-0", spec={"nodeName": "n"}, ownerReferences=[controller])
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await patient.report(PODS, "web-0", ready, namespace="default")
+    await patient.report(STATEFUL_SETS, "web", {"replicas": 1, "readyReplicas": 1}, namespace="default")
+    assert (await viewed(patient, "statefulset/web")).verdict.state is State.waits
+    await tell(patient, STATEFUL_SETS, web, "AttachmentNotFound", DENIED, "berth-webhook")
+    verdict = (await viewed(patient, "statefulset/web")).verdict
+    assert (verdict.state, verdict.because) == (State.broken, (f"its Pods are refused: {DENIED}",))
+    patient.later = timedelta(hours=1)  # a controller that is still refused would have told it again
+    assert (await viewed(patient, "statefulset/web")).verdict.state is State.waits
+
+
+async def test_an_app_wrapper_whose_job_gets_no_pods_says_why(patient: Patient) -> None:
+    for body in (*read_definitions((APP_WRAPPERS,)), *kueue_definitions()):
+        await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    job = await making(patient, JOBS, "train-job")
+    template = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train-job"}, "spec": {}}
+    await patient.create(APP_WRAPPERS, "train", namespace="default", spec={"components": [{"template": template}]})
+    component = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-job", "podSets": []}
+    await patient.report(
+        APP_WRAPPERS, "train", {"phase": "Running", "componentStatus": [component]}, namespace="default"
+    )
+    assert (await viewed(patient, "appwrapper/train")).verdict.state is State.waits
+    await tell(patient, JOBS, job, "AttachmentNotFound", DENIED, "berth-webhook")
+    verdict = (await viewed(patient, "appwrapper/train")).verdict
+    assert (verdict.state, verdict.codes) == (State.broken, ("BERTH4013", "BERTH1206"))
+    assert verdict.because == ("Job default/train-job: 0 of 1 Pod run", f"its Pods are refused: {DENIED}")
 
 
 async def test_an_app_wrapper_whose_workload_may_not_be_read_says_what_kueue_says_of_it(patient: Patient) -> None:
@@ -178,5 +256,39 @@ async def test_an_app_wrapper_whose_workload_may_not_be_read_says_what_kueue_say
         await tell(patient, WORKLOADS, workload, f"Pending{len(name)}", text)
     answer = await viewed(patient, "appwrapper/train")
     assert answer.verdict.state is State.waits
-    assert answer.verdict.because == ("it waits in queue queue", "insufficient unused quota for cpu")
+    unread = "whether LocalQueue queue exists in default could not be read"
+    assert answer.verdict.because == (unread, "insufficient unused quota for cpu")
     assert any("localqueues.kueue.x-k8s.io" in line for line in answer.unread)
+
+
+@pytest.mark.parametrize("reason", ["Misconfigured", "Inadmissible"])
+async def test_a_queue_that_may_not_be_read_is_missing_where_the_workload_says_so(
+    patient: Patient, reason: str
+) -> None:
+    for body in (*read_definitions((APP_WRAPPERS,)), *kueue_definitions()):
+        await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+    rules = [{"apiGroups": [WORKLOADS.group], "resources": ["workloads"], "verbs": ["get", "list"]}]
+    await patient.bind("viewer", rules, namespace="default", name="workloads", user=True)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
+    spec = {"suspend": True, "components": [{"template": pod}]}
+    metadata = {"labels": {QUEUE_NAME: "queue"}}
+    train = await patient.create(APP_WRAPPERS, "train", namespace="default", metadata=metadata, spec=spec)
+    owner = {"apiVersion": APP_WRAPPERS.api_version, "kind": "AppWrapper", "name": "train"}
+    metadata = {"ownerReferences": [{**owner, "uid": train["metadata"]["uid"]}]}
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+    spec = {"queueName": "queue", "podSets": [{"name": "a", "count": 1, "template": template}]}
+    await patient.create(WORKLOADS, "w", namespace="default", spec=spec, metadata=metadata)
+    verdict = (await viewed(patient, "appwrapper/train")).verdict
+    assert verdict.state is State.waits
+    assert "whether LocalQueue queue exists in default could not be read" in verdict.because
+    text = "LocalQueue queue doesn't exist"
+    said = {
+        "type": "QuotaReserved",
+        "status": "False",
+        "reason": reason,
+        "message": text,
+        "lastTransitionTime": stamp(),
+    }
+    await patient.report(WORKLOADS, "w", {"conditions": [said]}, namespace="default")
+    verdict = (await viewed(patient, "appwrapper/train")).verdict
+    assert (verdict.state, verdict.because, verdict.codes) == (State.stuck, (text,), ("BERTH4012",))
