@@ -48,6 +48,9 @@ PREFLIGHT = preflight.CHECK
 """What is asked before an installation, in place of all others."""
 
 
+_ONE_NAMESPACE = "or see what is wrong in your namespace alone with berth doctor --mine"
+
+
 async def examine(
     cluster: Cluster, checks: Sequence[Check], shown: Callable[[Finding], bool] = lambda _: True
 ) -> list[Finding]:
@@ -76,10 +79,20 @@ def _aimed(aim: Aim, finding: Finding) -> Finding:
 
 
 def _within(scope: str, findings: list[Finding]) -> list[Finding]:
-    """With a scope, a right that is missing elsewhere is no fault: one has it who asks about the whole cluster."""
+    """With a scope, a right that is missing elsewhere is no fault: one has it who asks about the whole cluster.
+
+    Without a scope, one who has no rights in the whole cluster is told of the scope.
+    """
+    if not scope:
+        return [
+            replace(finding, consequence=f"{finding.consequence}, {_ONE_NAMESPACE}")
+            if finding.code == NO_RIGHT and finding.message.endswith("in the whole cluster")
+            else finding
+            for finding in findings
+        ]
     return [
         replace(finding, severity=Severity.info, consequence="", command="")
-        if scope and is_right_beyond(finding.message, scope)
+        if is_right_beyond(finding.message, scope)
         else finding
         for finding in findings
     ]

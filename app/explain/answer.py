@@ -25,6 +25,7 @@ class Answer:
 
     `refused` counts what would be refused beside Pods and AppWrappers. `notes` say what was not used, and why.
     `judged` counts what controllers judge. `trials` are the dry runs, None where there were none.
+    `unread` counts objects beside Pods that were not checked, for their user may not read what they rest on.
     """
 
     objects: int = 0
@@ -38,6 +39,7 @@ class Answer:
     refused: int = 0
     judged: int = 0
     trials: list[Trial] | None = None
+    unread: int = 0
 
     @property
     def summary(self) -> dict[str, int]:
@@ -65,8 +67,12 @@ class Answer:
 
     @property
     def untried(self) -> bool:
-        """Whether the cluster gave no answer about an object that it was asked about."""
-        return any(trial.untried for trial in self.trials or ())
+        """Whether the cluster gave no answer about an object that it was asked about, or about what that rests on."""
+        return (
+            bool(self.unread)
+            or any(pod.unread for pod in self.pods)
+            or any(trial.untried for trial in self.trials or ())
+        )
 
     @property
     def failed(self) -> bool:

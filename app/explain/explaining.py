@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from app.admission.decision import Decision
 from app.admission.parts import Cached
 from app.claims.settings import TemplateSettings
+from app.errors import Transient
 from app.explain import wrapped
 from app.explain.answer import Answer
 from app.explain.compared import given_workloads, live_workloads
@@ -25,8 +26,8 @@ from app.explain.judging import attachment_findings, configurations, readers_of,
 from app.explain.keys import key_findings
 from app.explain.manifests import REVIEWED, Manifests
 from app.explain.model import Finding, Manifest, PodManifest
-from app.explain.rehearsal import Rehearsal, live, review
-from app.explain.rendering import Explained
+from app.explain.rehearsal import Rehearsal, live, review, unread
+from app.explain.rendering import UNREAD, Explained
 from app.explain.roads import offer_of, roads_of
 from app.explain.rules import Comparison, RuleExplained
 from app.explain.wrapped import requested
@@ -91,7 +92,11 @@ async def _add_roads(answer: Answer, manifests: Manifests, rehearsal: Rehearsal)
     config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
     for index, result in enumerate(answer.pods):
         owner = result.manifest.owner
-        roads = [] if result.denied else [*roads_of(result.pod, owner.namespace, offer, manifests, config_map)]
+        roads = (
+            []
+            if result.denied or result.unread
+            else [*roads_of(result.pod, owner.namespace, offer, manifests, config_map)]
+        )
         texts = (
             f"{name}: {road.text if whole or not road.missing else 'what offers it could not be read'}"
             for name, road in roads
@@ -105,7 +110,12 @@ async def _add_roads(answer: Answer, manifests: Manifests, rehearsal: Rehearsal)
 
 async def _as_asked(manifest: PodManifest, rehearsal: Rehearsal, left_out: LeftOut | None) -> Explained:
     """The same where Berth is asked; else the Pod as it is, and why it stays so."""
-    result = await _explained(manifest, rehearsal)
+    try:
+        result = await _explained(manifest, rehearsal)
+    except Transient as fault:
+        if not (text := unread(fault)):
+            raise
+        result = Explained(manifest, Decision(allowed=True, reason=UNREAD, message=text), (), manifest.pod)
     decision = None if left_out is None else await left_out(result)
     return result if decision is None else Explained(manifest, decision, (), manifest.pod)
 
@@ -195,9 +205,8 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
         for reader in readers_of(manifest, rehearsal):
             answer.judged += 1
             answer.findings += reader.findings(manifest)
-        if manifest.kind not in REVIEWED:
+        if (decision := await _checked(manifest, rehearsal, answer)) is None:
             continue
-        decision, _ = await review(rehearsal.chains["validate"], manifest.obj, namespace=manifest.namespace)
         refused = "" if decision.allowed else decision.message
         if manifest.kind in _RULES:
             made = refused or _comparison(manifest, placement)
@@ -215,6 +224,24 @@ async def _check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer)
         if refused and decision.allowed:
             answer.findings.append(Finding("error", "Invalid", f"would be refused: {refused}", manifest))
     await _compare(comparisons, manifests, rehearsal, answer)
+
+
+async def _checked(manifest: Manifest, rehearsal: Rehearsal, answer: Answer) -> Decision | None:
+    """What the webhook says of an object; None of a kind that it is not asked about.
+
+    None, with a note, also where its user may not read what that rests on.
+    """
+    if manifest.kind not in REVIEWED:
+        return None
+    try:
+        decision, _ = await review(rehearsal.chains["validate"], manifest.obj, namespace=manifest.namespace)
+    except Transient as fault:
+        if not (text := unread(fault)):
+            raise
+        answer.unread += 1
+        answer.notes.append(f"{manifest.subject}: not checked: {text}")
+        return None
+    return decision
 
 
 def _findings(fields: list[str], manifest: Manifest, decision: Decision) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import msgspec
 from app.admission.chain import Chain, Reviewed
 from app.admission.parts import Context, ReviewCaches, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, WholeRequest
-from app.errors import ApiError
+from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none
@@ -55,6 +55,14 @@ async def live(rehearsal: Rehearsal, resource: Resource, key: Key, notes: list[s
         if note not in notes:
             notes.append(note)
         return None
+
+
+def unread(fault: Transient) -> str:
+    """What a review could not read because its user has no right to, as a clause; "" for any other fault."""
+    cause = fault.__cause__
+    if not isinstance(cause, ApiError) or cause.status != 403:
+        return ""
+    return f"{str(fault).removesuffix(f': {cause}')}: you have no right to get it"
 
 
 async def review(chain: Chain, obj: JSON, *, namespace: str) -> Reviewed:

@@ -24,6 +24,8 @@ Plain = Literal["text", "json", "yaml"]
 """The forms that every command has which answers; some have more."""
 Form = Literal[Plain, "diff", "patch", "pod"]
 STRUCTURED = ("json", "yaml")
+UNREAD = "NotRead"
+"""The reason of a Pod of which nothing is known, for its user may not read what it selects."""
 
 
 class Line(NamedTuple):
@@ -51,8 +53,15 @@ class Explained:
         return not self.decision.allowed
 
     @property
+    def unread(self) -> bool:
+        """Whether it is not known what would become of it."""
+        return self.decision.reason == UNREAD
+
+    @property
     def verdict(self) -> str:
         """One sentence without its subject."""
+        if self.unread:
+            return f"not explained: {self.decision.message}"
         if self.denied:
             return f"would be denied: {self.decision.message}"
         if not self.decision.operations:
@@ -70,7 +79,7 @@ def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
             for result in results:
                 yield Line(encode_json([] if result.denied else list(result.decision.operations)).decode())
         case "pod":
-            admitted = [dump(result.pod) for result in results if not result.denied]
+            admitted = [dump(result.pod) for result in results if not (result.denied or result.unread)]
             yield from map(Line, "---\n".join(admitted).splitlines())
         case _:
             for result in results:
@@ -80,7 +89,11 @@ def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
 def asides(results: Sequence[Explained], form: Form) -> Iterator[Line]:
     """Denials and warnings, for standard error, of forms that have no place for them."""
     for result in results:
-        if result.denied or (form == "diff" and not result.decision.operations):
+        if (
+            result.denied
+            or (form in ("patch", "pod") and result.unread)
+            or (form == "diff" and not result.decision.operations)
+        ):
             yield Line(f"{result.manifest.subject}: {result.verdict}", "red" if result.denied else "")
         for warning in result.decision.warnings:
             yield Line(f"{result.manifest.subject}: warning: {warning}", "yellow")
@@ -140,7 +153,7 @@ def object_of(result: Explained) -> JSON:
     operations = [] if result.denied else decision.operations
     return {
         **manifest.reference,
-        "allowed": decision.allowed,
+        "allowed": None if result.unread else decision.allowed,
         "reason": decision.reason,
         "message": decision.message,
         "warnings": list(decision.warnings),
@@ -148,7 +161,7 @@ def object_of(result: Explained) -> JSON:
             {**json.loads(encode_json(operation)), "reason": reason}
             for operation, reason in zip(operations, result.reasons, strict=False)
         ],
-        "pod": None if result.denied else result.pod,
+        "pod": None if result.denied or result.unread else result.pod,
         **({"roads": list(result.roads)} if result.roads else {}),
     }
 

@@ -53,7 +53,7 @@ class Lookup(Generic[T]):
     async def find(self, namespace: str, name: str) -> T | None:
         """The object, or None where there is none, or no client.
 
-        Raises Transient where the GET failed, and Denied as `once` does.
+        Raises Transient, from what the client raised, where the GET failed, and Denied as `once` does.
         """
         found = self.cached(namespace, name)
         client = self._client() if found is None else None
@@ -66,7 +66,7 @@ class Lookup(Generic[T]):
     async def _shared(self, client: KubeClient, namespace: str, name: str) -> T | None:
         outcome = await self._requests.answer((namespace, name), partial(self._get, client, namespace, name))
         if isinstance(outcome, Transient):
-            raise Transient(str(outcome), delay=outcome.delay)
+            raise Transient(str(outcome), delay=outcome.delay) from outcome.__cause__
         return outcome
 
     def _named(self, namespace: str, name: str) -> str:
@@ -81,7 +81,9 @@ class Lookup(Generic[T]):
         except Transient as error:
             if isinstance(error, ApiError) and error.not_found:
                 return None
-            return Transient(f"could not read {where}: {error}", delay=error.delay)
+            fault = Transient(f"could not read {where}: {error}", delay=error.delay)
+            fault.__cause__ = error
+            return fault
         except TimeoutError:
             return Transient(f"could not read {where}: no answer within {self._timeout:g} s")
 

@@ -257,6 +257,44 @@ async def test_a_user_without_rights_to_the_release_is_told_that_flags_are_defau
     assert opted_out["objects"][0]["operations"] == []
 
 
+async def test_what_may_not_be_read_costs_its_own_object_alone(place: Place, tmp_path: Path) -> None:
+    """The attachment is in a namespace that the user may not read: another Pod is explained."""
+    await place.patient.attachment("net", namespace="universe")
+    rule = {"apiGroups": [NETWORK_ATTACHMENTS.group], "resources": [NETWORK_ATTACHMENTS.plural], "verbs": ["get"]}
+    await place.patient.bind("ann", [rule], namespace="default", user=True)
+    await place.patient.attachment("net")
+    pods = "\n---\n".join(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "annotations": {NETWORKS: f"{name}/net"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            }
+        )
+        for name in ("universe", "default")
+    )
+    (tmp_path / "pods.yaml").write_text(pods)
+    kubeconfig = str(place.patient.kubeconfig_of("ann"))
+    texts = dict[str, str]()
+    for form in ("text", "json", "pod", "patch"):
+        command = ("explain", "-f", str(tmp_path / "pods.yaml"), "--kubeconfig", kubeconfig, "-o", form)
+        with BerthProcess(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            out, err = await asyncio.to_thread(process.communicate)
+        assert process.returncode == 3, (form, err)
+        texts[form] = out
+        if form != "json":
+            said = next(line for line in (out + err).splitlines() if line.startswith("Pod default/universe"))
+            assert "not explained: could not read network attachment definition 'universe/net'" in said, form
+    document = json.loads(texts["json"])
+    unread, explained = document["objects"]
+    assert (unread["allowed"], unread["reason"], unread["pod"], unread["operations"]) == (None, "NotRead", None, [])
+    assert unread["message"].endswith("'universe/net': you have no right to get it")
+    assert (explained["allowed"], bool(explained["operations"])) == (True, True)
+    assert "): would be injected" in texts["text"]
+    assert "name: universe" not in texts["pod"]
+
+
 async def test_a_release_that_the_api_server_fails_to_list_is_not_taken_for_none(tmp_path: Path) -> None:
     async def fail(_server: ApiServer, request: web.Request) -> web.StreamResponse | None:
         failing = "mutatingwebhookconfigurations" in request.path

@@ -202,6 +202,8 @@ async def test_all_rights_that_are_missing_are_one_finding() -> None:
     assert (one.check, one.code, one.subject) == ("a", "BERTH0001", "")
     assert one.message == ("not checked: you have no right to list pods, nodes in the whole cluster")
     assert one.command == "kubectl auth can-i list pods -A\nkubectl auth can-i list nodes -A"
+    # One with rights in a namespace alone is told how to ask about that.
+    assert one.consequence.endswith("or see what is wrong in your namespace alone with berth doctor --mine")
 
 
 def test_rights_that_are_missing_are_said_in_few_words() -> None:
