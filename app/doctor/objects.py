@@ -184,3 +184,9 @@ def _helm_entry(obj: JSON) -> JSON:
         if f"f:{RELEASE}" in (metadata.get("f:annotations") or {}):
             return dict(entry)
     return {}
+
+
+def seen_at(event: JSON) -> str:
+    """When an Event was seen last, in RFC 3339; "" where it does not say."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")

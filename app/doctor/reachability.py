@@ -7,7 +7,8 @@ a refusal by Berth is the proof.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
+from dataclasses import replace
 
 from app.admission.review import PROBE
 from app.doctor import commands, objects
@@ -15,9 +16,19 @@ from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
 from app.doctor.model import CALLS, Check, Finding, depends_on, error, guarded, info, ok, or_default, unchecked
 from app.doctor.webhooks import Registered
-from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, PODS, SERVICES, VALIDATING_WEBHOOKS, Resource
+from app.kube.resources import (
+    EVENTS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    PODS,
+    SERVICES,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from app.networks.model import NETWORKS
 from app.placement.model import tenant_of
+from app.text import moment
 from app.wire import JSON
 from app.wiring import Permission
 
@@ -38,6 +49,9 @@ READS = (
 )
 """What finds registrations that lead nowhere (BERTH0501 and BERTH0701), as `helm test` does."""
 _CALL_FAILED = "failed calling webhook"
+_FAILURE = re.compile(rf'{_CALL_FAILED} "(?P<name>[^"]*)": (?P<reason>.*)', re.DOTALL)
+_REMEMBERED = 1200.0
+"""Seconds in which a controller tries again to create a Pod: what an older Event tells may be over."""
 _MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 
 
@@ -148,6 +162,45 @@ async def _probe(
     return info("BERTH0705", webhook, kind=kind, text=text)
 
 
+async def refused_in(cluster: Cluster, namespace: str) -> str:
+    """Why the API server cannot call Berth for new Pods of a namespace; "" where it can, or that is not known.
+
+    By a dry run, and where the user may create no Pod, by what Events tell: neither needs a right beyond the namespace.
+    """
+    refusal = await cluster.refusal(*_PROBES[0], namespace=namespace)
+    if refusal is None:
+        return ""
+    names = {str(webhook.webhook.get("name")) for webhook in await or_default(cluster.of_all_releases(), [])}
+    if refusal.status != 403 or " is forbidden: User " not in str(refusal):
+        return _failure(str(refusal), names)
+    events = await or_default(_events(cluster, namespace), [])
+    failures = [event for event in events if _failure(event.get("message") or "", names)]
+    last, now = max(failures, key=objects.seen_at, default={}), cluster.now()
+    when = moment(objects.seen_at(last))
+    created = [objects.seen_at(event) for event in events if event.get("reason") == "SuccessfulCreate"]
+    if when is None or (now - when).total_seconds() > _REMEMBERED or max(created, default="") > objects.seen_at(last):
+        return ""
+    return f"{_failure(last['message'], names)} (an Event of {objects.seen_at(last)} tells it)"
+
+
+async def _events(cluster: Cluster, namespace: str) -> list[JSON]:
+    return [event async for event in cluster.paged(EVENTS, namespace=namespace)]
+
+
+def _failure(text: str, names: Container[str]) -> str:
+    """Why a call of a webhook of Berth failed, in a message of the API server; "" in any other."""
+    match = _FAILURE.search(text)
+    if match is None or not (match["name"] in names or match["name"].endswith(".berth.dev")):
+        return ""
+    return _unquoted(match["reason"].removeprefix("failed to call webhook: "))
+
+
+async def _in_scope(cluster: Cluster) -> AsyncIterator[Finding]:
+    if reason := await refused_in(cluster, cluster.scope):
+        whole = replace(cluster, scope="").doctor()
+        yield error("BERTH0704", objects.named(NAMESPACES, cluster.scope), reason=reason, command=whole)
+
+
 def _unquoted(reason: str) -> str:
     """The message of a Status that the API server quotes as it came, escaped and cut; all else as it is."""
     before, quoted, body = reason.partition('an error on the server ("')
@@ -168,4 +221,4 @@ async def _answering(cluster: Cluster, webhook: Registered) -> str:
     return await commands.recreate(cluster, webhook, _WEBHOOK)
 
 
-CHECK = Check("reachability", (_services, _probes))
+CHECK = Check("reachability", (_services, _probes), of_users=(_in_scope,))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from app.doctor.aiming import Aim
 from app.doctor.catalog import listed as shown
 from app.doctor.cluster import Cluster
 from app.doctor.model import or_default
 from app.doctor.objects import Object, named
+from app.doctor.reachability import refused_in
 from app.errors import ApiError, UsageError
 from app.kube.resources import NAMESPACES, PODS, Resource
 from app.why import installation
 from app.why.inquiry import JUDGES, Inquiry, new
 from app.why.kinds import parse_target, resources_of
-from app.why.model import Asking, State, Unread, Verdict, absence, get, listed, or_else
+from app.why.model import Asking, State, Unread, Verdict, absence, get, listed, or_else, read
 from app.why.rendering import Answer
 from app.wire import JSON, mapping
 
@@ -123,7 +125,24 @@ async def _missing(inquiry: Inquiry, resource: Resource, name: str, namespace: s
     if near:
         flag = f" -n {namespace}" if namespace else ""
         fix = f"berth why {resource.kind.lower()}/{near}{flag}"
-    return Answer(subject, Verdict(State.broken, "does not exist", because=(clause,), fix=fix), inquiry.unread)
+    missing = Verdict(State.broken, "does not exist", because=(clause,), fix=fix)
+    if resource == PODS:
+        missing = await _missing_pod(inquiry, missing, namespace)
+    return Answer(subject, missing, inquiry.unread)
+
+
+async def _missing_pod(inquiry: Inquiry, missing: Verdict, namespace: str) -> Verdict:
+    """With why a new one would be refused, and how to ask about one that is not there."""
+    next_step = "berth why -f FILE says what would become of a Pod that is not there yet"
+    missing = replace(missing, next=next_step)
+    so = "new Pods that ask for something are refused: the API server cannot call Berth"
+    if (refusing := await inquiry.ask(or_else(installation.uncalled(), None))) is not None:
+        return replace(missing, so=so).after(refusing)
+    reason = await inquiry.ask(or_else(read(partial(refused_in, namespace=namespace), key=("refused", namespace)), ""))
+    if not reason:
+        return missing
+    because = (*missing.because, f"the API server cannot call Berth: {reason}")
+    return replace(missing, because=because, so=so, codes=("BERTH0704",))
 
 
 def _elsewhere(resource: Resource, name: str, namespace: str) -> Asking[Verdict | None]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, assert_never
 
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, internal, unchecked, warning
-from app.doctor.objects import Object, named, waits_for
+from app.doctor.objects import Object, named, seen_at, waits_for
 from app.errors import ApiError
 from app.kube.resources import EVENTS, PODS, Resource
 from app.registry import WINGS
@@ -30,7 +30,6 @@ from app.why.model import (
     Unread,
     Verdict,
     combined,
-    seen_at,
     waits,
 )
 from app.why.standing import by_conditions, describe

@@ -224,12 +224,6 @@ def events_of(it: Object) -> Asking[list[JSON]]:
     return events
 
 
-def seen_at(event: JSON) -> str:
-    """When an Event was seen last, in RFC 3339; "" where it does not say."""
-    series = event.get("series") or {}
-    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
 def told(it: Object, reasons: Container[str]) -> Asking[str]:
     """What the newest Event of an object with one of these reasons says; "" for none, or where none may be read."""
     events = yield from or_else(events_of(it), [])

@@ -12,7 +12,7 @@ from app.doctor.objects import Object
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.text import moment, several
 from app.why.installation import uncalled
-from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, seen_at, waits
+from app.why.model import Asking, State, Verdict, broken, events_of, fine, judged, listed, or_else, waits
 from app.why.pods import worst_of
 from app.why.standing import describe
 from app.wire import JSON
@@ -121,8 +121,8 @@ def _refusal(it: Object, *, since: datetime | None = None) -> Asking[str]:
     refusals = list[JSON]()
     for maker in makers:
         refusals += filter(_is_refusal, (yield from or_else(events_of(maker), [])))
-    newest = max(refusals, key=seen_at, default={})
-    if since is not None and ((when := moment(seen_at(newest))) is None or when < since):
+    newest = max(refusals, key=objects.seen_at, default={})
+    if since is not None and ((when := moment(objects.seen_at(newest))) is None or when < since):
         return ""
     return plain(newest.get("message") or newest.get("reason") or "")
 

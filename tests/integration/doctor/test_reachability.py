@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from datetime import UTC, datetime, timedelta
 
 from app.doctor.model import Severity
+from app.doctor.reachability import CHECK
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
+    EVENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     PODS,
+    ROLE_BINDINGS,
     SERVICES,
 )
 from tests.integration.doctor.installation import ENDPOINTS, SERVICE, Place
-from tests.integration.doctor.patient import HOME, Patient
+from tests.integration.doctor.patient import HOME, RBAC, Patient
 
 SUBJECT = f"Service {HOME}/{SERVICE}"
 UPGRADE = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set webhook.enabled=true"
@@ -161,3 +165,47 @@ async def test_what_a_failing_server_says_is_readable(place: Place) -> None:
     assert finding.message == (
         'the API server cannot call Berth: it answers with an error of the server: no "cache" is left'
     )
+
+
+async def test_a_namespace_whose_pods_are_refused(place: Place) -> None:
+    """The doctor of one namespace says so, and so does why of a Pod that is not there."""
+    patient = place.patient
+    assert await patient.complaints(CHECK, scope="default") == []
+    assert (await patient.why("pod/gone")).verdict.next.startswith("berth why -f FILE")
+    patient.cluster.services[HOME, SERVICE, 443] = ("127.0.0.1", 9)
+    (finding,) = await patient.complaints(CHECK, scope="default")
+    assert (finding.severity, finding.code, finding.subject) == (Severity.error, "BERTH0704", "Namespace default")
+    assert finding.message.startswith("the API server cannot call Berth: Post ")
+    assert finding.command == f"berth doctor --berth-namespace {HOME}"
+    verdict = (await patient.why("pod/gone")).verdict
+    assert verdict.so == "new Pods that ask for something are refused: the API server cannot call Berth"
+    assert "BERTH0704" in verdict.codes
+
+
+async def test_a_user_who_may_create_no_pods_learns_it_from_events(place: Place) -> None:
+    """The newest that tells how a Pod was created: the call may work again."""
+    patient = place.patient
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}
+    subjects = [{"kind": "User", "apiGroup": RBAC, "name": "ann"}]
+    await patient.create(ROLE_BINDINGS, "ann", namespace="default", roleRef=reference, subjects=subjects)
+    ann = patient.kubeconfig_of("ann")
+    patient.cluster.services[HOME, SERVICE, 443] = ("127.0.0.1", 9)
+    assert await patient.complaints(CHECK, scope="default", kubeconfig=ann) == []
+
+    async def tell(reason: str, message: str, at: timedelta) -> None:
+        about = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "namespace": "default"}
+        when = (datetime.now(UTC) + at).strftime("%Y-%m-%dT%H:%M:%SZ")
+        fields = {"involvedObject": about, "reason": reason, "message": message, "lastTimestamp": when}
+        await patient.create(EVENTS, reason.lower(), namespace="default", **fields)
+
+    text = 'Internal error occurred: failed calling webhook "pods.berth.dev": failed to call webhook: no route'
+    await tell("FailedCreate", f"Error creating: {text}", timedelta(minutes=-1))
+    (finding,) = await patient.complaints(CHECK, scope="default", kubeconfig=ann)
+    assert finding.message.startswith("the API server cannot call Berth: no route (an Event of ")
+    verdict = (await patient.why("pod/gone", kubeconfig=ann)).verdict
+    assert verdict.because[-1].startswith("the API server cannot call Berth: no route")
+    patient.later = timedelta(hours=1)
+    assert await patient.complaints(CHECK, scope="default", kubeconfig=ann) == []
+    patient.later = timedelta()
+    await tell("SuccessfulCreate", "Created pod: web-1", timedelta())
+    assert await patient.complaints(CHECK, scope="default", kubeconfig=ann) == []
