@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from app.claims.checks.roads import offer_of
-from app.claims.roads import Demand, Offer, demands_of, multus_finds
+from app.claims.roads import Demand, Offer, demands_of, devices_of, multus_finds
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
@@ -169,8 +169,10 @@ def offered_by(demand: Demand, offer: Offer) -> list[str]:
 
 
 def offered_names(offer: Offer) -> list[str]:
-    """The devices of nodes, as containers ask for them."""
-    return sorted({name for amounts in offer.nodes.values() for name in amounts if "/" in name})
+    """The devices of nodes as containers ask for them: of device plugins, and of DRA by the names that classes give."""
+    names = {name for amounts in offer.nodes.values() for name in amounts if "/" in name}
+    mapped = [(name, obj) for obj in offer.classes if (name := objects.spec(obj).get("extendedResourceName"))]
+    return sorted(names | {name for name, obj in mapped if devices_of(obj, offer.slices)})
 
 
 def correction(it: Object, demand: Demand, offer: Offer) -> str:

@@ -15,11 +15,12 @@ from app.doctor.catalog import FINDINGS
 from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
 from app.doctor.policies import Served
-from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
+from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, SERVICES
 from app.networks.model import NETWORKS, attachment_problems
 from app.networks.why import attachments
 from app.networks.why.attachments import networks_settings
 from app.networks.why.confined import judge_confinement
+from app.networks.why.keys import judge_keys
 from app.networks.why.lacking import LACKING, Lack, Planner, changed_later, history, planner_of, remedy
 from app.networks.why.makers import Owner, maker_of, owner_of
 from app.networks.why.namespaces import LEFT_OUT, judge_namespace
@@ -53,6 +54,8 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
         # What it lacks beside does not hold it. Of one to be created, it is said first what would become of it.
         verdicts.insert(len(verdicts) if _exists(it) else 0, (yield from _of_networks(it, now, selected, left_out)))
     verdicts += yield from judge_confinement(it)
+    if (misspelt := (yield from judge_keys(it, now))) is not None:
+        verdicts.append(misspelt)
     if not verdicts:
         return None
     # What is first there comes last of what is equally bad.
@@ -252,4 +255,4 @@ async def _registered_since(cluster: Cluster) -> datetime | None:
     return min((when for webhook in webhooks if (when := objects.created(webhook.configuration))), default=None)
 
 
-JUDGES = {PODS: judge_pod, NAMESPACES: judge_namespace, **attachments.JUDGES}
+JUDGES = {PODS: judge_pod, NAMESPACES: judge_namespace, SERVICES: judge_keys, **attachments.JUDGES}

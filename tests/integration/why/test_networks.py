@@ -22,7 +22,10 @@ from app.kube.resources import (
     NODES,
     PODS,
     REPLICA_SETS,
+    RESOURCE_SLICES,
+    SERVICES,
 )
+from app.networks.checks import pods
 from app.networks.model import NODE_SELECTOR
 from app.why.model import State
 from app.why.owners import CRON_JOBS
@@ -633,3 +636,36 @@ async def test_a_typo_is_found_with_rights_in_one_namespace(patient: Patient) ->
     answer = await patient.why("deployment/web", kubeconfig=await member(patient, *rules))
     assert answer.verdict.because == ("there is no attachment default/fooo; there is default/foo",)
     assert answer.verdict.state is State.broken
+
+
+@pytest.mark.parametrize("key", ["k8s.v1.cni.cncf.io/Networks", "berth.dev/Selector"])
+async def test_a_key_that_nothing_reads_is_named_with_the_one_that_was_meant(patient: Patient, key: str) -> None:
+    """As `berth explain` warns of it."""
+    await patient.pod("p", annotations={key: "x"})
+    await patient.create(SERVICES, "s", namespace="default", metadata={"annotations": {key: "x"}}, spec={})
+    for target in ("pod/p", "service/s"):
+        verdict = (await patient.why(target)).verdict
+        assert verdict.state is State.stuck, target
+        assert f"annotation {key} is not read; did you mean {key.lower()}?" in verdict.because, target
+        assert "BERTH1210" in verdict.codes
+    (finding,) = await patient.complaints(pods.CHECK, scope="default")
+    assert (finding.code, finding.subject) == ("BERTH1210", "Pod default/p")
+    assert key.lower() in finding.message
+
+
+async def test_what_dra_offers_is_named_beside_what_device_plugins_offer(patient: Patient) -> None:
+    await patient.create(NODES, "n")
+    await patient.report(NODES, "n", {"allocatable": {"example.com/ways": "1"}})
+    for name in ("example.com/foo", "example.com/none"):
+        driver = name.partition("/")[2]
+        selectors = [{"cel": {"expression": f'device.driver == "{driver}.example"'}}]
+        spec = {"extendedResourceName": name, "selectors": selectors}
+        await patient.create(DEVICE_CLASSES, driver, spec=spec)
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "foo.example", "nodeName": "n", "pool": pool, "devices": [{"name": "d"}]}
+    await patient.create(RESOURCE_SLICES, "s", spec=spec)
+    await patient.attachment("net", resource="other.io/thing")
+    verdict = (await patient.why("net-attach-def/net")).verdict
+    assert verdict.because[0].startswith(
+        "nothing offers other.io/thing (nodes offer example.com/foo, example.com/nic, example.com/ways)"
+    )
