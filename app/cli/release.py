@@ -91,7 +91,7 @@ class Release:
 
     async def left_out(self, result: Explained) -> Decision | None:
         """What becomes of a Pod in place of what Berth would decide; None where Berth is asked, or does nothing."""
-        pod, changes = _pod_of(result.manifest), result.denied or bool(result.decision.operations)
+        pod, changes = _pod_of(result.manifest), result.denied or result.unread or bool(result.decision.operations)
         if self.alone is not None:
             return await self._by_policies(self.alone, pod, changes=changes)
         cause = await self.inquiry.ask(unasked(pod)) if changes else None
