@@ -122,6 +122,21 @@ def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:
             yield str(container.get("name")), str(waiting["reason"]), str(waiting.get("message") or "")
 
 
+FAILING = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""Reasons of containers that do not come up by themselves."""
+
+
 def waits_for(pod: JSON) -> tuple[str, str] | None:
     """Why a Pod does not work: a reason and a message; None where it runs and is ready."""
     said = status(pod)

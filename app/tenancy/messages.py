@@ -17,6 +17,7 @@ from app.kube.names import check_label_value, domain_above
 from app.numbers import whole_or
 from app.tenancy.proto import admin_pb, resource_pb, rule_pb, workload_pb
 from app.wire import JSON, decode_json, mapping
+from app.workloads.companions.marks import obstacles_of
 from app.workloads.model import (
     COMPANION,
     ORCHESTRATOR,
@@ -276,6 +277,8 @@ def pod_summary(pod: JSON) -> resource_pb.PodSummary:
         node_name=spec.get("nodeName", ""),
         ready=condition(status, "Ready").get("status") == "True",
     )
+    if obstacles := obstacles_of(pod):
+        summary.status = canonical(obstacles)
     if companion:
         annotations = metadata.get("annotations") or {}
         shown = {"name": metadata["name"], **public_marks(metadata)}

@@ -20,8 +20,6 @@ _PATIENCE = 300.0
 """Seconds in which a Pod is scheduled and its images are pulled."""
 _TROUBLE = frozenset({"FailedCreatePodSandBox", "FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources"})
 """Reasons of Events of kubelet that say why containers are not created."""
-_BACKING_OFF = frozenset({"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError"})
-"""Reasons of containers that do not come up by themselves."""
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
 
@@ -29,12 +27,13 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
     """How the Pod is, and what its annotation says was injected. Nothing of one that does not exist yet."""
     if not it.json["metadata"].get("uid"):
         return None
-    verdict = yield from _standing(it, now)
+    verdict = yield from standing(it, now)
     injected = plain(summary(mapping(it.json["metadata"].get("annotations"))))
     return replace(verdict, text=f"{verdict.text}; injected by {injected}") if injected else verdict
 
 
-def _standing(it: Object, now: datetime) -> Asking[Verdict]:
+def standing(it: Object, now: datetime) -> Asking[Verdict]:
+    """How a Pod is, by its own status."""
     pod, status = it.json, objects.status(it.json)
     phase, node = status.get("phase") or "Pending", objects.spec(pod).get("nodeName") or ""
     describe = commands.kubectl("describe", "pod", it.name, namespace=it.namespace)
@@ -92,7 +91,7 @@ def _unstarted(it: Object, now: datetime, reason: tuple[str, str], describe: str
         cause = plain(reason[1] or "its node has not started it")
         return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)
     cause, ended = plain(reason[1] or reason[0]), _ended(it.json, now)
-    if reason[0] not in _BACKING_OFF and phase == "Running" and not ended:
+    if reason[0] not in objects.FAILING and phase == "Running" and not ended:
         late = since is not None and (now - since).total_seconds() > _PATIENCE
         return (stuck if late else waits)(text, since=since, because=(cause,), more=describe)
     because = (f"{cause}: {ended}" if ended and ended not in cause else cause,)

@@ -18,6 +18,7 @@ from app.status.reading import Reading
 from app.tenancy.agent.outages import NOT_CONNECTED
 from app.wire import JSON
 from app.workloads.model import ADMIN_RULES, COMPANION, MIRROR, TENANT_RULES, UVS_PODS, WORKLOAD_RULES
+from app.workloads.why.companions import mirrored
 
 PATIENCE = 300.0
 """Seconds in which a companion starts: scheduling and images take their time."""
@@ -86,7 +87,7 @@ class Tally:
         elif (why := objects.waits_for(pod)) is None:
             self.running += 1
         else:
-            late = objects.age(pod, now) > PATIENCE
+            late = objects.age(pod, now) > PATIENCE or why[0] in objects.FAILING
             self.wait(why[0], objects.subject("Pod", pod), why[1], Severity.warning if late else Severity.info)
 
     def mirror(self, uvs_pod: JSON) -> None:
@@ -96,7 +97,11 @@ class Tally:
         self.mirrors += 1
         said, ready = objects.status(uvs_pod), objects.condition(uvs_pod, "Ready")
         phase, good = said.get("phase"), ready.get("status", "Unknown") == "True"
-        if good and phase == "Running":
+        if good and (why := mirrored(uvs_pod)) is not None:
+            failing = why[0] in objects.FAILING or phase == "Failed"
+            severity = Severity.warning if failing else Severity.info
+            self.wait(why[0], objects.subject("UVSPod", uvs_pod), why[1], severity)
+        elif good and phase == "Running":
             self.running += 1
         elif good and phase == "Succeeded":
             self.ended += 1

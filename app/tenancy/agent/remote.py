@@ -18,7 +18,7 @@ from app.tenancy.agent.connection import Connection, Link, Stream
 from app.tenancy.agent.outages import GatewayUnavailable
 from app.tenancy.messages import canonical
 from app.tenancy.proto import resource_grpc, resource_pb, rule_grpc, rule_pb
-from app.wire import decode_json, load_yaml
+from app.wire import decode_json, load_yaml, mapping
 
 T = TypeVar("T")
 Pod = resource_pb.PodSummary
@@ -179,8 +179,12 @@ def is_companion(pod: Pod) -> bool:
     return pod.origin == resource_pb.ORIGIN_RULE
 
 
-def pod_summary(pod: Pod) -> dict[str, str]:
-    return {key: value for key, value in (("phase", pod.phase), ("nodeName", pod.node_name)) if value}
+def pod_summary(pod: Pod) -> dict[str, Any]:
+    """What the status of a UVSPod shows of the Pod. What of it cannot be read is left out."""
+    summary: dict[str, Any] = {"phase": pod.phase, "nodeName": pod.node_name}
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        summary["pod"] = mapping(decode_json(pod.status)) if pod.status else None
+    return {key: value for key, value in summary.items() if value}
 
 
 def names_of(manifests: list[bytes]) -> set[str]:

@@ -7,10 +7,12 @@ it.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
+from typing import Any
 
 import msgspec
 
@@ -19,8 +21,8 @@ from app.kube.names import DNS_LABEL_LIMIT, shorten
 from app.kube.resources import controller_of
 from app.numbers import whole_or
 from app.placement.model import DEFAULT_SCHEDULER, DPU_OF_HOST
-from app.text import cut
-from app.wire import JSON, encode_json
+from app.text import abridged, cut
+from app.wire import JSON, encode_json, mapping
 from app.workloads.model import (
     COMPANION,
     INJECTED,
@@ -47,6 +49,14 @@ RUNS = ""
 _LONGEST_STANDING = 64
 """Characters."""
 _BEGINNING = ("ContainerCreating", "PodInitializing")
+_CONTAINERS = ("initContainerStatuses", "containerStatuses")
+_ENDED = ("exitCode", "reason", "message", "finishedAt")
+_LONGEST_MESSAGE = 1000
+"""Characters of a message that a tenant sees."""
+_UNFIT = re.compile(
+    r"\d+ (?:Insufficient [^\s,]*[^\s,.]|node\(s\) (?:were unschedulable|didn't match Pod's node affinity/selector))"
+)
+"""What a tenant may see of a scheduler's message. The rest may name taints, which name other tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +270,56 @@ def _standing(status: JSON, spec: JSON) -> str:
         return RUNS
     if not spec.get("nodeName"):
         return str(condition(status, "PodScheduled").get("reason") or phase)
-    for name in ("initContainerStatuses", "containerStatuses"):
+    for name in _CONTAINERS:
         for container in status.get(name) or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
             reason = str(waiting.get("reason") or _BEGINNING[0])
             if reason not in _BEGINNING:
                 return reason
     return "NotReady" if phase == "Running" else _BEGINNING[0]
+
+
+def obstacles_of(pod: JSON) -> JSON:
+    """What of a Pod's status says why it does not run, as its tenant may see it; {} if it runs or has succeeded.
+
+    The members are those of a Pod's status. Of the scheduler's message only known clauses are kept.
+    """
+    status = status_of(pod)
+    ready = condition(status, "Ready")
+    phase = status.get("phase")
+    if phase == "Succeeded" or (phase == "Running" and ready.get("status") != "False"):
+        return {}
+    scheduled = condition(status, "PodScheduled")
+    conditions = [_shown(ready)] if ready else []
+    if scheduled.get("status") == "False":
+        unfit = ", ".join(_UNFIT.findall(str(scheduled.get("message") or "")))
+        conditions.append(_shown(scheduled) | {"message": unfit})
+    parts: JSON = {
+        part: abridged(str(status[part]), _LONGEST_MESSAGE) for part in ("reason", "message") if status.get(part)
+    }
+    if conditions:
+        parts["conditions"] = conditions
+    for name in _CONTAINERS:
+        if containers := [_shown_container(container) for container in status.get(name) or ()]:
+            parts[name] = containers
+    return parts
+
+
+def _shown(part: JSON, fields: tuple[str, ...] = ("type", "status", "reason", "message", "lastTransitionTime")) -> JSON:
+    values: dict[str, Any] = {field: part[field] for field in fields if part.get(field) is not None}
+    if "message" in values:
+        values["message"] = abridged(str(values["message"]), _LONGEST_MESSAGE)
+    return values
+
+
+def _shown_container(container: JSON) -> JSON:
+    shown: dict[str, Any] = {"name": container.get("name"), "restartCount": container.get("restartCount") or 0}
+    for place in ("state", "lastState"):
+        held = mapping(container.get(place))
+        states = {
+            "waiting": _shown(mapping(held.get("waiting")), ("reason", "message")),
+            "terminated": _shown(mapping(held.get("terminated")), _ENDED),
+        }
+        if states := {name: state for name, state in states.items() if state}:
+            shown[place] = states
+    return shown

@@ -20,6 +20,7 @@ from app.placement.checks import Dpus, dpus_of
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.text import moment, several
 from app.why.model import Asking, State, Verdict, fine, get, judged, of_findings, or_else, read, stuck, waits
+from app.why.pods import standing
 from app.wire import JSON, mapping
 from app.workloads import model as workloads
 from app.workloads.companions.marks import Companion, companion_of
@@ -27,18 +28,11 @@ from app.workloads.controller.stored import project_workload
 
 PATIENCE = 300.0
 """Seconds in which a status may be late, and a companion starts, or ends after its grace period."""
-_OF_TEMPLATE = frozenset(
-    {
-        "CrashLoopBackOff",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImagePull",
-        "Error",
-        "ImagePullBackOff",
-        "InvalidImageName",
-    }
-)
+_OF_TEMPLATE = objects.FAILING | {"Error"}
 """Reasons of companions that do not run which a change of their template ends."""
+CORRECT = "correct spec.template: its image, its command or what it mounts"
+_CORDONED = "were unschedulable"
+"""What a scheduler says of nodes that are cordoned."""
 _LOOKED_AT = 20
 """Companions of one rule that are judged."""
 
@@ -175,25 +169,50 @@ async def unwell(cluster: Cluster, rule: Object) -> list[tuple[str, str]]:
         metadata = obj["metadata"]
         if (metadata.get("annotations") or {}).get(mark) != value:
             continue
-        if (objects.waits_for(obj) if resource == PODS else _mirrored(obj)) is not None:
+        if (objects.waits_for(obj) if resource == PODS else mirrored(obj)) is not None:
             names.append((metadata["namespace"], metadata["name"]))
         if len(names) == _LOOKED_AT:
             break
     return names
 
 
-def _mirrored(uvs_pod: JSON) -> tuple[str, str] | None:
-    """As `waits_for`, of a mirror."""
+def mirrored(uvs_pod: JSON) -> tuple[str, str] | None:
+    """As `waits_for`, of the Pod that a UVSPod shows or stands for."""
     said, ready = objects.status(uvs_pod), objects.condition(uvs_pod, "Ready")
     phase = str(said.get("phase") or "")
+    if ready.get("status") == "True" and said.get("pod"):
+        return objects.waits_for(_behind(uvs_pod))
     if ready.get("status") == "True" and phase in ("Running", "Succeeded"):
         return None
     reason = str(ready.get("reason") or "")
     return (phase or reason or "NotReady"), plain(ready.get("message") or said.get("message") or "")
 
 
-def judge_mirror(it: Object) -> Asking[Verdict]:
-    """What a UVSPod shows of the Pod in the infra cluster, where it can be changed; its rule says why it waits."""
+def _behind(uvs_pod: JSON) -> JSON:
+    """The Pod in the infra cluster, as far as its UVSPod shows it."""
+    said, pod = objects.status(uvs_pod), mapping(objects.spec(uvs_pod).get("object"))
+    spec = {**mapping(pod.get("spec")), "nodeName": said.get("nodeName") or ""}
+    metadata = {"name": uvs_pod["metadata"]["name"], "creationTimestamp": uvs_pod["metadata"].get("creationTimestamp")}
+    status = {**mapping(said.get("pod")), "phase": said.get("phase") or "Pending"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def shown_verdict(it: Object, now: datetime) -> Asking[Verdict | None]:
+    """The verdict of the judge of Pods on the Pod that a UVSPod shows; None if it does not show why it waits."""
+    if not objects.status(it.json).get("pod") or mirrored(it.json) is None:
+        return None
+    verdict = yield from standing(Object(PODS, _behind(it.json)), now)
+    reason, _ = mirrored(it.json) or ("", "")
+    because = tuple(cause for cause in verdict.because if cause) or (reason,)
+    if _CORDONED in " ".join(because):
+        step = "ask the admin of the infra cluster to uncordon a DPU: those that fit are cordoned"
+        return replace(verdict, because=because, fix="", next=step)
+    step = "correct the Pod: its image, its command or what it mounts" if reason in _OF_TEMPLATE else ""
+    return replace(verdict, because=because, fix="", next=step)
+
+
+def judge_mirror(it: Object, now: datetime) -> Asking[Verdict]:
+    """What a UVSPod shows of the Pod in the infra cluster, where it can be changed."""
     name = (it.json["metadata"].get("annotations") or {}).get(workloads.RULE_NAME) or "?"
     pod, places = mapping(objects.spec(it.json).get("object")), Dpus([], HOST_LABEL, TENANT_LABEL)
     tenant = places.place_of(pod)[1]
@@ -203,37 +222,50 @@ def judge_mirror(it: Object) -> Asking[Verdict]:
     )
     text = f"mirrors companion {where}{it.name} of the infra cluster, by WorkloadRule {it.namespace}/{name}"
     more = f"berth why pod/{it.name} -n {home} --kubeconfig INFRA"
-    waiting, phase = _mirrored(it.json), objects.status(it.json).get("phase")
+    waiting, phase = mirrored(it.json), objects.status(it.json).get("phase")
     since = moment(objects.condition(it.json, "Ready").get("lastTransitionTime"))
     if waiting is None:
         return fine(f"{phase}: {text}", since=since, more=more)
     rule = yield from or_else(get(workloads.WORKLOAD_RULES, name, it.namespace), None)
+    asks = ", ".join(_wishes(pod, places))
+    shown = yield from shown_verdict(it, now)
+    verdict = _by_rule(it, waiting, rule) if shown is None else replace(shown, text=f": {waiting[0]}")
+    because, next_step = list(verdict.because), verdict.next
+    cordoned = _CORDONED in " ".join(because)
+    mended = verdict.state > State.waits and not cordoned
+    if "Unschedulable" in (waiting[0], verdict.text) and not cordoned:
+        because.insert(1, f"no DPU takes it{f': it asks for {asks}' if asks else ''}")
+        admin = "give the admin of the infra cluster the command of the last line"
+        next_step = f"have spec.template ask for less, or {admin}"
+    elif mended:
+        next_step = CORRECT
+    return replace(
+        verdict,
+        text=f"{text}, which does not run{verdict.text if shown else ''}",
+        since=verdict.since or since,
+        asks=asks,
+        because=tuple(because),
+        fix=edit(rule) if mended and rule is not None else "",
+        next=next_step,
+        more=more,
+    )
+
+
+def _by_rule(it: Object, waiting: tuple[str, str], rule: Object | None) -> Verdict:
+    """Of a mirror that has the phase alone, as one of an older gateway: its rule counts why companions wait.
+
+    The text is the reason of most of them.
+    """
     running = objects.condition(rule.json, "Running") if rule is not None else {}
     reason, message = waiting
     because = [f"{reason}: {message}" if message and reason not in message else message or reason]
     if running.get("status") == "False" and running.get("message"):
         because.append(f"of all companions of the rule, {plain(running['message'])}")
-    asks, fix, next_step = ", ".join(_wishes(pod, places)), "", ""
-    # A mirror has the phase alone, and the rule the reason of most of its companions.
-    standing = {str(running.get("reason") or ""), str(objects.condition(it.json, "Ready").get("reason") or ""), reason}
-    hopeless = phase == "Failed" or bool(standing & ({"Unschedulable"} | _OF_TEMPLATE))
-    if hopeless and rule is not None:
-        fix = edit(rule)
-        next_step = "correct spec.template: its image, its command or what it mounts"
-    if "Unschedulable" in standing:
-        because.insert(1, f"no DPU takes it{f': it asks for {asks}' if asks else ''}")
-        admin = "give the admin of the infra cluster the command of the last line"
-        next_step = f"have spec.template ask for less, or {admin}"
-    verdict = stuck if hopeless else waits
-    return verdict(
-        f"{text}, which does not run",
-        since=since,
-        asks=asks,
-        because=tuple(because),
-        fix=fix,
-        next=next_step,
-        more=more,
-    )
+    ready = str(objects.condition(it.json, "Ready").get("reason") or "")
+    standings = [str(running.get("reason") or ""), ready, reason]
+    cause = next((standing for standing in standings if standing in {"Unschedulable"} | _OF_TEMPLATE), "")
+    hopeless = objects.status(it.json).get("phase") == "Failed" or cause
+    return Verdict(State.stuck if hopeless else State.waits, cause, because=tuple(because))
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:

@@ -29,6 +29,7 @@ from app.tenancy.agent.outages import NOT_CONNECTED
 from app.text import moment, several
 from app.why.model import Asking, State, Verdict, broken, fine, judged, of_findings, or_else, read, stuck, waits
 from app.why.standing import by_conditions, describe
+from app.wire import JSON
 from app.workloads import model as workloads
 from app.workloads.rules.key_reach import NEVER
 from app.workloads.rules.problems import RuleError
@@ -87,6 +88,8 @@ def judge_rule(it: Object, now: datetime) -> Asking[Verdict | None]:
 def _not_running(it: Object, verdict: Verdict) -> Verdict:
     """By its condition alone, where its companions may not be read."""
     running = objects.condition(it.json, "Running")
+    if verdict.state and _failing(running) and not verdict.fix:
+        return replace(verdict, fix=edit(it), next=companions.CORRECT)
     if verdict.state or running.get("status") != "False":
         return verdict
     return replace(verdict, state=State.waits, because=(plain(running.get("message") or running.get("reason")),))
@@ -153,9 +156,14 @@ def conditions(it: Object, now: datetime, near: Near | None = None) -> Iterator[
     elif matched.get("status") == "False":
         yield info("BERTH3005", it, said=said)
     late = running.get("reason") != "NoCompanion" and objects.lasts(running, now) > PATIENCE
-    if running.get("status") == "False" and late:
+    if running.get("status") == "False" and (late or _failing(running)):
         because = (topic("companions", it.namespace, it.name),)
         yield warning("BERTH3006", it, said=running.get("message"), because=because)
+
+
+def _failing(running: JSON) -> bool:
+    """Whether the condition counts companions whose containers do not come up by themselves."""
+    return not objects.FAILING.isdisjoint(re.findall(r"\w+", str(running.get("message") or "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,13 +327,18 @@ def judge_uvs(it: Object, now: datetime) -> Asking[Verdict | None]:
     if cut_off(it):
         return (yield from _cut_off(it))
     if workloads.MIRROR in objects.labels(it.json):
-        return (yield from companions.judge_mirror(it))
+        return (yield from companions.judge_mirror(it, now))
     if objects.unseen(it.json):
         return (yield from _unseen(it, now))
     phase = objects.status(it.json).get("phase")
     text = "is in the infra cluster" + (f": {phase}" if phase else "")
     if (bad := of_findings("the infra cluster has not what it describes", [*reported(it)])) is not None:
         return replace(bad, more=bad.more or describe(it))
+    if (shown := (yield from companions.shown_verdict(it, now))) is not None:
+        fix = edit(it) if shown.state > State.waits and "correct the Pod" in shown.next else ""
+        return replace(
+            shown, text=f"{text}: {shown.text}" if shown.text not in text else text, fix=fix, more=describe(it)
+        )
     ready = objects.condition(it.json, "Ready")
     if phase in (None, "Running", "Succeeded") and ready.get("status") == "True":
         return fine(text, since=moment(ready.get("lastTransitionTime")))

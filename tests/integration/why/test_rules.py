@@ -25,6 +25,7 @@ from app.workloads.model import (
     WORKLOAD_RULES,
     WORKLOADS,
 )
+from app.workloads.why.companions import CORRECT
 from tests.integration.doctor.patient import HOME, JSON, Patient
 from tests.integration.doctor.rmd_patient import deploy
 
@@ -358,7 +359,77 @@ async def test_a_mirror_says_what_it_shows_and_what_can_be_changed_here(patient:
     assert verdict.next.startswith("correct spec.template: its image")
     await patient.client.delete(UVS_PODS, "r-1", namespace="universe")
     verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
-    assert (verdict.state, verdict.because) == (State.waits, ("0 of 1 companions run: 1 ImagePullBackOff",))
+    assert (verdict.state, verdict.because) == (State.stuck, ("0 of 1 companions run: 1 ImagePullBackOff",))
+    assert (verdict.fix, verdict.next) == (OF_RULE, CORRECT)
+
+
+PULL = 'Back-off pulling image "app:typo": not found'
+CRASH = "back-off 40s restarting failed container=app"
+
+
+def failing(reason: str, message: str) -> JSON:
+    """What a mirror shows of a Pod whose container does not come up."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [{"name": "app", "restartCount": 3, "state": state}]}
+
+
+async def uvs_pod(patient: Patient, phase: str, pod: JSON, *, node: str = "dpu-a", **marks: JSON) -> None:
+    wanted = {"object": {**TEMPLATE, "metadata": {"name": "r-1"}}}
+    await patient.create(UVS_PODS, "r-1", namespace="universe", metadata=marks, spec=wanted)
+    shown = status(Ready=("True", "Mirrored", ""))
+    shown = {**shown, "phase": phase, "nodeName": node, "pod": pod}
+    await patient.report(UVS_PODS, "r-1", shown, namespace="universe")
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "message"),
+    [
+        ("Running", "CrashLoopBackOff", CRASH),
+        ("Pending", "ImagePullBackOff", PULL),
+        ("Pending", "CreateContainerConfigError", 'secret "absent" not found'),
+    ],
+)
+async def test_a_companion_that_fails_is_known_in_the_cluster_of_its_tenant(
+    patient: Patient, phase: str, reason: str, message: str
+) -> None:
+    marks = {"labels": {MIRROR: "true"}, "annotations": {RULE_NAME: "r"}}
+    await uvs_pod(patient, phase, failing(reason, message), **marks)
+    await rule(patient, spec(), status(matched=1, Running=("False", reason, f"0 of 1 companions run: 1 {reason}")))
+    verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
+    assert verdict.state > State.waits
+    assert verdict.text.endswith(f"which does not run: {reason}")
+    assert message in verdict.because[0]
+    assert (verdict.fix, verdict.next) == (OF_RULE, CORRECT)
+    verdict = (await patient.why("workloadrule/r", namespace="universe")).verdict
+    assert verdict.state > State.waits
+    assert any(message in cause for cause in verdict.because)
+    assert (verdict.fix, verdict.next) == (OF_RULE, CORRECT)
+    (finding,) = await patient.complaints(RULES_CHECK)
+    assert (finding.code, finding.command) == ("BERTH3006", OF_RULE)
+
+
+async def test_a_companion_that_is_not_there_for_long_is_no_finding(patient: Patient) -> None:
+    await rule(patient, spec(), status(matched=1, Running=("False", "Pending", "0 of 1 companions run: 1 Pending")))
+    assert await patient.complaints(RULES_CHECK) == []
+
+
+async def test_a_companion_for_which_dpus_are_cordoned_is_not_to_ask_for_less(patient: Patient) -> None:
+    message = "1 node(s) were unschedulable"
+    unfit = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    marks = {"labels": {MIRROR: "true"}, "annotations": {RULE_NAME: "r"}}
+    await uvs_pod(patient, "Pending", {"conditions": [unfit]}, node="", **marks)
+    await rule(patient, spec(), status(matched=1, Running=("False", "Unschedulable", "0 of 1 companions run")))
+    verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
+    assert (verdict.state, verdict.because, verdict.fix) == (State.stuck, (message,), "")
+    assert verdict.next == "ask the admin of the infra cluster to uncordon a DPU: those that fit are cordoned"
+
+
+async def test_a_pod_that_a_tenant_wrote_and_that_fails(patient: Patient) -> None:
+    await uvs_pod(patient, "Running", failing("CrashLoopBackOff", CRASH))
+    verdict = (await patient.why("uvspod/r-1", namespace="universe")).verdict
+    assert (verdict.state, verdict.because) == (State.broken, (f"container app: {CRASH}",))
+    assert verdict.text == "is in the infra cluster: Running: runs, and is not ready: CrashLoopBackOff"
+    assert verdict.fix == "kubectl --namespace universe edit uvspods.resource.universe.nvidia.com r-1"
 
 
 async def test_a_rule_that_a_finalizer_of_another_holds_says_whose_it_is(patient: Patient) -> None:

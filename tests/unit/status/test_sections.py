@@ -248,12 +248,19 @@ def test_uvs_pods_show_what_runs_in_the_infra_cluster() -> None:
         mirror("Running", ready="Unknown", reason="NotConnected", **mark),
     ):
         tally.mirror(one)
+    failing = mirror("Running", **mark)
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
+    failing["status"]["pod"] = {"containerStatuses": [{"name": "c", "state": {"waiting": waiting}}]}
+    tally.mirror(failing)
     tally.mirror({"metadata": {"namespace": "universe", "name": "new"}})
-    assert (tally.asked, tally.mirrors, tally.running) == (2, 5, 2)
+    assert (tally.asked, tally.mirrors, tally.running) == (2, 6, 2)
+    crashed = next(row for row in tally.rows() if row.values["reason"] == "CrashLoopBackOff")
+    assert (crashed.severity, crashed.values["message"]) == (Severity.warning, "container c: back-off 40s")
     assert {row.values["reason"]: row.values["count"] for row in tally.rows()} == {
         "Pending": 1,
         "NotConnected": 1,
         "NotProcessed": 1,
+        "CrashLoopBackOff": 1,
     }
 
 

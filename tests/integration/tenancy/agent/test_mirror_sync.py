@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from app.wire import encode_json
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 from tests.integration.tenancy.agent.conftest import Runner, Tenant
 from tests.integration.tenancy.agent.fakegateway import FakeGateway
@@ -65,6 +66,20 @@ async def test_a_mirror_follows_its_companion(tenant: Tenant, fake: FakeGateway,
         return await tenant.get(UVS_PODS, "m1") is None
 
     await eventually(gone)
+
+
+async def test_a_mirror_shows_why_its_companion_does_not_run(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
+    await agents.start()
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
+    shown = {"containerStatuses": [{"name": "c", "restartCount": 3, "state": {"waiting": waiting}}]}
+
+    async def pod(expected: object) -> bool:
+        status = await tenant.status(UVS_PODS, "m1")
+        return status.get("phase") == "Running" and status.get("pod") == expected
+
+    for status, expected in ((encode_json(shown), shown), (b"{", None), (encode_json(shown), shown), (b"", None)):
+        put(fake, "m1", phase="Running", status=status)
+        await eventually(lambda expected=expected: pod(expected))
 
 
 async def test_a_mirror_is_never_a_request(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:

@@ -438,7 +438,7 @@ async def test_a_watch_shows_a_tenant_its_pods_and_no_others(door: Door, infra: 
         PODS, "rule1-id1", {"status": status}, patch_type="merge", namespace=NS, subresource="status"
     )
     running = (await watch.read()).pod
-    assert (running.name, running.phase, running.ready) == ("rule1-id1", "Running", True)
+    assert (running.name, running.phase, running.ready, running.status) == ("rule1-id1", "Running", True, b"")
     await infra.client.delete(PODS, "rule1-id1", namespace=NS, grace_period_seconds=0)
     assert (await watch.read()).deleted == "rule1-id1"
     again = resources(channel).Watch(pb.WatchRequest())
@@ -446,3 +446,41 @@ async def test_a_watch_shows_a_tenant_its_pods_and_no_others(door: Door, infra: 
     assert (await again.read()).synced
     watch.cancel()
     again.cancel()
+
+
+async def test_a_watch_shows_why_a_pod_does_not_run_and_nothing_of_other_tenants(door: Door, infra: Infra) -> None:
+    await companion(infra, "rule1-id1")
+    watch = resources(door.tenant("tenant1")).Watch(pb.WatchRequest())
+    await watch.read()
+    assert (await watch.read()).synced
+
+    async def shown(status: dict[str, Any]) -> Any:
+        await infra.client.patch(
+            PODS, "rule1-id1", {"status": status}, patch_type="merge", namespace=NS, subresource="status"
+        )
+        return json.loads((await watch.read()).pod.status)
+
+    message = "0/4 nodes are available: 1 node(s) had untolerated taint {tenant: tenant2}, 2 Insufficient cpu, 1 node(s) were unschedulable."
+    unfit = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    status = await shown({"phase": "Pending", "conditions": [unfit]})
+    assert status == {"conditions": [{**unfit, "message": "2 Insufficient cpu, 1 node(s) were unschedulable"}]}
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
+    ended = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
+    container = {
+        "name": "c",
+        "image": "c",
+        "imageID": "sha256:1",
+        "ready": False,
+        "restartCount": 3,
+        "state": {"waiting": waiting},
+        "lastState": {"terminated": {**ended, "containerID": "containerd://1"}},
+    }
+    unready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "m"}
+    status = await shown({"phase": "Running", "conditions": [unready], "containerStatuses": [container]})
+    assert status == {
+        "conditions": [unready],
+        "containerStatuses": [
+            {"name": "c", "restartCount": 3, "state": {"waiting": waiting}, "lastState": {"terminated": ended}}
+        ],
+    }
+    watch.cancel()

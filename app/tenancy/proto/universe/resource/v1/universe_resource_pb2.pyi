@@ -113,7 +113,7 @@ class WatchRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PodSummary(_message.Message):
-    __slots__ = ("name", "uid", "origin", "rule", "workload_id", "phase", "node_name", "ready", "manifest")
+    __slots__ = ("name", "uid", "origin", "rule", "workload_id", "phase", "node_name", "ready", "manifest", "status")
     NAME_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,7 @@ class PodSummary(_message.Message):
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     name: str
     uid: str
     origin: Origin
@@ -132,7 +133,8 @@ class PodSummary(_message.Message):
     node_name: str
     ready: bool
     manifest: bytes
-    def __init__(self, name: _Optional[str] = ..., uid: _Optional[str] = ..., origin: _Optional[_Union[Origin, str]] = ..., rule: _Optional[str] = ..., workload_id: _Optional[str] = ..., phase: _Optional[str] = ..., node_name: _Optional[str] = ..., ready: _Optional[bool] = ..., manifest: _Optional[bytes] = ...) -> None: ...
+    status: bytes
+    def __init__(self, name: _Optional[str] = ..., uid: _Optional[str] = ..., origin: _Optional[_Union[Origin, str]] = ..., rule: _Optional[str] = ..., workload_id: _Optional[str] = ..., phase: _Optional[str] = ..., node_name: _Optional[str] = ..., ready: _Optional[bool] = ..., manifest: _Optional[bytes] = ..., status: _Optional[bytes] = ...) -> None: ...
 
 class WatchResponse(_message.Message):
     __slots__ = ("pod", "deleted", "synced")
