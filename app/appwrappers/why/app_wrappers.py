@@ -24,6 +24,7 @@ from app.appwrappers.why.planned import judge_planned
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
+from app.doctor.installed import Installed
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment, several
@@ -90,10 +91,12 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
     since = moment(it.json["metadata"]["deletionTimestamp"])
     late = objects.overdue(it.json, now) or 0.0
     held = it.json["metadata"].get("finalizers") or []
-    if FINALIZER not in held or late < _QUEUED:
+    if FINALIZER not in held:
         return waits("is being deleted", since=since, because=tuple(f"finalizer {name}" for name in held))
     acts = yield from or_else(read(controllers.acts), True)
     if not acts:
+        if (stopped := (yield from or_else(read(controllers.controllers), []))) and stopped[0].stopped:
+            return _stopped(it, since, stopped[0])
         patch = commands.release(it.plural, it.name, held, FINALIZER, namespace=it.namespace)
         cause = f"finalizer {FINALIZER} holds it, and no controller that removes it runs"
         so = "its definition cannot be deleted either"
@@ -112,6 +115,21 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
     if late < DELETION_PATIENCE:
         return waits("is being deleted", since=since, because=("its objects are deleted first",))
     return (yield from _hanging(it, since))
+
+
+def _stopped(it: Object, since: datetime | None, controller: Installed) -> Verdict:
+    """Its controller is scaled to 0: it ends the deletion as soon as it runs."""
+    cause = f"controller appwrappers removes finalizer {FINALIZER}, and {controller.subject} has 0 replicas"
+    return stuck(
+        "is being deleted",
+        since=since,
+        because=(cause,),
+        so="its definition cannot be deleted either",
+        fix=commands.scale_up(controller),
+        next="the controller deletes its objects, and removes the finalizer",
+        codes=("BERTH4011",),
+        more=controllers.objects_of(it),
+    )
 
 
 def _hanging(it: Object, since: datetime | None) -> Asking[Verdict]:

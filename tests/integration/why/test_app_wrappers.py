@@ -283,8 +283,6 @@ async def test_one_that_is_deleted_without_its_controller_has_a_way_out(patient:
     body = {"metadata": {"finalizers": ["example.com/billing", FINALIZER]}}
     await patient.client.patch(APP_WRAPPERS, "train", body, patch_type="merge", namespace="default")
     await patient.client.delete(APP_WRAPPERS, "train", namespace="default")
-    assert (await patient.why("appwrapper/train")).verdict.state is State.waits
-    patient.later = timedelta(minutes=10)
     verdict = (await patient.why("appwrapper/train")).verdict
     assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH4011",))
     assert verdict.more == "kubectl --namespace default get pod/p"
@@ -350,7 +348,16 @@ async def test_one_of_a_release_that_is_scaled_to_0_does_not(patient: Patient) -
     name = "berth-appwrappers-controller"
     await patient.client.patch(DEPLOYMENTS, name, body, patch_type="merge", namespace="elsewhere")
     await deleted(patient)
-    assert (await patient.why("appwrapper/train")).verdict.codes == ("BERTH4011",)
+    patient.later = timedelta(0)
+    verdict = (await patient.why("appwrapper/train")).verdict
+    assert (verdict.state, verdict.codes) == (State.stuck, ("BERTH4011",))
+    named = f"controller appwrappers removes finalizer {FINALIZER}, and Deployment elsewhere/{name} has 0 replicas"
+    assert verdict.because == (named,)
+    assert verdict.fix == f"kubectl --namespace elsewhere scale deployment/{name} --replicas=2"
+    (finding,) = [finding for finding in await patient.examine(checks.CHECK) if finding.code == "BERTH4011"]
+    assert finding.command == verdict.fix
+    await patient.run(verdict.fix)
+    assert (await patient.why("appwrapper/train")).verdict.state is State.waits
 
 
 async def test_a_controller_that_may_not_be_seen_is_not_said_to_be_missing(patient: Patient) -> None:
