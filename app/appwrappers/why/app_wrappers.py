@@ -24,7 +24,6 @@ from app.appwrappers.why.planned import judge_planned
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
-from app.doctor.installed import Installed
 from app.doctor.objects import Object
 from app.kube.resources import PODS
 from app.text import moment, several
@@ -95,8 +94,9 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
         return waits("is being deleted", since=since, because=tuple(f"finalizer {name}" for name in held))
     acts = yield from or_else(read(controllers.acts), True)
     if not acts:
-        if (stopped := (yield from or_else(read(controllers.controllers), []))) and stopped[0].stopped:
-            return _stopped(it, since, stopped[0])
+        controller, start = yield from or_else(read(controllers.stopped), ("", ""))
+        if start:
+            return _stopped(it, since, controller, start)
         patch = commands.release(it.plural, it.name, held, FINALIZER, namespace=it.namespace)
         cause = f"finalizer {FINALIZER} holds it, and no controller that removes it runs"
         so = "its definition cannot be deleted either"
@@ -117,15 +117,15 @@ def _deleting(it: Object, now: datetime) -> Asking[Verdict]:
     return (yield from _hanging(it, since))
 
 
-def _stopped(it: Object, since: datetime | None, controller: Installed) -> Verdict:
+def _stopped(it: Object, since: datetime | None, controller: str, start: str) -> Verdict:
     """Its controller is scaled to 0: it ends the deletion as soon as it runs."""
-    cause = f"controller appwrappers removes finalizer {FINALIZER}, and {controller.subject} has 0 replicas"
+    cause = f"controller appwrappers removes finalizer {FINALIZER}, and {controller} has 0 replicas"
     return stuck(
         "is being deleted",
         since=since,
         because=(cause,),
         so="its definition cannot be deleted either",
-        fix=commands.scale_up(controller),
+        fix=start,
         next="the controller deletes its objects, and removes the finalizer",
         codes=("BERTH4011",),
         more=controllers.objects_of(it),

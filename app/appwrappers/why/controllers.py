@@ -109,6 +109,14 @@ def widens(resource: Resource) -> bool:
     return not resource.namespaced or resource.group in _GOVERNING or plural(resource) in _SECRET
 
 
+async def stopped(cluster: Cluster) -> tuple[str, str]:
+    """A controller of AppWrappers that is scaled to 0, and the command that starts it; "" for both if there is none."""
+    for controller in await controllers(cluster):
+        if controller.stopped:
+            return controller.subject, commands.scale_up(cluster, controller)
+    return "", ""
+
+
 async def wrap(cluster: Cluster, resources: Sequence[Resource]) -> str:
     """The command with which the controller of this release may create these too; "" where the chart runs none."""
     release = [it for it in await controllers(cluster) if it.by_chart and it.namespace == cluster.namespace]
