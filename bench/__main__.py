@@ -15,13 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import companions_report, companions_run, figures, webhook
-from bench.figures import Figure
+from bench import companions_report, companions_run, figures, retained, webhook
+from bench.figures import Figure, show
 from bench.load import LoadError
 from bench.rounds import MeasureError, Plan
 from bench.servers import ServerError
 
-_COMPANIONS = "companions"
+_COMPANIONS, _RETAINED = "companions", "retained"
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=default.rounds, help="of what has an aim [%(default)s]")
     parser.add_argument("--side-rounds", type=int, default=default.side_rounds, help="of the rest [%(default)s]")
     parser.add_argument("--seconds", type=int, default=default.seconds, help="a round lasts [%(default)s]")
-    parts = (*webhook.PARTS, _COMPANIONS)
+    parts = (*webhook.PARTS, _RETAINED, _COMPANIONS)
     parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART", help=", ".join(parts))
     parser.add_argument("--keep", action="store_true", help=f"write the figures into {figures.EXPECTED.name}")
     companions_run.arguments(parser)
@@ -50,6 +50,10 @@ def main() -> int:
             wanted = [part for part in webhook.PARTS if part in asked]
             if wanted:
                 found += webhook.measure(wanted, Path(directory), plan, console, progress, output=given.output)
+            if _RETAINED in asked:
+                slopes = retained.figures_of(retained.measure(progress))
+                show("Reviews beside retained objects", slopes, console)
+                found += slopes
             if _COMPANIONS in asked:
                 workloads = companions_run.measure(given, Path(directory) / "companions", progress)
                 companions_report.show(workloads, console)

@@ -22,6 +22,7 @@ from app.claims.definitions import (
 )
 from app.errors import Denied
 from app.kube.configuration import Configuration
+from app.kube.derived import Summary
 from app.kube.lookup import Lookup, Steps
 from app.kube.names import check_dns_subdomain
 from app.kube.store import Store
@@ -48,6 +49,7 @@ class KnownDefinitions:
     ) -> None:
         self._classes, self._changed = classes, changed
         self._current: Definitions | None = None
+        self._of_classes = Summary(classes, lambda: {entry.template: entry for entry in classes.values()})
         self._configured: Configuration[Definitions] = Configuration(
             config_maps, name=name, parse=parse_definitions, usual={}, changed=self._renew, logs=logs
         )
@@ -64,10 +66,8 @@ class KnownDefinitions:
         """What the template of this name is made from; also for those with one device of a DeviceClass."""
         definition = self.current.get(name)
         if definition is None and name.startswith(CLASS_PREFIX):
-            classes = self._classes.values()
-            return next(
-                (of_class(device_class, name) for device_class in classes if device_class.template == name), None
-            )
+            device_class = self._of_classes().get(name)
+            return None if device_class is None else of_class(device_class, name)
         return definition
 
     def _renew(self) -> None:

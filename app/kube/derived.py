@@ -1,11 +1,12 @@
-"""What is computed of an object, kept while the object is of the same version. Pure."""
+"""What is computed of an object, kept while the object is of the same version; and of a store, until it changes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
+from app.kube.store import Store
 from app.wire import JSON
 
 T = TypeVar("T")
@@ -37,3 +38,26 @@ class Derived(Generic[T]):
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return value
+
+
+class Summary(Generic[T]):
+    """What `compute` makes of a store, once between two changes of it. What it raises is raised each time.
+
+    So what asks costs the same however many objects there are, but for the first that asks after a change.
+    """
+
+    def __init__(self, store: Store[Any], compute: Callable[[], T]) -> None:
+        self._compute = compute
+        self._kept: object = _NOTHING
+        store.subscribe(self._drop)
+
+    def __call__(self) -> T:
+        if self._kept is _NOTHING:
+            self._kept = self._compute()
+        return cast("T", self._kept)
+
+    def _drop(self, *_change: object) -> None:
+        self._kept = _NOTHING
+
+
+_NOTHING = object()

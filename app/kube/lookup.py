@@ -6,6 +6,7 @@ A miss is not remembered, but for one review (`app.kube.asking`), which asks eac
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -14,7 +15,7 @@ from app.errors import ApiError, Transient
 from app.kube.asking import Requests, once
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
-from app.kube.store import Store
+from app.kube.store import EventType, Key, Store
 from app.pace import at_pace
 from app.wire import JSON
 
@@ -40,7 +41,9 @@ class Lookup(Generic[T]):
         field: str = "spec",
         timeout: float = GET_TIMEOUT,
     ) -> None:
-        self.cached, self.keys = cache.get, cache.keys
+        self.cached = cache.get
+        self._cache, self._names = cache, Counter[str]()
+        self._counts_names = False
         self._resource, self._project, self._called, self._field = resource, project, called, field
         self._client, self._timeout = client, timeout
         self._requests: Requests[T | Transient | None] = Requests()
@@ -49,6 +52,26 @@ class Lookup(Generic[T]):
     def connected(self) -> bool:
         """Whether there is a client."""
         return self._client() is not None
+
+    def has_name(self, name: str) -> bool:
+        """Whether the cache has an object of this name in any namespace.
+
+        The first who asks pays for all objects; later on each change is counted.
+        """
+        if not self._counts_names:
+            self._counts_names = True
+            self._names.update(name for _, name in self._cache.keys())  # noqa: SIM118  no mapping
+            self._cache.subscribe(self._count_name)
+        return name in self._names
+
+    def _count_name(self, event: EventType, key: Key, _old: T | None, _new: T | None) -> None:
+        name = key[1]
+        if event == "ADDED":
+            self._names[name] += 1
+        elif event == "DELETED":
+            self._names[name] -= 1
+            if not self._names[name]:
+                del self._names[name]
 
     async def find(self, namespace: str, name: str) -> T | None:
         """The object, or None where there is none, or no client.

@@ -113,7 +113,7 @@ class Store(Generic[T]):
         self._indices = dict(indices or {})
         self._clock = clock
         self._entries: dict[Key, _Entry[T]] = {}
-        self._buckets: dict[tuple[str, Hashable], set[Key]] = {}
+        self._buckets: dict[tuple[str, Hashable], dict[Key, None]] = {}
         self._listeners: list[Listener[T]] = []
         self._renewal_listeners: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
@@ -143,14 +143,18 @@ class Store(Generic[T]):
         """The values under `key` of a declared index, in the order of their names; KeyError for an unknown index."""
         return [self._entries[name].value for name in sorted(self._bucket(index, key))]
 
+    def among(self, index: str, key: Hashable) -> Iterator[T]:
+        """The same one after the other, in the order in which they came under `key`, for those who need not see all."""
+        return (self._entries[name].value for name in self._bucket(index, key))
+
     def count(self, index: str, key: Hashable) -> int:
         """How many values there are under `key` of a declared index; KeyError for an unknown index."""
         return len(self._bucket(index, key))
 
-    def _bucket(self, index: str, key: Hashable) -> set[Key]:
+    def _bucket(self, index: str, key: Hashable) -> dict[Key, None]:
         if index not in self._indices:
             raise KeyError(index)
-        return self._buckets.get((index, key), set())
+        return self._buckets.get((index, key), {})
 
     @property
     def synced(self) -> bool:
@@ -233,13 +237,13 @@ class Store(Generic[T]):
             return None
         for pair in old.index_keys if old else ():
             bucket = self._buckets[pair]
-            bucket.discard(key)
+            del bucket[key]
             if not bucket:
                 del self._buckets[pair]
         if entry is not None:
             self._entries[key] = entry
             for pair in entry.index_keys:
-                self._buckets.setdefault(pair, set()).add(key)
+                self._buckets.setdefault(pair, {})[key] = None
         event: EventType = "ADDED" if old is None else "DELETED" if entry is None else "MODIFIED"
         self._call(self._listeners, event, key, old.value if old else None, entry.value if entry else None)
         return event

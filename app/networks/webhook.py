@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -51,7 +50,6 @@ from app.networks.settings import (
 from app.settings.source import settings_as
 from app.wire import mapping
 
-_MOST_COMPARED = 10_000
 _MOST_KNOWN = 512
 _KNOWN_LENGTH = 1024
 """Characters of annotations whose networks are kept; with the number this bounds the memory."""
@@ -260,10 +258,13 @@ class NetworksInjector:
         return attachment
 
     def _not_found(self, namespace: str, name: str, annotation: str) -> Denied:
-        """Says whether one of the first attachments has this name, and not which: that is not for everybody's eyes."""
+        """Says whether another attachment has this name, and not which: that is not for everybody's eyes."""
         key = f"{namespace}/{name}"
-        elsewhere = any(other == name for _, other in islice(self._lookup.keys(), _MOST_COMPARED))
-        hint = f"; another namespace has an attachment of this name: write NAMESPACE/{name}" if elsewhere else ""
+        hint = (
+            f"; another namespace has an attachment of this name: write NAMESPACE/{name}"
+            if self._lookup.has_name(name)
+            else ""
+        )
         return Denied(
             f"could not find network attachment definition '{key}': could not get Network Attachment Definition {key}: "
             f"the server could not find the requested resource (selected by annotation {annotation}){hint}",

@@ -226,10 +226,7 @@ def _statuses(context: Context, settings: AdmissionSettings) -> ClaimStatusCheck
         claims=caches.cache(
             RESOURCE_CLAIMS,
             stored_claim,
-            indices={
-                BY_ADDRESS: lambda claim: claim.addresses(),
-                BY_POD: lambda claim: [claim.pod.uid] if claim.pod is not None else [],
-            },
+            indices={BY_POD: lambda claim: [claim.pod.uid] if claim.pod is not None else []},
             volatile=True,
         ),
         pods=caches.cache(PODS, stored_network_pod, indices={BY_ADDRESS: lambda pod: pod.addresses()}, volatile=True),

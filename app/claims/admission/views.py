@@ -6,7 +6,7 @@ as much as its claim has entries, however many claims and Pods there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
@@ -23,19 +23,51 @@ from app.pace import step
 from app.wire import JSON
 
 BY_ADDRESS, BY_POD = "address", "pod"
-"""Indices: of claims by address and by the UID of their Pod, of Pods by network and address."""
+"""Indices: of Pods by network and address, of claims by the UID of their Pod."""
 MOST_IPS = 16
 """Addresses of one device, as an API server bounds them."""
 Address = IPv4Address | IPv6Address
+_Place = tuple[str, Address]
+"""An address on a network."""
 
 
-@dataclass(frozen=True, slots=True)
 class Views:
-    """The caches: claims with network data, Pods on networks of attachments, and these attachments."""
+    """The caches: claims with network data, Pods on networks of attachments, and these attachments.
 
-    claims: Store[HeldClaim]
-    pods: Store[NetworkPod]
-    attachments: Store[Attachment]
+    The network of a claim's address follows from its Pod. So a change of either moves the claim among those that
+    `holding` finds: a review looks at no claim that has the address on another network.
+    """
+
+    def __init__(self, claims: Store[HeldClaim], pods: Store[NetworkPod], attachments: Store[Attachment]) -> None:
+        self.claims, self.pods, self.attachments = claims, pods, attachments
+        self._holding: dict[_Place, dict[Key, None]] = {}
+        self._places: dict[Key, tuple[_Place, ...]] = {}
+        claims.subscribe(lambda _event, key, _old, claim: self._put(key, claim))
+        pods.subscribe(lambda _event, _key, old, new: self._put_claims_of(old, new))
+
+    def holding(self, network: str, address: Address) -> Iterator[HeldClaim]:
+        """The claims of Pods that have an address on a network, in the order in which that became known."""
+        claims = (self.claims.get(*key) for key in self._holding.get((network, address), ()))
+        return (claim for claim in claims if claim is not None)
+
+    def _put_claims_of(self, *pods: NetworkPod | None) -> None:
+        for uid in {pod.uid for pod in pods if pod is not None}:
+            for claim in self.claims.by_index(BY_POD, uid):
+                self._put(claim.key, claim)
+
+    def _put(self, key: Key, claim: HeldClaim | None) -> None:
+        pod = self.pod_of(claim) if claim is not None else None
+        places = tuple(claim.places(pod)) if claim is not None and pod is not None else ()
+        if places == self._places.get(key, ()):
+            return
+        for place in self._places.pop(key, ()):
+            self._holding[place].pop(key)
+            if not self._holding[place]:
+                del self._holding[place]
+        for place in places:
+            self._holding.setdefault(place, {})[key] = None
+        if places:
+            self._places[key] = places
 
     def pod_of(self, claim: HeldClaim) -> NetworkPod | None:
         """None where the claim is not of one Pod, and where Multus has not said what it attached to it."""
@@ -119,14 +151,14 @@ class Scene:
     def _holders(self, interface: str, network: str, address: Address) -> Iterator[str]:
         """Who else has the address on the network, in words: another Pod, or another interface of the same one."""
         me = (self._pod.uid if self._pod is not None else "", interface)
-        for pod in self._views.pods.by_index(BY_ADDRESS, (network, address)):
+        for pod in self._views.pods.among(BY_ADDRESS, (network, address)):
             for attached in pod.interfaces:
                 if (pod.uid, attached.name) != me and attached.network == network and address in attached.addresses:
                     yield self._of(f"interface {attached.name}", "Pod", pod.key)
         for name, entry in self._own.get((network, address), {}).items():
             if name != interface:
                 yield self._device(self._claim.key, entry)
-        for claim in self._views.claims.by_index(BY_ADDRESS, address):
+        for claim in self._views.holding(network, address):
             step()
             its = self._views.pod_of(claim) if claim.key != self._claim.key else None
             if its is None:
@@ -167,10 +199,16 @@ class HeldClaim(NamedTuple):
     pod: PodName | None
     entries: tuple[HeldEntry, ...]
 
-    def addresses(self) -> Iterator[Address]:
-        """Those by which a cache finds it; none where no Pod says on which network they are."""
-        entries = self.entries if self.pod is not None else ()
-        return (address for entry in entries for address in entry.addresses if address is not None)
+    def places(self, pod: NetworkPod) -> Iterable[_Place]:
+        """Each of its addresses once, with the network on which it is in its Pod."""
+        pairs = ((pod.network_of(entry.interface), entry.addresses) for entry in self.entries)
+        return dict.fromkeys(
+            (network, address)
+            for network, addresses in pairs
+            if network
+            for address in addresses
+            if address is not None
+        )
 
 
 class PodInterface(NamedTuple):

@@ -13,6 +13,7 @@ from app.admission.chain import MutationPlan, refuse
 from app.admission.decision import counted, home_of, may_name, read_or_deny
 from app.admission.review import Request as AdmissionRequest
 from app.admission.review import old_object, written_object
+from app.kube.derived import Summary
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
 from app.kube.quantity import QuantityError, parse, parse_integer
 from app.kube.resources import controller_of
@@ -34,6 +35,9 @@ _SELECTING = ""
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _NAMED_NODES = 3
 """Nodes that a warning names."""
+_MOST_SELECTORS = 8
+"""Of which the nodes are kept: in a large cluster those of one take half a mebibyte."""
+_Labels = frozenset[tuple[str, str]]
 
 
 class RmdObjectCheck:
@@ -194,7 +198,7 @@ def overlaps(own: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> I
 
     RmdWorkloads of other namespaces than `home` are counted: their cores and nodes stand together, their names nowhere.
     """
-    mine = hosts.selected(own.request.node_selector) if own.request.node_selector else set(own.request.nodes)
+    mine = hosts.selected(own.request.node_selector) if own.request.node_selector else frozenset(own.request.nodes)
     warnings: list[str] = []
     foreign: list[Request] = []
     on: set[str] = set()
@@ -221,9 +225,9 @@ def overlaps(own: Held, others: Iterable[Held], hosts: Hosts, *, home: str) -> I
         yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {'; '.join(texts)}"
 
 
-def _shared_nodes(nodes: set[str], request: Request, hosts: Hosts) -> set[str]:
+def _shared_nodes(nodes: frozenset[str], request: Request, hosts: Hosts) -> frozenset[str]:
     if request.node_selector:
-        return {node for node in nodes if hosts.matches(node, request.node_selector)}
+        return frozenset(node for node in nodes if hosts.matches(node, request.node_selector))
     return nodes.intersection(request.nodes)
 
 
@@ -282,13 +286,17 @@ def _cpus(capacity: JSON) -> int | None:
 
 
 class Hosts:
+    """What is known of the nodes. What a review asks of all of them is computed once between two changes of a node."""
+
     def __init__(self, store: Store[Host]) -> None:
         self._store = store
+        self._most_ways = Summary(store, lambda: max((host.ways for host in store.values()), default=None))
+        self._selected = Summary(store, dict[_Labels, frozenset[str]])
 
     @property
     def most_ways(self) -> int | None:
         """The cache ways of the node with the most; None where no node is known."""
-        return max((host.ways for host in self._store.values()), default=None)
+        return self._most_ways()
 
     def __contains__(self, name: str) -> bool:
         return ("", name) in self._store
@@ -306,5 +314,10 @@ class Hosts:
         host = self._store.get("", name)
         return host is not None and selector.items() <= host.labels.items()
 
-    def selected(self, selector: Mapping[str, str]) -> set[str]:
-        return {name for _, name in self._store.keys() if self.matches(name, selector)}  # noqa: SIM118  no mapping
+    def selected(self, selector: Mapping[str, str]) -> frozenset[str]:
+        known, labels = self._selected(), frozenset(selector.items())
+        if labels not in known:
+            if len(known) >= _MOST_SELECTORS:
+                known.clear()
+            known[labels] = frozenset(name for _, name in self._store.keys() if self.matches(name, selector))  # noqa: SIM118  no mapping
+        return known[labels]

@@ -84,3 +84,24 @@ async def test_two_lookups_of_a_resource_by_the_same_function_ask_once(monkeypat
             lookup = Lookup(PODS, Store(key_of), key_of, client=lambda: client, called="Pod")
             assert await lookup.find("ns", name) == ("ns", name)
     assert asked == ["a", "b"]
+
+
+def test_whether_any_namespace_has_a_name() -> None:
+    store: Store[Any] = Store(key_of)
+    lookup = Lookup(PODS, store, key_of, client=lambda: None, called="Pod")
+
+    def put(namespace: str, name: str) -> None:
+        store.upsert({"metadata": {"namespace": namespace, "name": name}})
+
+    put("one", "a")
+    assert lookup.has_name("a")
+    assert not lookup.has_name("b")
+    put("one", "b")
+    put("two", "b")
+    put("two", "b")
+    store.remove("one", "b")
+    assert lookup.has_name("b")
+    store.remove("two", "b")
+    assert not lookup.has_name("b")
+    store.replace_all([{"metadata": {"namespace": "two", "name": "c"}}])
+    assert [lookup.has_name(name) for name in "abc"] == [False, False, True]

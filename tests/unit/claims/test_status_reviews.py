@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.admission.decision import Decision
 from app.admission.review import GroupVersionKind
-from app.claims.admission.views import stored_claim, stored_network_pod
+from app.cel.libraries import parse_ip
+from app.claims.admission.views import BY_ADDRESS, BY_POD, Views, stored_claim, stored_network_pod
+from app.claims.publishing.model import stored_attachment
 from app.claims.settings import AdmissionSettings
 from app.errors import UsageError
+from app.kube.store import Store
 from app.permissions import permissions_of
 from tests.support.claim_status_reviews import attached, attachment, network_pod, reviewing, status_update
 from tests.support.claim_statuses import DRIVER, claim, entry
@@ -44,7 +49,7 @@ async def test_what_fits_passes_without_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "ips", "found"),
+    ("shown", "ips", "found"),
     [
         (LAN, ("10.0.0.5/24", "10.0.1.5/24"), "ips[1]: want an address in a subnet of network ns/lan (10.0.0.0/24, 2001:db8::/64), got 10.0.1.5"),
         (LAN, ("2001:db9::5/64",), "ips[0]: want an address in a subnet of network ns/lan (10.0.0.0/24, 2001:db8::/64), got 2001:db9::5"),
@@ -56,9 +61,9 @@ async def test_what_fits_passes_without_a_word() -> None:
         (attachment("other", "10.0.0.0/24"), ("10.9.9.9/24",), ""),
     ],
 )  # fmt: skip
-async def test_an_address_outside_the_subnets_of_its_network(given: JSON, ips: tuple[str, ...], found: str) -> None:
+async def test_an_address_outside_the_subnets_of_its_network(shown: JSON, ips: tuple[str, ...], found: str) -> None:
     expected = [f"status.devices[0].networkData.{found}"] if found else []
-    assert await warnings(ours(*ips), given, NET1) == expected
+    assert await warnings(ours(*ips), shown, NET1) == expected
 
 
 @pytest.mark.parametrize(
@@ -288,3 +293,48 @@ def test_claims_and_pods_are_read_only_where_claims_are_reviewed() -> None:
 
     assert wanted <= said(claims=True)
     assert not wanted & said()
+
+
+NETS, ADDRESSES, NAMES = ("ns/lan", "ns/other", "cbr0"), ("10.0.0.5", "10.0.0.6", "2001:db8::5"), ("p", "q")
+interfaces = st.builds(attached, st.sampled_from(["net1", "net2"]), network=st.sampled_from(NETS))
+pods = st.builds(
+    network_pod, st.sampled_from(NAMES), interfaces, interfaces, uid=st.sampled_from(["p-uid", "q-uid", "u"])
+)
+entries = st.builds(
+    lambda interface, ips: entry("d", interfaceName=interface, ips=[f"{address}/24" for address in ips]),
+    st.sampled_from(["net1", "net2", ""]),
+    st.lists(st.sampled_from(ADDRESSES)),
+)
+claims = st.builds(
+    lambda name, held, reserved: claim(name, *held, pods=reserved),
+    st.sampled_from("cd"),
+    st.lists(entries, max_size=2),
+    st.sampled_from([(), ("p",), ("q",), ("p", "q")]),
+)
+removed = st.sampled_from([*(("pods", name) for name in NAMES), ("claims", "c"), ("claims", "d")])
+
+
+@given(st.lists(st.one_of(pods, claims, removed), max_size=12))
+def test_claims_are_found_by_the_network_of_their_pod_in_whatever_order_both_change(changes: list[Any]) -> None:
+    views = Views(
+        Store(stored_claim, indices={BY_POD: lambda held: [held.pod.uid] if held.pod else []}),
+        Store(stored_network_pod, indices={BY_ADDRESS: lambda pod: pod.addresses()}),
+        Store(stored_attachment),
+    )
+    for change in changes:
+        if isinstance(change, tuple):
+            getattr(views, change[0]).remove("ns", change[1])
+        else:
+            (views.pods if change["kind"] == "Pod" else views.claims).upsert(change)
+    for network in NETS[:2]:
+        for address in map(parse_ip, ADDRESSES):
+            expected = {
+                held.key
+                for held in views.claims.values()
+                if (pod := views.pod_of(held)) is not None
+                and any(address in its.addresses and pod.network_of(its.interface) == network for its in held.entries)
+            }
+            holding = [held.key for held in views.holding(network, address)]
+            assert len(holding) == len(expected)
+            assert {*holding} == expected
+    assert views.claims.failures == views.pods.failures == 0

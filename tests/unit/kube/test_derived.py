@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.kube.derived import Derived
+from app.kube.derived import Derived, Summary
+from app.kube.store import Store
 
 
 def obj(uid: str = "u", version: str = "1") -> dict[str, Any]:
@@ -44,3 +45,22 @@ def test_what_is_raised_is_raised_each_time() -> None:
         with pytest.raises(ValueError, match="no"):
             derived(obj())
     assert derived.computed == 2
+
+
+def test_a_summary_is_made_once_between_two_changes() -> None:
+    store = Store[str](lambda it: it["value"])
+    made: list[list[str]] = []
+    summary = Summary(store, lambda: made.append(sorted(store.values())) or made[-1])  # type: ignore[func-returns-value]
+    for value in ("a", "a", "b"):
+        store.upsert({"metadata": {"name": "x"}, "value": value})
+        assert summary() is summary()
+    store.remove("", "x")
+    assert summary() == []
+    assert made == [["a"], ["b"], []]
+
+
+def test_what_a_summary_raises_is_raised_each_time() -> None:
+    summary: Summary[int] = Summary(Store[str](str), lambda: 1 // 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            summary()

@@ -266,6 +266,18 @@ def test_a_replacement_knows_whether_it_would_change_anything() -> None:
         assert replacement.differs() is differs
 
 
+def test_values_come_one_after_the_other_in_the_order_in_which_they_came() -> None:
+    store = Store(lambda obj: obj["value"], indices={"all": lambda _value: ["key"]})
+    for name in ("b", "a", "c", "b"):
+        store.upsert({"metadata": {"name": name}, "value": name})
+    assert [*store.among("all", "key")] == ["b", "a", "c"]
+    store.remove("", "b")
+    assert next(store.among("all", "key")) == "a"
+    assert [*store.among("all", "another")] == []
+    with pytest.raises(KeyError):
+        store.among("none", "key")
+
+
 def test_values_are_counted_by_index() -> None:
     store = Store(lambda obj: obj["value"], indices={"value": lambda value: [value]})
     store.replace_all([valued("a", "1"), valued("b", "1"), valued("c", "2")])
