@@ -40,7 +40,7 @@ class ReviewLog:
     for each denial, and for each Pod that is left alone for a reason of `SURPRISING`.
     """
 
-    SECONDS = 0.01
+    SECONDS = 0.1
     LIMIT = 128
     """Reviews; more at a time would be felt as a pause of the event loop."""
 
