@@ -42,6 +42,11 @@ def resident_mib(pid: int) -> float:
     return _kib(pid, "status", "VmRSS:") / 1024
 
 
+def peak_mib(pid: int) -> float:
+    """The largest resident set in MiB that one process had so far."""
+    return _kib(pid, "status", "VmHWM:") / 1024
+
+
 def proportional_mib(pid: int) -> float:
     """In MiB: of a page that N processes have mapped, an N-th."""
     return _kib(pid, "smaps_rollup", "Pss:") / 1024
