@@ -38,10 +38,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One item of a section, by the names of its columns. One worse than information decides the exit status."""
+    """One item of a section, by the names of its columns. One worse than information decides the exit status.
+
+    `subjects` are the objects that cells name in other words, by column, each as `Kind namespace/name`.
+    """
 
     values: Mapping[str, Value]
     severity: Severity = Severity.ok
+    subjects: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

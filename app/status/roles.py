@@ -63,7 +63,8 @@ async def _row(reading: Reading, workload: Installed, there: datetime) -> Row:
         "version": version_of(workload),
         "message": note or None,
     }
-    return Row(values, severity)
+    subject = f"{workload.object['kind']} {workload.namespace}/{workload.name}"
+    return Row(values, severity, {"role": subject})
 
 
 def replicas(workload: Installed) -> tuple[int, int]:

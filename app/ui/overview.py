@@ -134,7 +134,7 @@ def part_of(section: Section, found: Found) -> Part:
     items = []
     for row in rows[:ROWS]:
         cells = {column.name: _cell(column, row.values) for column in shown}
-        named = {column.name: f"{column.kind} {cells[column.name]}".strip() for column in shown}
+        named = {column.name: f"{column.kind} {cells[column.name]}".strip() for column in shown} | dict(row.subjects)
         targets = {name: target for name, text in named.items() if (target := target_of(text)) is not None}
         texts = tuple(plain(text) for text in (row.values.get(name) for name in notes) if text)
         items.append(Item(severity=row.severity.name, cells=cells, notes=texts, targets=targets))
@@ -175,7 +175,7 @@ async def _diagnosed(cluster: Cluster) -> Doctor:
 
 def doctor_of(diagnosis: Diagnosis) -> Doctor:
     """What the page shows of a diagnosis; of information what is said of an object, such as a rule without a match."""
-    hints = (finding for finding in diagnosis.hints if target_of(finding.subject) is not None)
+    hints = (finding for finding in diagnosis.hints if _target(finding.subject) is not None)
     problems = tuple(
         Problem(
             severity=finding.severity.name,
@@ -184,12 +184,17 @@ def doctor_of(diagnosis: Diagnosis) -> Doctor:
             message=plain(finding.message),
             consequence=plain(finding.consequence),
             command=finding.command,
-            target=target_of(finding.subject),
+            target=_target(finding.subject),
         )
         for finding in (*diagnosis.problems, *hints)
     )
     counts = {severity.name: diagnosis.counts.get(severity, 0) for severity in reversed(Severity)}
     return Doctor(counts=counts, problems=problems, command=diagnosis.command)
+
+
+def _target(subject: str) -> Target | None:
+    """The object of a finding, also of one on a part of it: `MutatingWebhookConfiguration berth, webhook NAME`."""
+    return target_of(subject.partition(", ")[0])
 
 
 VIEW = View(
