@@ -81,6 +81,8 @@ class Reflector:
 
     Other faults leave it alone: they put the stores `in_doubt` until the next full list. `problem` covers both.
     `reason` names the last fault of any kind, "" when there is none; the `age` of a store says how long it has lasted.
+    `unanswered` is whether the last request had no answer, or one of a fault of the server (5xx); `heard` is called
+    when that is known anew.
     `called` is the kind in the metrics, to distinguish several caches of a kind.
 
     Where the scope names an object, a role may have the right to get it and no right to list: while lists are refused,
@@ -114,11 +116,12 @@ class Reflector:
         """The version that was held when the doubt began; "" where there is none."""
         self._due = self._opened_at = 0.0
         self._paged = True
-        self._expired = self._moved = self._refused = self._polled = False
+        self._expired = self._moved = self._open = self._refused = self._polled = False
         self.missing = False
         """True while the server does not know the resource: its CustomResourceDefinition is not installed (yet)."""
         self.reason = "not listed yet"
-        self.started = False
+        self.started = self.unanswered = False
+        self.heard: Callable[[], object] = lambda: None
 
     def serve(self, store: Store[Any], *, called: str = "") -> None:
         """Keep another store of the same objects. Raises RuntimeError when the watch runs already."""
@@ -151,7 +154,8 @@ class Reflector:
     async def _follow(self) -> None:
         """One watch, after a list where one is due, and the pause after it."""
         delay: float | None = None
-        self._moved, self._opened_at = False, self._clock()
+        self._moved = self._open = False
+        self._opened_at = self._clock()
         try:
             if not self.version or self._clock() >= self._due:
                 await self._list()
@@ -183,8 +187,14 @@ class Reflector:
             self._caches.suspect()
             log.warning("cache in doubt", kind=self.resource.kind, version=self._former, reason=reason)
 
+    def _hear(self, *, answered: bool) -> None:
+        self.unanswered = not answered
+        self.heard()
+
     def _fault(self, error: ApiError) -> str:
         self._doubt(str(error))
+        if not self._open:  # a watch that breaks is no answer that is missing: the next list tells
+            self._hear(answered=0 < error.status < 500)
         if error.status in (401, 403, 404):
             self._refused = True
         self.missing = error.status == 404 and bool(self.resource.group)
@@ -237,10 +247,12 @@ class Reflector:
         try:
             found = await get_or_none(self._client, self.resource, name, namespace=self.scope.namespace)
         except ApiError as error:
+            self._hear(answered=0 < error.status < 500)
             self._polled = self._polled and error.status not in (401, 403)
             log.info("poll failed", kind=kind, name=name, error=str(error))
             return
         self._caches.touch()
+        self._hear(answered=True)
         self._caches.replace_all([] if found is None else [found])
         if not self._polled:
             log.warning("may neither list nor watch; polling", kind=kind, name=name)
@@ -262,6 +274,7 @@ class Reflector:
                     self._paged, self._limit = True, max(_LEAST_PAGE, self._limit // 4)
                 raise
             self._caches.touch()
+            self._hear(answered=True)
             for obj in page.items:
                 replacement.add(obj)
             for _ in range(page.skipped):
@@ -299,6 +312,7 @@ class Reflector:
                     idle.reschedule(now + self._idle_timeout)
                     reschedule_at = now + self._idle_timeout * _SLACK
                 self._caches.touch()
+                self._open = True
                 self._refused = self._polled = self.missing = False
                 self.reason = ""
                 if line:

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ _AWAY = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """`model` is None where the API server did not answer, which `problem` says; then nothing else is known.
+    """`problem` says that the API server does not answer. Then the model is the last one; None if there was none.
 
     `digests` has one for each fragment of the page, `digest` is that of the whole.
     """
@@ -42,6 +42,13 @@ class Frame:
 
     def holds(self, now: float) -> bool:
         return now < self.until and not any(signal.stale for signal in self.signals)
+
+    def with_problem(self, problem: str, signals: Sequence[Signal], until: float) -> Frame:
+        """The same, shown as out of date."""
+        if self.model is not None:
+            problem += "; what is shown is from before"
+        whole = _digest([problem, *self.digests.items()])
+        return replace(self, problem=problem, digest=whole, signals=signals, until=until)
 
     def left(self, now: float) -> float:
         """Seconds until it is too old."""
@@ -68,29 +75,34 @@ class Frames:
     async def of(self, asked: Asked) -> Frame:
         """The present frame: the one that is known, where it still holds."""
         key = (asked.rights.key, asked.source.name, asked.view, tuple(sorted(asked.query.items())))
-        task = self._tasks.get(key)
-        if (
-            task is not None
-            and task.done()
-            and (task.cancelled() or task.exception() is not None or not task.result().holds(self._clock()))
-        ):
-            task = None
+        task, last = self._tasks.get(key), None
+        if task is not None and task.done():
+            last = None if task.cancelled() or task.exception() is not None else task.result()
+            if last is None or not (last.holds(self._clock()) or (last.model and asked.source.stores.silence)):
+                task = None
         if task is None:
-            task = self._tasks[key] = asyncio.create_task(self._make(asked))
+            task = self._tasks[key] = asyncio.create_task(self._make(asked, last))
             while len(self._tasks) > _FRAMES:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(key)
-        return await asyncio.shield(task)
+        frame, stores = await asyncio.shield(task), asked.source.stores
+        if stores.silence is None:
+            return frame
+        # What the API server said last stays until it answers again.
+        return frame.with_problem(str(stores.silence), (stores.turn,), self._clock() + KEPT)
 
-    async def _make(self, asked: Asked) -> Frame:
+    async def _make(self, asked: Asked, last: Frame | None) -> Frame:
         asked.used.clear()
+        turn = asked.source.stores.turn
         try:
             model = await self._views[asked.view].read(asked)
         except ApiError as error:
-            problem = f"The API server could not be asked: {plain(error)}"
-            return Frame(None, problem, {}, _digest(problem), (), self._clock() + _AWAY)
+            until = self._clock() + _AWAY
+            if last is None or last.model is None or 0 < error.status < 500:
+                last = Frame(None, "", {}, "", (), until)
+            return last.with_problem(f"the API server could not be asked: {plain(error)}", (turn,), until)
         until = min([self._clock() + KEPT, *(signal.until for signal in asked.used)])
-        return frame_of(model, tuple(asked.used), until)
+        return frame_of(model, (*asked.used, turn), until)
 
 
 def frame_of(model: Model, signals: Sequence[Signal] = (), until: float = 0.0) -> Frame:

@@ -158,7 +158,7 @@ class Site:
     async def _json(self, request: Request) -> Response:
         asked, _, _ = await self._asked(request)
         frame = await self._frames.of(asked)
-        if frame.model is None:
+        if frame.problem:  # nothing of the model says how old it is
             return _json({"error": frame.problem}, 503)
         return Response(msgspec.json.encode(frame.model), media_type="application/json")
 
@@ -255,6 +255,8 @@ class Site:
                 if not (still := await visitor.still()):
                     if still is False:
                         yield _event("ended", "")
+                    elif silence := asked.source.stores.silence:
+                        yield _event("problem", str(silence))
                     return  # where that could not be asked, the browser asks again
                 began = clock()
                 former, frame = frame, await self._frames.of(asked)

@@ -12,8 +12,11 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
+from app.doctor.catalog import plain
 from app.errors import ApiError
 from app.kube.asking import Requests
 from app.kube.client import KubeClient, Page
@@ -21,6 +24,8 @@ from app.kube.kit import Kit
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, EVENTS, LEASES, SECRETS, Resource
 from app.kube.store import Key, Store, key_of
+from app.text import stamp, utc_now
+from app.ui.footprints import Signal
 from app.ui.selection import field_terms, label_selector, labels_of, selected
 from app.wire import JSON
 
@@ -176,8 +181,22 @@ class Watched:
             self._keys = None
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """An API server that answers none of the watches any more: the time of the first fault, and its reason."""
+
+    since: datetime
+    reason: str
+
+    def __str__(self) -> str:
+        return f"since {stamp(self.since)} the API server does not answer: {plain(self.reason)}"
+
+
 class Stores:
-    """What is known of one cluster. It works while it is `running`."""
+    """What is known of one cluster. It works while it is `running`.
+
+    `silence` is None while the API server answers. `turn` is stale when that changes; then there is another one.
+    """
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.client, self.clock = client, clock
@@ -187,6 +206,8 @@ class Stores:
         self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
         self._requests = Requests[Any]()
         self._listeners: list[Changed] = []
+        self.silence: Silence | None = None
+        self.turn = Signal()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Stores]:
@@ -281,7 +302,20 @@ class Stores:
                 self._changed(resource, key, old, new)
 
         store.subscribe(changed)
-        return Watched(store, self._kit.reflectors[-1])
+        reflector = self._kit.reflectors[-1]
+        reflector.heard = lambda: self._heard(reflector)
+        return Watched(store, reflector)
+
+    def _heard(self, reflector: Reflector) -> None:
+        """A kind that the server fails to list is no silence while watches of others go on."""
+        silent = reflector.unanswered and not any(
+            watched.current and watched.reflector.version for watched in self._watched.values()
+        )
+        if silent == (self.silence is not None) or (reflector.unanswered and not silent):
+            return
+        self.silence = Silence(utc_now(), reflector.reason) if silent else None
+        turn, self.turn = self.turn, Signal()
+        turn.spoil()
 
     def _changed(self, resource: Resource, key: Key, old: JSON | None, new: JSON | None) -> None:
         for listener in self._listeners:

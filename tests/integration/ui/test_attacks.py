@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 from app.ui import site
+from app.ui.catalog import VIEWS
 from app.ui.visitors import InCluster
 from tests.integration.ui.test_callers import Callers, Files, callers, files
 from tests.support.page import Page, page_of, until
@@ -162,23 +165,41 @@ class Wire:
     """Leads to the API server, and can be cut."""
 
     def __init__(self, port: int) -> None:
-        self._to, self._server = port, None
+        self._to = port
+        self._server: asyncio.Server | None = None
+        self._leads = set[asyncio.Task[None]]()
         self._writers = set[asyncio.StreamWriter]()
         self.port = 0
 
     async def mend(self) -> None:
-        self._server = await asyncio.start_server(self._lead, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
+        """Ends all connections; further ones are refused."""
         if self._server is not None:
             self._server.close()
-        for writer in tuple(self._writers):
-            writer.close()
+            self._server = None
+        for _ in range(10):  # connections that are accepted already become writers
+            await asyncio.sleep(0)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.gather(*self._leads, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._keep(writer)
+        lead = asyncio.create_task(self._lead(reader, writer))
+        self._leads.add(lead)
+        lead.add_done_callback(self._leads.discard)
+
+    def _keep(self, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        if self._server is None:  # connected while it was cut
+            writer.transport.abort()
 
     async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there = await asyncio.open_connection("127.0.0.1", self._to)
-        self._writers |= {writer, there}
+        self._keep(there)
         await asyncio.gather(_copy(reader, there), _copy(there_reader, writer))
         self._writers -= {writer, there}
 
@@ -189,6 +210,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(chunk)
             await writer.drain()
     writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 @contextlib.asynccontextmanager
@@ -204,6 +227,32 @@ async def wired(server: Sandboxed, folder: Path) -> AsyncIterator[tuple[Wire, Pa
         yield wire, path
     finally:
         await wire.cut()
+
+
+async def test_an_api_server_that_goes_away_is_said_at_once(sandboxed: Sandboxed, tmp_path: Path) -> None:
+    """In each stream and each page, with what was there before; results alone would stand for a minute."""
+    async with (
+        wired(sandboxed, tmp_path) as (wire, kubeconfig),
+        page_of(kubeconfig, look=PATIENCE) as page,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        streams = {}
+        for view in VIEWS:
+            assert (await page.get(f"/{view.name}")).status == 200
+            streams[view.name] = await stack.enter_async_context(page.stream(f"/events/{view.name}"))
+            await until(streams[view.name], "problem", "")
+        await wire.cut()
+        for name, events in streams.items():
+            said = await until(events, "problem", "the API server does not answer")
+            assert re.fullmatch(r"since 20\S+Z the API server does not answer: .+; what is shown is from before", said)
+            now = await page.get(f"/{name}")
+            assert now.status == 503, name
+            assert said in now.text, name
+            assert 'class="fragment"' in now.text, name
+            assert (await page.get(f"/api/{name}")).json == {"error": html.unescape(said)}
+        await wire.mend()
+        for events in streams.values():
+            assert await until(events, "problem") == ""
 
 
 async def test_an_api_server_that_comes_back_is_shown_again(sandboxed: Sandboxed, tmp_path: Path) -> None:
