@@ -69,9 +69,9 @@ class Hits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Why(Model, frozen=True, kw_only=True, rename="camel"):
-    """Why an object is as it is. `said` and `chain` are null where no object was named, `hits` where one was.
+    """Why an object is as it is. `said` and `chain` are null if no object was named, `hits` if one was.
 
-    `problem` says what is wrong with the query, "" where nothing is.
+    `problem` says what is wrong with the query, "" if nothing is.
     """
 
     problem: str = ""

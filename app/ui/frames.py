@@ -73,7 +73,7 @@ class Frames:
         self._tasks: OrderedDict[Hashable, asyncio.Task[Frame]] = OrderedDict()
 
     async def of(self, asked: Asked) -> Frame:
-        """The present frame: the one that is known, where it still holds."""
+        """The present frame: the one that is known, if it still holds."""
         key = (asked.rights.key, asked.source.name, asked.view, tuple(sorted(asked.query.items())))
         task, last = self._tasks.get(key), None
         if task is not None and task.done():

@@ -224,7 +224,7 @@ def objects_view(name: str, title: str, text: str, *listed: Listed) -> View:
 
 
 async def _present(asked: Asked, listed: tuple[Listed, ...]) -> str:
-    """The first of several kinds that the cluster has; the first of all where it has none, or does not tell."""
+    """The first of several kinds that the cluster has; the first of all if it has none, or does not tell."""
     for kind in listed if len(listed) > 1 else ():
         try:
             if await asked.kept(("serves", kind.resource), partial(_served, kind.resource)):

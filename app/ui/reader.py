@@ -42,7 +42,7 @@ class Reader(KubeClient):
         limit: int = 500,
         continue_token: str = "",
     ) -> Page:
-        """As of any client, where the caller may list the objects of the namespace."""
+        """As of any client, if the caller may list the objects of the namespace."""
         await self._check(Right("list", resource, (namespace or "") if resource.namespaced else ""))
         self._footprint.read(Scope(resource, namespace, "", label_selector, field_selector))
         try:
@@ -58,7 +58,7 @@ class Reader(KubeClient):
             self._hold(resource)
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
-        """As of any client, where the caller may get the object."""
+        """As of any client, if the caller may get the object."""
         home = (namespace or "") if resource.namespaced else ""
         await self._check(Right("get", resource, home, name))
         self._footprint.read(Scope(resource, home, name))
@@ -81,7 +81,7 @@ class Reader(KubeClient):
         return await super().get_path(path)
 
     async def relayed(self, path: str) -> bytes:
-        """As of any client, where the caller may use the API server as a proxy."""
+        """As of any client, if the caller may use the API server as a proxy."""
         parts = path.split("/")
         if len(parts) < 8 or parts[1:4] != ["api", "v1", "namespaces"] or parts[5] != "pods" or parts[7] != "proxy":
             self._refuse(f"GET {path}")
@@ -109,7 +109,7 @@ class Reader(KubeClient):
         return await super()._write(request)
 
     async def _check(self, right: Right) -> None:
-        """Raises ApiError, as an API server words it, where the caller has no such right."""
+        """Raises ApiError, as an API server words it, if the caller has no such right."""
         if await self._rights.allowed(right):
             self._footprint.rights.add(right)
             return

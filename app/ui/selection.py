@@ -39,7 +39,7 @@ def field_terms(text: str) -> FieldTerms:
 
 
 def field_of(obj: JSON, path: tuple[str, ...]) -> str:
-    """The text of a field, "" where it is not set, as an API server compares it."""
+    """The text of a field, "" if it is not set, as an API server compares it."""
     value: object = obj
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

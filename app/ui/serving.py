@@ -42,7 +42,7 @@ class Named:
 
 
 def check_loopback(host: str) -> str:
-    """The address, where it is of this machine alone. Raises UsageError: the page has the rights of a kubeconfig."""
+    """The address, if it is of this machine alone. Raises UsageError: the page has the rights of a kubeconfig."""
     try:
         local = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -99,7 +99,7 @@ async def serve(
     ready: Callable[[], object] = lambda: None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Until `stop` is set, or SIGINT or SIGTERM comes where there is none; `ready` is called when it answers."""
+    """Until `stop` is set, or SIGINT or SIGTERM comes if there is none; `ready` is called when it answers."""
     stopping = stop or asyncio.Event()
     if stop is None:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -63,7 +63,7 @@ STREAMS = 32
 
 
 class Site:
-    """`sources` are the clusters, the first of which is shown where none is named."""
+    """`sources` are the clusters, the first of which is shown if none is named."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class Site:
                         yield _event("ended", "")
                     elif silence := asked.source.stores.silence:
                         yield _event("problem", str(silence))
-                    return  # where that could not be asked, the browser asks again
+                    return  # if that could not be asked, the browser asks again
                 began = clock()
                 former, frame = frame, await self._frames.of(asked)
                 if former is None and frame.digest == seen:

@@ -161,7 +161,7 @@ class Watched:
         return Page(items, self.reflector.version, more, limit=limit)
 
     def _candidates(self, namespace: str | None, wanted: Any, after: Key | None) -> Iterator[Key]:
-        """The keys behind `after`, in their order, of a label or a namespace where one is asked for."""
+        """The keys behind `after`, in their order, of a label or a namespace if one is asked for."""
         equal = next((term for term in wanted.requirements if term.operator == "In" and len(term.values) == 1), None)
         if equal is not None:
             keys = [key_of(obj) for obj in self.store.by_index("label", (equal.key, next(iter(equal.values))))]
@@ -235,9 +235,9 @@ class Stores:
         return watched is not None and (watched.current or watched.missing)
 
     async def _in_memory(self, resource: Resource, namespace: str = "", name: str = "") -> Watched | None:
-        """The objects of a kind; None where they are not known, and have to be asked for.
+        """The objects of a kind; None if they are not known, and have to be asked for.
 
-        Raises ApiError where the API server does not know the kind.
+        Raises ApiError if the API server does not know the kind.
         """
         place = _place(resource, namespace, name)
         watched = self._watched.get(place)
@@ -254,7 +254,7 @@ class Stores:
         return watched if watched.current else None
 
     async def get(self, resource: Resource, name: str, namespace: str | None) -> JSON:
-        """The object. Raises ApiError, also where there is none. A Secret is read each time, and never kept."""
+        """The object. Raises ApiError, also if there is none. A Secret is read each time, and never kept."""
         if resource == SECRETS:
             return await self.client.get(resource, name, namespace=namespace)
         watched = await self._in_memory(resource, namespace or "", name)

@@ -40,7 +40,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def target_of(subject: str) -> Target | None:
-    """The object that a whole text names; None where it names none that can be asked about."""
+    """The object that a whole text names; None if it names none that can be asked about."""
     match = _SUBJECT.fullmatch(subject)
     if match is None or match["kind"] not in KINDS:
         return None

@@ -16,16 +16,16 @@ from app.why.rendering import Answer
 
 
 async def answer_on(asked: Asked, target: Target, kind: str = "") -> Answer:
-    """The verdict on an object with the chain that it rests on. `kind` is the word for its kind, where that is known.
+    """The verdict on an object with the chain that it rests on. `kind` is the word for its kind, if that is known.
 
-    Raises ApiError where it may not be read, and UsageError where two objects are meant.
+    Raises ApiError if it may not be read, and UsageError if two objects are meant.
     """
     word = kind or target.kind.lower()
     return await asked.kept(("why", word, target.namespace, target.name), partial(_why, word, target))
 
 
 async def verdict_on(asked: Asked, resource: Resource, target: Target) -> Verdict | None:
-    """The verdict on an object of a list; None where it may not be read."""
+    """The verdict on an object of a list; None if it may not be read."""
     try:
         return (await answer_on(asked, target, plural(resource))).verdict
     except (ApiError, UsageError):

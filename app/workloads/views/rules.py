@@ -1,4 +1,4 @@
-"""View `rules`: what each matches, which of its companions run, its errors, and what is near where it matches nothing.
+"""View `rules`: what each matches, which of its companions run, its errors, and what is near if it matches nothing.
 
 The verdict names the workload that lacks least and the expression that fails; the lines have all of its causes.
 """
@@ -42,6 +42,6 @@ VIEW = objects_view(
     "rules",
     "Rules",
     "Rules: how many workloads each matches, how many companions are created and run, what is wrong, and the workload "
-    "that is near where it matches none.",
+    "that is near if it matches none.",
     *(Listed(resource, _FIELDS, _detail) for resource in (TENANT_RULES, ADMIN_RULES, WORKLOAD_RULES)),
 )

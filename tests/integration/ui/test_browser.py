@@ -23,6 +23,9 @@ __all__ = ["files", "sandboxed"]
 pytestmark = needs_chromium
 JSON = dict[str, Any]
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
+LONG = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+MARK = "\u202e"
+"""Writes what follows from right to left."""
 QUERIES = {"why": "?q=pod/stuck", "objects": "?kind=pods"}
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -42,6 +45,8 @@ def objects(sandboxed: Sandboxed) -> None:
     node = {"metadata": {"name": "a-node-with-a-name-that-is-as-long-as-names-of-nodes-are-in-large-clusters"}}
     sandboxed.request("POST", "/api/v1/nodes", node)
     fabric = Fabric(sandboxed)
+    sandboxed.request("POST", PODS, pod(LONG, f"net{MARK}gpj"))
+    fabric.dpu(LONG, "host-c")
     fabric.tenant("acme", "host-a", "host-b", "a-host-with-a-name-that-is-as-long-as-names-of-hosts-may-be")
     fabric.dpu("dpu-a", "host-a", "acme")
     fabric.dpu("dpu-b", "host-b")
@@ -159,6 +164,32 @@ async def test_it_works_without_scripts(sandboxed: Sandboxed) -> None:
         await expect(shown.page.get_by_role("main")).to_contain_text("Pod default/stuck")
         await shown.page.get_by_role("link", name="Objects").click()
         await expect(shown.page.get_by_role("main")).to_contain_text("Pod default/hostile")
+
+
+async def test_a_name_of_253_characters_is_no_wider_than_a_small_window(sandboxed: Sandboxed) -> None:
+    async with page_of(sandboxed.kubeconfig()) as page, chromium() as browser:
+        for scheme, width in (("light", 320), ("dark", 2560)):
+            size = {"width": width, "height": 900}
+            async with tab(browser, f"{page.url}/why?q=pod/{LONG}", color_scheme=scheme, viewport=size) as shown:
+                await expect(shown.page.get_by_role("main")).to_contain_text(f"Pod default/{LONG}")
+                assert MARK not in await shown.page.content()
+                await shown.is_sound()
+                await shown.is_accessible()
+
+
+async def test_a_rule_is_tried_by_keyboard_alone(sandboxed: Sandboxed) -> None:
+    async with page_of(sandboxed.kubeconfig()) as page, chromium() as browser, tab(browser, f"{page.url}/try") as shown:
+        keyboard, field = shown.page.keyboard, shown.page.get_by_label("as YAML")
+        for _ in range(10 + len(VIEWS)):
+            await keyboard.press("Tab")
+            if await field.evaluate("element => element === document.activeElement"):
+                break
+        await expect(field).to_be_focused()
+        await keyboard.insert_text(RULE)
+        await keyboard.press("Tab")
+        await expect(shown.page.get_by_role("button", name="Try")).to_be_focused()
+        await keyboard.press("Enter")
+        await expect(shown.page.get_by_role("main")).to_contain_text("matches 0 of 1 workload")
 
 
 @pytest.mark.parametrize("script", [True, False])
