@@ -221,6 +221,24 @@ def patch_webhook(webhook: Registered, field: str, value: object) -> str:
     )
 
 
+def drop_condition(webhook: Registered, name: str) -> str:
+    """Removes the match condition of this name from one webhook; "" where it has none.
+
+    Both names are tested, so that nothing is removed where the lists have changed since.
+    """
+    names = [condition.get("name") for condition in webhook.conditions]
+    if name not in names:
+        return ""
+    path = f"/webhooks/{webhook.index}"
+    condition = f"{path}/matchConditions/{names.index(name)}"
+    operations: list[JSON] = [
+        {"op": "test", "path": f"{path}/name", "value": webhook.webhook.get("name")},
+        {"op": "test", "path": f"{condition}/name", "value": name},
+        {"op": "remove", "path": condition},
+    ]
+    return json_patch(webhook.resource.plural, webhook.name, operations)
+
+
 def release(kind: str, name: str, finalizers: Sequence[str], finalizer: str, *, namespace: str = "") -> str:
     """Removes one of the finalizers that an object has, and leaves those of others.
 

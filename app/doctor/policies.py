@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,10 +19,11 @@ from app.kube.resources import (
     NETWORK_ATTACHMENTS,
     VALIDATING_POLICIES,
 )
+from app.networks.model import NETWORKS
 from app.networks.podnetinfo import VOLUME
 from app.networks.settings import CONFIG_MAP_NAME, NetworksSettings, parse_switches, text_of
 from app.policies.keeping import condition_of, entry_of
-from app.policies.model import PolicyMode, Terms
+from app.policies.model import Network, PolicyMode, Terms
 from app.policies.objects import CONDITION, LEAVING, POLICIES_OF, Generated, generate
 from app.policies.settings import Config, ControllerSettings, parse_config
 from app.policies.terms import WEBHOOK, terms_of
@@ -108,14 +110,16 @@ async def served_by(cluster: Cluster, it: Object) -> Served | None:
     name = metadata["labels"][POLICIES_OF]
     by_policy = Served(f"{MUTATING_POLICIES.kind} {metadata['name']}", by_policy=True)
     configuration = await configuration_of(cluster, name)
-    if configuration is None:
+    if configuration is None and it.json["metadata"].get("uid"):
         # Policies alone. One that exists has been served, for what they leave is refused.
-        if it.json["metadata"].get("uid"):
-            return by_policy
-        generated = await generated_in(cluster, await terms_in(cluster, {}, "both", name))
-        return await _refusing(cluster, name, by_policy) if _is_left(it, generated.condition) else by_policy
-    condition = condition_of(configuration)
-    return by_policy if condition and not _is_left(it, condition) else _WEBHOOK
+        return by_policy
+    if configuration is not None and not condition_of(configuration):
+        return _WEBHOOK
+    generated = await generated_in(cluster, await terms_in(cluster, {}, "both", name))
+    condition = generated.condition if configuration is None else condition_of(configuration)
+    if not _is_left(it, condition, generated.networks):
+        return by_policy
+    return _WEBHOOK if configuration is not None else await _refusing(cluster, name, by_policy)
 
 
 async def _refusing(cluster: Cluster, name: str, leaving: Served) -> Served | None:
@@ -187,18 +191,37 @@ def _as_webhook(policy: JSON, conditions: Sequence[Mapping[str, str]]) -> JSON:
     }
 
 
-def _is_left(it: Object, condition: str) -> bool:
+def _is_left(it: Object, condition: str, networks: Sequence[Network]) -> bool:
     """Whether the condition leaves it to the webhook when policies have run; so too where that cannot be decided."""
     conditions: list[JSON] = [{"name": CONDITION, "expression": condition}]
     pod = replace(NEW_POD, namespace=it.namespace or "default")
     try:
-        return matchconditions.holds(conditions, pod, _as_served(it.json))
+        return matchconditions.holds(conditions, pod, as_served(it.json, pod.namespace, networks))
     except matchconditions.ConditionFailed:
         return True
 
 
-def _as_served(pod: JSON) -> JSON:
-    """With what policies add to any Pod that they serve."""
+def as_served(pod: JSON, namespace: str, networks: Sequence[Network]) -> JSON:
+    """With what policies for these networks add to a Pod of the namespace, which may have some of it."""
+    value = str((pod["metadata"].get("annotations") or {}).get(NETWORKS) or "")
+    asked = Counter(f"{namespace}/{element.strip().split('@')[0]}" for element in value.split(","))
+    selected = [network for network in networks if network.key in asked]
+    amounts = Counter[str]()
+    for network in selected:
+        amounts[network.resource] += asked[network.key]
+    del amounts[""]
     spec = pod.get("spec") or {}
-    volumes = [*(spec.get("volumes") or ()), {"name": VOLUME, "downwardAPI": {}}]
-    return {**pod, "spec": {**spec, "volumes": volumes, "nodeSelector": spec.get("nodeSelector") or {}}}
+    volumes = [*(spec.get("volumes") or ()), *([{"name": VOLUME, "downwardAPI": {}}] if amounts else [])]
+    labels = dict(label for network in selected for label in network.labels)
+    chosen = {**(spec.get("nodeSelector") or {}), **labels}
+    containers = [
+        _asking({resource: str(amount) for resource, amount in amounts.items()}, container) if not index else container
+        for index, container in enumerate(spec.get("containers") or ())
+    ]
+    return {**pod, "spec": {**spec, "volumes": volumes, "nodeSelector": chosen, "containers": containers}}
+
+
+def _asking(amounts: dict[str, str], container: JSON) -> JSON:
+    resources = container.get("resources") or {}
+    sides = {side: {**(resources.get(side) or {}), **amounts} for side in ("requests", "limits")}
+    return {**container, "resources": {**resources, **sides}}

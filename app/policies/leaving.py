@@ -94,15 +94,29 @@ _ELSEWHERE = (
 )
 
 
-RESOURCE, SELECTOR = 1, 2
-"""What policies add for a network: a resource, with the volume, or the labels of a node selector alone."""
 HAS_VOLUME = f"(has(object.spec.volumes) && object.spec.volumes.exists(volume, volume.name == {literal(VOLUME)}))"
-_NOT_SERVED = [
-    (f"!{HAS_VOLUME} && keys.exists(key, key in names && names[key] == {RESOURCE})", "''"),
-    (f"!has(object.spec.nodeSelector) && keys.exists(key, key in names && names[key] == {SELECTOR})", "''"),
-]
-"""Of a Pod that selects networks of which it has nothing. Another webhook has added the annotation: policies run before
-all webhooks, and what did not match then is not evaluated again.
+_HOLDERS = f"({APPS} + {INITS}.filter(c, has(c.restartPolicy) && c.restartPolicy == 'Always'))"
+_LIMITS, _NAME = "c.resources.limits", "texts[names[key][0]]"
+_LIMIT = f"string({_LIMITS}[{_NAME}])"
+_HELD = (
+    f"{_HOLDERS}.map(c, !(has(c.resources) && has({_LIMITS}) && {_NAME} in {_LIMITS}) ? 0 : "
+    f"{_LIMIT}.matches('^[0-9]{{1,15}}$') ? int({_LIMIT}) : {_LIMIT}.endsWith('m') ? 0 : 1000).sum()"
+)
+"""How many of the resource of a network the Pod has. API servers write 1000 as 1k: more than a Pod can need."""
+_LACKS_DEVICES = (
+    f"keys.exists(key, {_NAME} != '' && (!{HAS_VOLUME} || "
+    f"{_HELD} < keys.filter(other, names[other][0] == names[key][0]).size()))"
+)
+_SELECTOR = "object.spec.nodeSelector"
+_LACKS_LABELS = (
+    f"keys.exists(key, names[key].size() > 1 && !(has({_SELECTOR}) && names[key].all(place, place == names[key][0] || "
+    f"{_SELECTOR}.exists(label, texts[place] == label + '=' + {_SELECTOR}[label]))))"
+)
+_NOT_SERVED = [(_LACKS_DEVICES, "''"), (_LACKS_LABELS, "''")]
+"""Of a Pod that lacks what its networks need: devices, the volume, or labels of its node selector.
+
+Policies have not served it: they are not there, or another webhook has added its networks. Policies run before all
+webhooks, and what did not match then is not evaluated again.
 """
 
 
@@ -219,16 +233,18 @@ class LeftOut:
         besides = [*self._foreign, *self._others, *self._value]
         return f"{SELECTS} && !({SKIPPED}) && !({_any(besides)} || {count} || {elsewhere} || {_any(self._shape)})"
 
-    def condition(self, names: str) -> str:
-        """The condition that a Pod is left, without variables.
+    def condition(self, names: str, texts: str) -> str:
+        """The condition that a Pod is left, or lacks what its networks need; without variables.
 
-        `names` is a map of the networks that policies know to what each adds (`RESOURCE`, `SELECTOR`); a Pod that lacks
-        it is left too.
+        `texts` is a list of strings, and `names` a map of the networks that policies know to places in it: the first is
+        that of the resource ("" for none), the others are those of the labels, as key=value. A Pod that selects a
+        network that `names` lacks is left too.
         """
         tests = [_ELSEWHERE, *self._unknown("key in names"), *_NOT_SERVED]
         within_elements = f"{_any(self._elements)} || [{_keys('elements')}].exists(keys, {_any(tests)})"
         named = f"[{names}].exists(names, [{_SPLIT}].exists(elements, {within_elements}))"
-        selected = f"{SELECTS} && ({_any(self._value)} || {named} || {_any(self._shape)})"
+        # The shape bounds the number of containers, and with it the cost of what follows.
+        selected = f"{SELECTS} && ({_any(self._value)} || {_any(self._shape)} || [{texts}].exists(texts, {named}))"
         networks = f"!({SKIPPED}) && ({_any(self._others)} || ({selected}))"
         return " || ".join(filter(None, (_any(self._foreign), f"({networks})")))
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.cel.literals import literal
+from app.cel.literals import listed, literal
 from app.policies import injection, refusals
 from app.policies.attachments import networks_in
 from app.policies.cel import EXPRESSION_LIMIT, SHARD, Maps, maps
-from app.policies.leaving import RESOURCE, SELECTOR, LeftOut, Variables
+from app.policies.leaving import LeftOut, Variables
 from app.policies.model import Left, Network, Terms
 from app.policies.served import is_served, labels_of
 from app.wire import JSON, encode_json
@@ -260,15 +260,21 @@ def _binding(policy: JSON, actions: list[str] | None) -> JSON:
 def _condition(networks: Sequence[Network], terms: Terms) -> tuple[str, int]:
     """The condition of the webhook, and how many networks it names."""
     rules = LeftOut(terms)
-    room = SHARD - len(rules.condition("{}"))
+    room = SHARD - len(rules.condition("{}", "['']"))
+    places: dict[str, int] = {}
     named: list[str] = []
     for network in networks:
-        entry = f"{literal(network.key)}: {RESOURCE if network.resource else SELECTOR if network.labels else 0}"
-        room -= len(entry) + 2
+        texts = [network.resource, *(f"{key}={value}" for key, value in network.labels)]
+        added = [text for text in dict.fromkeys(texts) if text not in places]
+        numbers = places | {text: len(places) + index for index, text in enumerate(added)}
+        entry = f"{literal(network.key)}: [{', '.join(str(numbers[text]) for text in texts)}]"
+        room -= len(entry) + 2 + sum(len(literal(text)) + 2 for text in added)
         if room < 0:
             break
+        places = numbers
         named.append(entry)
-    return rules.condition(f"{{{', '.join(named)}}}"), len(named)
+    listed_texts = listed(places) if places else "['']"
+    return rules.condition(f"{{{', '.join(named)}}}", listed_texts), len(named)
 
 
 def _expressions(value: object) -> Iterable[str]:

@@ -18,7 +18,7 @@ import yaml
 
 from app.kube.resources import MUTATING_WEBHOOKS
 from app.policies.model import Registration, Terms
-from app.policies.objects import CONDITION, Generated, generate
+from app.policies.objects import CONDITION, POLICIES_OF, Generated, generate
 from app.policies.terms import WEBHOOK
 from tests.support.chart import Render
 from tests.support.real_apiserver import real_api_servers
@@ -152,6 +152,17 @@ class Stage:
     def _remove(self, path: str) -> None:
         status, answer = self.policies.call("DELETE", f"{ADMISSION}/{path}")
         assert status in (200, 404), answer
+
+    def remove_policies(self) -> None:
+        """Returns when no policy serves Pods any more, so that the webhook is called for them."""
+        kinds = ("mutatingadmissionpolicybindings", "validatingadmissionpolicybindings")
+        kinds += ("mutatingadmissionpolicies", "validatingadmissionpolicies")
+        for kind in kinds:
+            status, answer = self.policies.call("DELETE", f"{ADMISSION}/{kind}?labelSelector={POLICIES_OF}")
+            assert status == 200, answer
+        pod = pod_with(f"probe-{self._round}")
+        before = self.reviews
+        self._until(lambda: self.policies.judged(pod, PROBES).pod is not None and self.reviews > before)
 
     @property
     def reviews(self) -> int:

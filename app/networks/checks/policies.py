@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
-from app.doctor import objects
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, warning
 from app.doctor.policies import Kept, configuration_of, generated_in, kept_in, terms_in
 from app.kube.resources import MUTATING_WEBHOOKS
 from app.policies.keeping import KINDS, Difference, Ident, condition_of, difference, ident_of
 from app.policies.model import PolicyMode
-from app.policies.objects import POLICIES_OF
+from app.policies.objects import CONDITION, POLICIES_OF
 from app.text import several
 from app.wire import JSON
 
@@ -32,12 +32,27 @@ async def _policies(cluster: Cluster) -> AsyncIterator[Finding]:
     mode = kept.config.mode if kept is not None and kept.config is not None else None
     if kept is not None and mode not in (None, "webhook"):
         installed.setdefault(kept.name, {})
+    for finding in await _orphaned(cluster, installed):
+        yield finding
     for name, there in installed.items():
         if kept is not None and mode is not None and (name != kept.name or mode == "webhook"):
             yield warning("BERTH1303", _first(there), name=name, kinds=_KINDS, count=len(there))
             continue
         async for finding in _compared(cluster, name, there, kept):
             yield finding
+
+
+async def _orphaned(cluster: Cluster, installed: Collection[str]) -> list[Finding]:
+    """Conditions that leave Pods to policies that are not there, and that no controller writes."""
+    webhooks = await cluster.of_all_releases()
+    # Policies that were applied by hand may have any name, and are then of any configuration.
+    named_freely = set(installed) - {webhook.name for webhook in webhooks}
+    return [
+        error("BERTH1305", objects.named(MUTATING_WEBHOOKS, webhook.name), command=command)
+        for webhook in webhooks
+        if webhook.injects and webhook.name not in installed and not named_freely
+        if (command := commands.drop_condition(webhook, CONDITION))
+    ]
 
 
 def _first(there: dict[Ident, JSON]) -> objects.Object:

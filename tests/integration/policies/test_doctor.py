@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_POLICIES,
     MUTATING_POLICY_BINDINGS,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
     PODS,
@@ -139,6 +141,26 @@ async def test_why_and_explain_say_who_serves_a_pod(server: Server, tmp_path: Pa
     await eventually(lambda: _is_injected(server, created))
     await server.client.create(PODS, created, namespace="default")
     assert "is served by MutatingAdmissionPolicy berth-networks" in await _berth(server, "why", "pod/simple")
+
+
+async def test_a_condition_without_policies_is_an_error(server: Server) -> None:
+    """As Helm leaves it when the controller goes: the policies go with their owner. The command removes it."""
+    await _define(server)
+    await server.install()
+    configuration = await server.client.get(MUTATING_WEBHOOKS, "berth")
+    (index,) = (index for index, entry in enumerate(configuration["webhooks"]) if entry["name"] == "pods.berth.dev")
+    conditions = configuration["webhooks"][index]["matchConditions"]
+    path = f"/webhooks/{index}/matchConditions/-"
+    change: JSON = {"op": "add", "path": path, "value": {"name": "left-by-policies", "expression": "true"}}
+    await server.client.patch(MUTATING_WEBHOOKS, "berth", [change], patch_type="json")
+    (finding,) = [finding for finding in await _findings(server) if finding["code"] == "BERTH1305"]
+    assert (finding["severity"], finding["subject"]) == ("error", "MutatingWebhookConfiguration berth")
+    words = shlex.split(finding["command"])
+    patch = json.loads(words[words.index("--patch") + 1])
+    await server.client.patch(MUTATING_WEBHOOKS, "berth", patch, patch_type="json")
+    configuration = await server.client.get(MUTATING_WEBHOOKS, "berth")
+    assert configuration["webhooks"][index]["matchConditions"] == conditions
+    assert not any(code for code, _ in await _codes(server))
 
 
 async def test_why_knows_policies_without_a_webhook(server: Server, tmp_path: Path) -> None:

@@ -158,6 +158,20 @@ def test_a_pod_that_gets_its_networks_too_late_is_the_webhooks(stage: Stage) -> 
         assert field in verdict.pod["spec"]
 
 
+def test_a_pod_that_no_policy_has_served_is_the_webhooks(stage: Stage) -> None:
+    """The policies have gone with their owner, and the condition has stayed: what a Pod brings does not hide its lack."""
+    labeled = network("labeled", "", HOME, **{SELECTOR: "k=v"})
+    stage.serve([network("foo", "example.com/foo", HOME), labeled], Terms(mode="both"))
+    stage.remove_policies()
+    brought = {"nodeSelector": {"zone": "x"}, "volumes": [{"name": "podnetinfo", "emptyDir": {}}]}
+    for networks in ("labeled", "foo", "labeled,foo"):
+        pod = pod_with(networks, **brought)
+        by_webhook, served = stage.judged(pod, HOME)
+        assert served.pod is not None
+        assert served.pod == by_webhook.pod
+    assert served.pod["spec"]["nodeSelector"] == {"zone": "x", "k": "v"}
+
+
 def _annotated(stage: Stage, networks: str) -> Verdict | None:
     """The Pod, where the other policy has given it these networks."""
     verdict = stage.policies.judged(pod_with(None), HOME)

@@ -68,7 +68,8 @@ def test_objects_are_on_standard_output_and_what_is_left_aside(attachments: str)
 def test_the_condition_is_a_value_of_the_chart(attachments: str) -> None:
     printed, _ = _run("-f", attachments, "--mode", "both", "-o", "values")
     condition = yaml.safe_load(printed)["webhook"]["matchConditions"]["leftByPolicies"]
-    assert "'default/foo': 1" in condition
+    assert "['example.com/foo']" in condition
+    assert "'default/foo': [0]" in condition
 
 
 def test_the_condition_of_the_chart_has_its_name(attachments: str, render: Render) -> None:

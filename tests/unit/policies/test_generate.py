@@ -237,29 +237,52 @@ NETINFO = [{"name": "podnetinfo", "downwardAPI": {}}]
 MOUNTED = [{"name": "app", "volumeMounts": [{"name": "x", "mountPath": f"/{index}"} for index in range(513)]}]
 
 
+def _asking(amount: str, **more: Any) -> JSON:
+    return {"name": "app", "resources": {"limits": {"example.com/foo": amount}}, **more}
+
+
+FOO = [_asking("1")]
+
+
 @pytest.mark.parametrize(
     ("pod", "left"),
     [
-        (pod_with("foo", volumes=NETINFO), False),
+        (pod_with("foo", volumes=NETINFO, containers=FOO), False),
         (pod_with("plain"), False),
         (pod_with(None), False),
         (pod_with("foo"), True),
-        (pod_with("missing", volumes=NETINFO), True),
-        (pod_with('[{"name": "foo"}]', volumes=NETINFO), True),
+        (pod_with("foo", containers=FOO), True),
+        (pod_with("foo", volumes=NETINFO), True),
+        (pod_with("foo,foo", volumes=NETINFO, containers=FOO), True),
+        (pod_with("foo,foo", volumes=NETINFO, containers=[_asking("1k")]), False),
+        (pod_with("foo,foo", volumes=NETINFO, containers=[_asking("1500m")]), True),
+        (pod_with("foo,foo", volumes=NETINFO, containers=[*FOO, _asking("1", name="b")]), False),
+        (pod_with("foo", volumes=NETINFO, initContainers=[_asking("1", restartPolicy="Always")]), False),
+        (pod_with("foo", volumes=NETINFO, initContainers=FOO), True),
+        (pod_with("labeled"), True),
+        (pod_with("labeled", nodeSelector={"zone": "x"}), True),
+        (pod_with("labeled", nodeSelector={"k": "other"}), True),
+        (pod_with("labeled,foo", volumes=NETINFO, containers=FOO), True),
+        (pod_with("labeled", nodeSelector={"zone": "x", "k": "v"}), False),
+        (pod_with("missing", volumes=NETINFO, containers=FOO), True),
+        (pod_with('[{"name": "foo"}]', volumes=NETINFO, containers=FOO), True),
         (pod_with("foo", volumes=NETINFO, containers=MOUNTED), True),
     ],
 )
-@pytest.mark.parametrize("others", [0, 2_000])
-def test_the_sandbox_doctor_and_explain_know_for_whom_the_condition_is(pod: JSON, *, left: bool, others: int) -> None:
-    """They evaluate the conditions of webhooks themselves; one that they could not read would count as perhaps."""
+@pytest.mark.parametrize("others", [0, 1_500])
+def test_the_condition_leaves_out_pods_that_have_what_their_networks_ask_for(
+    pod: JSON, *, left: bool, others: int
+) -> None:
+    """And no other: nothing may have served it. The sandbox, doctor and explain evaluate the condition themselves."""
     known = [network(f"other-{index:05}", "example.com/foo") for index in range(others)]
-    generated = generate([network("foo", "example.com/foo"), network("plain"), *known], Terms(mode="both"))
-    user = matchconditions.UserInfo("x")
-    attributes = matchconditions.Attributes(
-        "CREATE", "", "v1", "Pod", "pods", "", "default", "demo", True, user, None, None
-    )
+    served = [network("foo", "example.com/foo"), network("labeled", **{SELECTOR: "k=v"}), network("plain"), *known]
+    generated = generate(served, Terms(mode="both"))
     conditions = [{"name": CONDITION, "expression": generated.condition}]
-    assert matchconditions.holds(conditions, attributes, pod) is left
+    assert matchconditions.holds(conditions, POD, pod) is left
+
+
+USER = matchconditions.UserInfo("x")
+POD = matchconditions.Attributes("CREATE", "", "v1", "Pod", "pods", "", "default", "demo", True, USER, None, None)
 
 
 def test_a_label_of_the_switches_ends_no_text_of_the_condition() -> None:
