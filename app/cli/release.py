@@ -22,7 +22,7 @@ from app.explain.rendering import Explained
 from app.kube.resources import NAMESPACES, NODES, PODS
 from app.registry import settings_of
 from app.rmd.model import RMD_WORKLOADS
-from app.why.calls import opted_out, unasked
+from app.why.calls import unasked
 from app.why.inquiry import Inquiry, new
 from app.why.model import State
 
@@ -92,18 +92,13 @@ class Release:
     async def left_out(self, result: Explained) -> Decision | None:
         """What becomes of a Pod in place of what Berth would decide; None where Berth is asked, or does nothing."""
         pod, changes = _pod_of(result.manifest), result.denied or result.unread or bool(result.decision.operations)
-        if self.alone is not None:
-            return await self._by_policies(self.alone, pod, changes=changes)
-        cause = await self.inquiry.ask(unasked(pod)) if changes else None
-        return None if cause is None else _not_asked(cause.cause.replace("Berth was not asked", "Berth is not asked"))
+        # Policies refuse also what the webhook would leave as it is.
+        cause = await self.inquiry.ask(unasked(pod)) if changes or self.alone is not None else None
+        if cause is not None:
+            return _not_asked(cause.cause.replace("Berth was not asked", "Berth is not asked")) if changes else None
+        return None if self.alone is None else await self._by_policies(self.alone, pod, changes=changes)
 
     async def _by_policies(self, alone: Alone, pod: Object, *, changes: bool) -> Decision | None:
-        """Policies refuse also what the webhook would leave as it is."""
-        home = await or_default(self.inquiry.find(NAMESPACES, pod.namespace), None)
-        own = opted_out(pod.json)
-        cause = alone.unmatched(pod, home.json if home is not None else {"metadata": {"name": pod.namespace}})
-        if own is not None or cause:
-            return _not_asked(own.cause if own is not None else cause) if changes else None
         served = await or_default(served_by(self.cluster, pod), None)
         if served is not None:
             return Decision(allowed=False, reason="LeftByPolicies", message=served.refused) if served.refused else None

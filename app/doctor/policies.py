@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from app.cel import matchconditions
 from app.doctor.cluster import Cluster
 from app.doctor.installed import flags_in_force
-from app.doctor.objects import Object, labels, namespace_labels
+from app.doctor.objects import Object
 from app.doctor.webhooks import NEW_POD, Registered
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -150,16 +150,6 @@ class Alone:
     @property
     def about(self) -> str:
         return f"policies of the API server inject, without a webhook of Berth: {self.name}; flags are {self.source}"
-
-    def unmatched(self, it: Object, namespace: JSON) -> str:
-        """Why the policy does not match a Pod, by its selectors and conditions; "" where it does."""
-        registered = self.registered
-        if not registered.selects_namespace(namespace_labels(namespace)):
-            return f"Namespace {it.namespace} does not match the namespaceSelector of {self.name}"
-        if not registered.selects_object(labels(it.json)):
-            return f"the Pod does not match the objectSelector of {self.name}"
-        refusing = registered.refusing(it.json)
-        return f"condition {refusing} of {self.name} leaves the Pod out" if refusing else ""
 
 
 async def alone_in(cluster: Cluster) -> Alone | None:

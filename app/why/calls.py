@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.admission.pods import INJECT
-from app.doctor import commands, objects
+from app.doctor import commands, objects, policies
 from app.doctor.cluster import Cluster
+from app.doctor.model import or_default
 from app.doctor.namespaces import SYSTEM, unhide
 from app.doctor.objects import Object
 from app.doctor.registrations import for_pods, registering
 from app.doctor.webhooks import Registered, selecting, selects
-from app.kube.resources import NAMESPACES
+from app.kube.resources import MUTATING_POLICIES, NAMESPACES
 from app.placement.model import tenant_of
 from app.why.model import Asking, Unread, get, or_else, read
 from app.wire import JSON
@@ -60,7 +61,7 @@ def left_out(name: str) -> Asking[Unasked | None]:
 
 def are_known() -> Asking[bool]:
     """Whether the registrations may be read: where not, nothing says that Berth is asked."""
-    return (yield from or_else(read(_injecting), None)) is not None
+    return (yield from or_else(read(injecting), None)) is not None
 
 
 def _namespace(name: str) -> Asking[JSON | None]:
@@ -86,10 +87,21 @@ def opted_out(pod: JSON) -> Unasked | None:
     return None
 
 
-async def _injecting(cluster: Cluster) -> list[Registered]:
-    """Of all releases, for any of them may inject; those of the located one first."""
+async def injecting(cluster: Cluster) -> list[Registered]:
+    """Of all releases, for any of them may inject; those of the located one first. Last policies without a webhook."""
     webhooks = [webhook for webhook in await cluster.of_all_releases() if webhook.injects]
-    return sorted(webhooks, key=lambda webhook: webhook.release not in ("", cluster.release))
+    webhooks.sort(key=lambda webhook: webhook.release not in ("", cluster.release))
+    alone = await or_default(policies.alone_in(cluster), None)
+    return webhooks if alone is None else [*webhooks, alone.registered]
+
+
+def _is_policy(webhook: Registered) -> bool:
+    """Its selectors and conditions follow from those of the release, so no command changes them alone."""
+    return webhook.resource == MUTATING_POLICIES
+
+
+def _place(field: str, webhook: Registered) -> str:
+    return f"{field} of {f'{webhook.resource.kind} ' if _is_policy(webhook) else ''}{webhook.webhook.get('name')}"
 
 
 def _of(webhook: Registered, cluster: Cluster) -> Cluster:
@@ -98,7 +110,7 @@ def _of(webhook: Registered, cluster: Cluster) -> Cluster:
 
 
 async def _unregistered(cluster: Cluster) -> Unasked | None:
-    if await _injecting(cluster):
+    if await injecting(cluster):
         return None
     webhooks = await cluster.registered()
     if fix := for_pods(cluster, webhooks):
@@ -108,15 +120,13 @@ async def _unregistered(cluster: Cluster) -> Unasked | None:
 
 
 async def _unselected_namespace(cluster: Cluster, namespace: JSON) -> Unasked | None:
-    webhooks = await _injecting(cluster)
+    webhooks = await injecting(cluster)
     if not webhooks or selecting(webhooks, namespace):
         return await _unregistered(cluster)
     first, name = webhooks[0], namespace["metadata"]["name"]
-    fix, where = (
-        unhide(_of(first, cluster), namespace, first, [namespace]),
-        f"namespaceSelector of {first.webhook.get('name')}",
-    )
-    if objects.labels(namespace).get(INJECT) == "false":
+    hidden, where = objects.labels(namespace).get(INJECT) == "false", _place("namespaceSelector", first)
+    fix = unhide(_of(first, cluster), namespace, first, [namespace]) if hidden or not _is_policy(first) else ""
+    if hidden:
         cause = f"Berth was not asked: Namespace {name} has the label {INJECT}=false ({where})"
         return Unasked(cause, fix, ("BERTH0508",), meant=True, whole=True)
     unmet = next(_unmet(first.webhook.get("namespaceSelector"), objects.namespace_labels(namespace)), "")
@@ -128,18 +138,20 @@ async def _unselected_namespace(cluster: Cluster, namespace: JSON) -> Unasked | 
 
 async def _unselected(cluster: Cluster, pod: Object, namespace: JSON | None) -> Unasked | None:
     """What its labels, and the conditions of webhooks, leave out; of all webhooks where its Namespace is not known."""
-    own, webhooks = objects.labels(pod.json), await _injecting(cluster)
+    own, webhooks = objects.labels(pod.json), await injecting(cluster)
     webhooks = webhooks if namespace is None else selecting(webhooks, namespace)
     selected = [webhook for webhook in webhooks if webhook.selects_object(own)]
     if webhooks and not selected:
         first = webhooks[0]
         unmet = next(_unmet(first.webhook.get("objectSelector"), own), "")
-        where = f"objectSelector of {first.webhook.get('name')}"
+        where = _place("objectSelector", first)
         return Unasked(f"Berth was not asked: the Pod does not match the {where}: {unmet}", own=True)
     refusing = [name for webhook in selected if (name := webhook.refusing(pod.json))]
     if not selected or len(refusing) < len(selected):
         return None
-    where = f"condition {refusing[0]} of {selected[0].webhook.get('name')}"
+    where = _place(f"condition {refusing[0]}", selected[0])
+    if _is_policy(selected[0]):
+        return Unasked(f"Berth was not asked: {where} leaves the Pod out", meant=True)
     fix = commands.fix(_of(selected[0], cluster), selected[0], "matchConditions", [])
     return Unasked(f"Berth was not asked: {where} leaves the Pod out", fix)
 

@@ -52,6 +52,7 @@ from app.networks.why.makers import Owner, owner_of, topmost
 from app.networks.why.namespaces import LEFT_OUT
 from app.registry import settings_of
 from app.text import several
+from app.why.calls import injecting
 from app.why.examined import judged
 from app.why.inquiry import Inquiry
 from app.wire import JSON
@@ -71,7 +72,7 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
     namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.namespaces()}
     planner = Planner(await cluster.settings(settings_of("webhook")), namespace=cluster.namespace)
     await planner.fill(cluster)
-    calling = [webhook for webhook in await or_default(cluster.registered(), []) if webhook.injects]
+    calling = await or_default(injecting(cluster), [])
     since = min((when for webhook in calling if (when := objects.created(webhook.configuration))), default=None)
     exempt = {SYSTEM, cluster.namespace}
 

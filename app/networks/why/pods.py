@@ -29,7 +29,7 @@ from app.networks.why.waiting import judge_waiting
 from app.why import calls
 from app.why.calls import Unasked, opted_out, unasked
 from app.why.installation import uncalled
-from app.why.model import Asking, State, Verdict, broken, combined, fine, get, or_else, read, stuck
+from app.why.model import Asking, State, Verdict, broken, combined, fine, or_else, read, stuck
 from app.wire import JSON
 
 _OVER = ("Succeeded", "Failed")
@@ -47,7 +47,7 @@ def judge_pod(it: Object, now: datetime) -> Asking[Verdict | None]:
         return fine("is not injected", asks=selected.asks, because=(cause,))
     left_out = opted_out(it.json)
     if selected is not None and not _exists(it):
-        left_out = yield from _unasked(it)
+        left_out = yield from unasked(it)
     held = yield from judge_waiting(it, selected if left_out is None else None)
     verdicts = [] if held is None else [held]
     if selected is not None:
@@ -107,16 +107,6 @@ def _of_networks(it: Object, now: datetime, selected: Selected, left_out: Unaske
         return (yield from _unselectable(it, replace(selected, refused=lack.text), left_out))
     injected = None if _exists(it) else (yield from _injected(served, left_out))
     return injected or (yield from _lacking(it, now, selected, lack, left_out))
-
-
-def _unasked(it: Object) -> Asking[Unasked | None]:
-    """As `unasked`; where policies inject without a webhook, what these do not match."""
-    alone = yield from or_else(read(policies.alone_in), None)
-    if alone is None or opted_out(it.json) is not None:
-        return (yield from unasked(it))
-    home = yield from or_else(get(NAMESPACES, it.namespace), None)
-    cause = alone.unmatched(it, home.json if home is not None else {"metadata": {"name": it.namespace}})
-    return Unasked(cause, meant=True) if cause else None
 
 
 def _injected(served: Served | None, left_out: Unasked | None) -> Asking[Verdict | None]:
@@ -203,7 +193,7 @@ def _on_broken(it: Object, selected: Selected) -> Asking[Verdict | None]:
 
 
 def _lacking(it: Object, now: datetime, selected: Selected, lack: Lack, left_out: Unasked | None) -> Asking[Verdict]:
-    left_out = left_out or (yield from _unasked(it))
+    left_out = left_out or (yield from unasked(it))
     if left_out is not None and (left_out.own or (left_out.whole and lack.want == "information")):
         text = "not injected" if _exists(it) else "would be created, not injected"
         state = State.fine if _is_well(it) or not _exists(it) else State.stuck
@@ -251,7 +241,7 @@ def _changed_since(created: datetime, now: datetime, selected: Selected) -> Iter
 
 
 async def _registered_since(cluster: Cluster) -> datetime | None:
-    webhooks = [webhook for webhook in await cluster.of_all_releases() if webhook.injects]
+    webhooks = await calls.injecting(cluster)
     return min((when for webhook in webhooks if (when := objects.created(webhook.configuration))), default=None)
 
 

@@ -212,8 +212,36 @@ async def test_explain_and_why_agree_on_policies_without_a_webhook(
         assert "would be denied" in other
         assert f"{policy} leaves the Pod to the webhook of Berth, {refused}" in other
         hidden = await said(command, "foo", "quiet")
-        assert f"Namespace quiet does not match the namespaceSelector of {policy}" in hidden
+        assert f"Namespace quiet has the label berth.dev/inject=false (namespaceSelector of {policy})" in hidden
         assert "would be injected by" not in hidden
+
+
+async def test_namespaces_and_pods_that_policies_without_a_webhook_leave_out(server: Server) -> None:
+    """`why` and the doctor agree: nothing is wrong with what policies match, and the label is what is to be removed."""
+    await _define(server)
+    await _apply(server)
+    await server.client.create(NAMESPACES, {"metadata": {"name": "quiet", "labels": {"berth.dev/inject": "false"}}})
+    hidden = network("foo", "example.com/foo")
+    hidden["metadata"]["namespace"] = "quiet"
+    await server.client.create(NETWORK_ATTACHMENTS, hidden, namespace="quiet")
+    pod = pod_with("foo")
+    pod["metadata"] |= {"name": "p", "namespace": "quiet"}
+    await server.client.create(PODS, pod, namespace="quiet")
+
+    assert "Berth is asked about its Pods" in await _berth(server, "why", "namespace/default", statuses=(0,))
+    label = "label namespace quiet berth.dev/inject-"
+    said = await _berth(server, "why", "namespace/quiet", statuses=(4,))
+    assert label in said
+    assert "webhook.enabled" not in said
+    said = await _berth(server, "why", "pod/p", "-n", "quiet", statuses=(4,))
+    assert "BERTH1209" in said
+    assert label in said
+    assert "BERTH1201" not in said
+    printed = json.loads(await _berth(server, "doctor", "--only", "pods", "-o", "json"))
+    listed = printed["findings"] if isinstance(printed, dict) else printed
+    found = {finding["code"]: finding for finding in listed if finding.get("code")}
+    assert label in found["BERTH1209"]["command"]
+    assert "BERTH1201" not in found
 
 
 async def _is_injected(server: Server, pod: JSON) -> bool:
