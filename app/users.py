@@ -35,7 +35,10 @@ _REQUESTS = (UVS_PODS, UVS_DAEMON_SETS, UVS_CONFIG_MAPS)
 
 @dataclass(frozen=True, slots=True)
 class UserRole:
-    """A ClusterRole for users; the chart has it where the sources `when` are on. It comes with those of `aggregate`."""
+    """A ClusterRole for users; the chart has it where the sources `when` are on. It comes with those of `aggregate`.
+
+    There may be several of one name, of which the chart has one at most.
+    """
 
     name: str
     when: str
@@ -66,12 +69,15 @@ _READ_WRAPPERS = _allows(READ, APP_WRAPPERS, also=(f"{APP_WRAPPERS.plural}/statu
 _READ_RULES = (_allows(READ, *_REQUESTS), _allows(READ, WORKLOAD_RULES))
 _READ_INFRA = _allows(READ, WORKLOADS, TENANT_RULES, ADMIN_RULES)
 _READ_RMD = _allows(READ, RMD_WORKLOADS, RMD_NODE_STATES, RMD_CONFIGS)
+_READ_ATTACHMENTS = (_allows(READ, NETWORK_ATTACHMENTS),)
+_OF_POLICIES = "controller.enabled,controller.args.controllers=policies"
 _OF_WRAPPERS = "controller.enabled,controller.args.controllers=appwrappers"
 _OF_ADMIN = "controller.enabled,controller.args.controllers=workloads"
 _OF_RMD = "controller.enabled,controller.args.controllers=rmd"
 _EDITORS = ("admin", "edit")
 USER_ROLES = (
-    UserRole("attachment-viewer", "webhook.enabled", ("view",), (_allows(READ, NETWORK_ATTACHMENTS),)),
+    UserRole("attachment-viewer", "webhook.enabled", ("view",), _READ_ATTACHMENTS),
+    UserRole("attachment-viewer", f"!webhook.enabled,{_OF_POLICIES}", ("view",), _READ_ATTACHMENTS),
     UserRole("appwrapper-editor", _OF_WRAPPERS, _EDITORS, (_READ_WRAPPERS, _allows(WRITE, APP_WRAPPERS))),
     UserRole("appwrapper-user", _OF_WRAPPERS, (), (_READ_WRAPPERS, _allows(("create", "delete"), APP_WRAPPERS))),
     UserRole("appwrapper-viewer", _OF_WRAPPERS, ("view",), (_READ_WRAPPERS,)),

@@ -82,6 +82,15 @@ def test_rights_are_there_where_the_kinds_are(render: Render, combination: str, 
     assert {name.removeprefix("berth-") for name, _, _ in roles(render, COMBINATIONS[combination])} == names
 
 
+@pytest.mark.parametrize("webhook", [True, False])
+def test_users_read_attachments_where_policies_inject(render: Render, *, webhook: bool) -> None:
+    """One role, whether the webhook runs or not."""
+    keeping = {"enabled": True, "args": {"controllers": ["policies"]}}
+    values = {"mode": "both" if webhook else "policies", "controller": keeping, "webhook": {"enabled": webhook}}
+    named = [name for name, _, _ in roles(render, values)]
+    assert named == ["berth-attachment-viewer"]
+
+
 def test_editors_write_what_there_is_to_write(render: Render) -> None:
     granted = {name: granted for name, _, granted in roles(render, EVERY)}
     assert of(granted["berth-admin-rule-editor"], WRITE) == {(ADMIN_RULES.group, ADMIN_RULES.plural)}
