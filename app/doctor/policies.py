@@ -26,7 +26,7 @@ from app.policies.keeping import condition_of, entry_of
 from app.policies.model import Network, PolicyMode, Terms
 from app.policies.objects import CONDITION, LEAVING, POLICIES_OF, Generated, generate
 from app.policies.settings import Config, ControllerSettings, parse_config
-from app.policies.terms import WEBHOOK, terms_of
+from app.policies.terms import CHECKING, WEBHOOK, Checked, terms_of
 from app.registry import settings_of
 from app.settings.source import settings_as
 from app.wire import JSON
@@ -63,17 +63,25 @@ async def terms_in(cluster: Cluster, given: Mapping[str, Any], mode: PolicyMode,
     """
     kept = await kept_in(cluster)
     if kept is not None and kept.config is not None and not given:
-        settings, charted = kept.config.webhook, kept.config.registration
+        settings, charted, checked = kept.config.webhook, kept.config.registration, kept.config.attachments
     else:
         flags = flags_in_force(await cluster.running("webhook"), settings_of("webhook"))
         settings = settings_of("webhook").load({"manifests": None, **flags, **given}, environment=False)
-        charted = None
+        charted, checked = None, await _checked(cluster)
     config_map = await cluster.get(CONFIG_MAPS, CONFIG_MAP_NAME, namespace=cluster.namespace)
     initial = settings_as(settings, NetworksSettings).initial_switches
     switches = parse_switches(text_of(config_map) if config_map else None, initial=initial)
     calling = [webhook.webhook for webhook in await cluster.registered() if webhook.injects]
     registered = next((webhook for webhook in calling if webhook.get("name") == WEBHOOK), next(iter(calling), None))
-    return replace(terms_of(settings, switches, registered=registered or charted, mode=mode), name=name)
+    terms = terms_of(settings, switches, registered=registered or charted, checked=checked, mode=mode)
+    return replace(terms, name=name)
+
+
+async def _checked(cluster: Cluster) -> Checked:
+    """How the release has attachments reviewed: as the chart does it where none of its webhooks validates."""
+    validating = [webhook.webhook for webhook in await cluster.registered() if not webhook.mutating]
+    entry: JSON | None = next((webhook for webhook in validating if webhook.get("name") == CHECKING), None)
+    return entry or (False if validating else None)
 
 
 async def generated_in(cluster: Cluster, terms: Terms) -> Generated:

@@ -38,7 +38,7 @@ class Network(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """On what terms Pods are reviewed, as the webhook for Pods is registered."""
+    """On what terms objects are reviewed, as the webhook for them is registered."""
 
     namespace_selector: JSON = field(default_factory=dict)
     object_selector: JSON = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Registration:
 
     @staticmethod
     def of(webhook: JSON) -> Registration:
-        """That of an entry of a MutatingWebhookConfiguration."""
+        """That of an entry of a webhook configuration."""
         return Registration(
             webhook.get("namespaceSelector") or {},
             webhook.get("objectSelector") or {},
@@ -65,6 +65,8 @@ class Terms:
     """
 
     registration: Registration = field(default_factory=Registration)
+    attachments: Registration | None = field(default_factory=Registration)
+    """On what terms attachments are reviewed; None where they are not."""
     resource_name_keys: tuple[str, ...] = (RESOURCE_NAME,)
     existing_resources: Mode = "top-up"
     node_selector_conflict: str = "override"

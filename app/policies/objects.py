@@ -13,10 +13,9 @@ from app.policies import injection, refusals
 from app.policies.attachments import networks_in
 from app.policies.cel import EXPRESSION_LIMIT, SHARD, Maps, maps
 from app.policies.leaving import LeftOut, Variables
-from app.policies.model import Left, Network, Terms
+from app.policies.model import Left, Network, Registration, Terms
 from app.policies.served import is_served, labels_of
 from app.wire import JSON, encode_json
-from app.wiring import NAMESPACE_NAME
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 OBJECT_LIMIT = 1_400_000
@@ -107,8 +106,9 @@ def _objects(networks: Sequence[Network], terms: Terms) -> list[JSON]:
     if terms.mode == "policies":
         policies.append(_leaving(networks, terms))
         actions.append(["Deny"] if terms.registration.failure_policy != "Ignore" else ["Warn"])
-        policies.append(_checking(terms))
-        actions.append(["Deny"])
+        if terms.attachments is not None:
+            policies.append(_checking(terms, terms.attachments))
+            actions.append(["Deny"])
     bindings = [_binding(policy, action) for policy, action in zip(policies, actions, strict=True)]
     return [*policies, *bindings]
 
@@ -173,21 +173,22 @@ def _leaving(networks: Sequence[Network], terms: Terms) -> JSON:
     )
 
 
-def _checking(terms: Terms) -> JSON:
-    """Of attachments, in the namespaces that are not exempt."""
-    selector = terms.registration.namespace_selector
-    named = [term for term in selector.get("matchExpressions") or () if term.get("key") == NAMESPACE_NAME]
+def _checking(terms: Terms, registration: Registration) -> JSON:
+    """Of attachments."""
     validations = [_validation(expression, literal(said)) for expression, said in refusals.validations(terms)]
     constraints = {
         "matchPolicy": "Equivalent",
-        "namespaceSelector": {"matchExpressions": named} if named else {},
-        "objectSelector": {},
+        "namespaceSelector": registration.namespace_selector,
+        "objectSelector": registration.object_selector,
         "resourceRules": [refusals.RULE],
     }
     spec = {
-        "failurePolicy": terms.registration.failure_policy,
+        "failurePolicy": registration.failure_policy,
         "matchConstraints": constraints,
-        "matchConditions": [{"name": "is-not-part-of-a-deletion", "expression": refusals.REVIEWED}],
+        "matchConditions": [
+            *registration.conditions,
+            {"name": "is-not-part-of-a-deletion", "expression": refusals.REVIEWED},
+        ],
         "variables": refusals.variables(),
         "validations": validations,
     }

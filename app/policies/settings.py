@@ -11,7 +11,7 @@ from app.errors import UsageError
 from app.kube.configuration import yaml_in
 from app.networks.settings import NetworksSettings, Switches, parse_switches
 from app.policies.model import PolicyMode, Terms
-from app.policies.terms import charted, terms_of
+from app.policies.terms import CHECKING, Checked, charted, terms_of
 from app.registry import settings_of
 from app.settings.source import DnsLabel, DnsSubdomain, Flag, RoleSettings, settings_as
 from app.text import quoted
@@ -49,11 +49,15 @@ class ControllerSettings(RoleSettings):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the ConfigMap says: the mode, the settings of the webhook, and how the chart registers it."""
+    """What the ConfigMap says: the mode, the settings of the webhook, and how the chart registers it.
+
+    `registration` is that for Pods, `attachments` the other one.
+    """
 
     mode: Mode
     webhook: RoleSettings
     registration: JSON | None = None
+    attachments: Checked = None
 
     def switches(self, text: str | None, previous: Switches) -> Switches:
         """The control switches, of which `text` is what their ConfigMap says."""
@@ -64,8 +68,11 @@ class Config:
         """With `both` those of the webhook as it is registered, else as the chart would register it."""
         entry = (registered if self.mode == "both" else None) or self.registration
         entry = entry or charted(self.webhook.model_dump(), switches, namespace=namespace)
+        checked = self.attachments
+        if checked is None:
+            checked = charted(self.webhook.model_dump(), switches, namespace=namespace, name=CHECKING)
         mode: PolicyMode = "both" if self.mode == "both" else "policies"
-        return replace(terms_of(self.webhook, switches, registered=entry, mode=mode), name=name)
+        return replace(terms_of(self.webhook, switches, registered=entry, checked=checked, mode=mode), name=name)
 
 
 def parse_config(config_map: JSON) -> Config:
@@ -80,7 +87,12 @@ def parse_config(config_map: JSON) -> Config:
     registration = content.get("registration")
     if registration is not None and not isinstance(registration, dict):
         raise ValueError(f"data[{KEY}].registration: want a map, as an entry of a MutatingWebhookConfiguration")
-    return Config(mode, _webhook(content.get("webhook") or {}), registration)
+    attachments = content.get("attachments")
+    if attachments is not None and attachments is not False and not isinstance(attachments, dict):
+        raise ValueError(
+            f"data[{KEY}].attachments: want false, or a map as an entry of a ValidatingWebhookConfiguration"
+        )
+    return Config(mode, _webhook(content.get("webhook") or {}), registration, attachments)
 
 
 def _webhook(values: Any) -> RoleSettings:

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
+from app.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    NETWORK_ATTACHMENTS,
+    VALIDATING_WEBHOOKS,
+)
 from app.networks.settings import Switches, parse_switches
 from app.policies.objects import Generated, generate
 from app.policies.terms import terms_of
@@ -57,11 +63,12 @@ async def _generated(server: Server, *words: str) -> tuple[list[JSON], str]:
     return [*yaml.safe_load_all(done.stdout)], done.stderr
 
 
-def _expected(switches: str | None = None, registered: JSON | None = None, **flags: Any) -> Generated:
+def _expected(
+    switches: str | None = None, registered: JSON | None = None, checked: JSON | None = None, **flags: Any
+) -> Generated:
     settings = settings_of("webhook").load({"manifests": None, **flags}, environment=False)
-    return generate(
-        ATTACHMENTS, terms_of(settings, parse_switches(switches, initial=Switches()), registered=registered)
-    )
+    parsed = parse_switches(switches, initial=Switches())
+    return generate(ATTACHMENTS, terms_of(settings, parsed, registered=registered, checked=checked))
 
 
 async def test_without_a_release_the_defaults_of_the_chart_hold(server: Server) -> None:
@@ -94,10 +101,33 @@ async def test_those_of_a_release_count(server: Server) -> None:
     assert printed[0]["spec"]["failurePolicy"] == "Ignore"
     # That of the cluster has what an API server fills in.
     registered = (await server.client.get(MUTATING_WEBHOOKS, "berth"))["webhooks"][0]
-    assert printed == _expected(INJECTIONS, registered, **flags).objects
+    validating = (await server.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
+    (checked,) = (entry for entry in validating if entry["name"] == "attachments.berth.dev")
+    assert printed == _expected(INJECTIONS, registered, checked, **flags).objects
     replaced, _ = await _generated(server, "--node-selector-conflict", "override")
     assert replaced != printed
     assert "contradicts that of a network" not in str(replaced)
+
+
+async def test_attachments_are_checked_as_the_release_registers_it(server: Server) -> None:
+    """Its failurePolicy is not that for Pods; where the release has webhooks that validate, and not this one: not."""
+    terms = {"enabled": True, "failurePolicy": "Ignore", "timeoutSeconds": 10}
+    await server.install({"webhook": {"webhooks": {"attachments": terms}}})
+
+    async def checking() -> JSON | None:
+        printed, _ = await _generated(server)
+        named = {(obj["kind"], obj["metadata"]["name"]): obj for obj in printed}
+        return named.get(("ValidatingAdmissionPolicy", "berth-attachments"))
+
+    policy = await checking()
+    assert policy is not None
+    assert policy["spec"]["failurePolicy"] == "Ignore"
+    configuration = await server.client.get(VALIDATING_WEBHOOKS, "berth")
+    others = [entry for entry in configuration["webhooks"] if entry["name"] != "attachments.berth.dev"]
+    assert others
+    change: JSON = {"op": "replace", "path": "/webhooks", "value": others}
+    await server.client.patch(VALIDATING_WEBHOOKS, "berth", [change], patch_type="json")
+    assert await checking() is None
 
 
 async def test_the_release_is_found_in_any_namespace(server: Server) -> None:

@@ -14,6 +14,7 @@ from app.networks.settings import Injection, Switches
 from app.policies.cel import EXPRESSION_LIMIT, SHARD, maps
 from app.policies.model import Registration, Terms
 from app.policies.objects import CONDITION, OBJECT_LIMIT, generate
+from app.policies.settings import parse_config
 from app.policies.terms import charted, terms_of
 from app.registry import settings_of
 from tests.support.chart import Render
@@ -144,7 +145,9 @@ def test_what_does_not_fit_is_left_and_said(mode: Any) -> None:
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 def test_without_a_webhook_a_pod_that_is_left_is_refused_or_warned_about(policy: str) -> None:
     """As the failurePolicy says what happens while Berth does not answer."""
-    generated = generate([network("foo", "example.com/foo")], Terms(registration=Registration(failure_policy=policy)))
+    registration = Registration(failure_policy=policy)
+    terms = Terms(registration=registration, attachments=registration)
+    generated = generate([network("foo", "example.com/foo")], terms)
     (binding,) = (
         obj for obj in generated.objects if obj["metadata"]["name"] == "berth-left" and "Binding" in obj["kind"]
     )
@@ -173,6 +176,44 @@ def test_policies_select_as_the_webhook_is_registered() -> None:
         (condition,) = obj["spec"]["matchConditions"]
         assert condition["expression"].startswith("(object.kind == 'Pod') && (")
         assert "never" not in condition["expression"]
+
+
+@pytest.mark.parametrize(("policy", "exempt"), [("Fail", "left-alone"), ("Ignore", "other")])
+def test_attachments_are_checked_as_the_chart_registers_it(render: Render, policy: str, exempt: str) -> None:
+    """Not as Pods: what fails open for one may fail closed for the other, and each namespace selector is its own."""
+    terms = {"enabled": True, "failurePolicy": policy, "timeoutSeconds": 10}
+    webhook = {"exemptNamespaces": [exempt], "webhooks": {"attachments": terms}}
+    entries = render({"webhook": webhook}).one("ValidatingWebhookConfiguration")["webhooks"]
+    (entry,) = (entry for entry in entries if entry["name"] == "attachments.berth.dev")
+    checking = _checking(render, {**webhook, "enabled": False})
+    assert checking is not None
+    assert checking["failurePolicy"] == policy
+    assert checking["matchConstraints"]["namespaceSelector"] == entry["namespaceSelector"]
+    assert exempt in str(entry["namespaceSelector"])
+
+
+def test_attachments_that_the_chart_does_not_register_are_not_checked(render: Render) -> None:
+    terms = {"enabled": False, "failurePolicy": "Fail", "timeoutSeconds": 10}
+    assert _checking(render, {"enabled": False, "webhooks": {"attachments": terms}}) is None
+
+
+def _checking(render: Render, webhook: JSON) -> JSON | None:
+    """The policy for attachments that the controller makes of the chart's ConfigMap."""
+    keeping = {"enabled": True, "args": {"controllers": ["policies"]}}
+    rendered = render({"mode": "policies", "controller": keeping, "webhook": webhook})
+    (config_map,) = (obj for obj in rendered.of("ConfigMap") if "policies.yaml" in obj["data"])
+    terms = parse_config(config_map).terms(Switches(), name="berth", registered=None, namespace="berth-system")
+    named = {(obj["kind"], obj["metadata"]["name"]): obj for obj in generate([], terms).objects}
+    policy = named.get(("ValidatingAdmissionPolicy", "berth-attachments"))
+    assert (policy is None) == (("ValidatingAdmissionPolicyBinding", "berth-attachments") not in named)
+    return None if policy is None else policy["spec"]
+
+
+@pytest.mark.parametrize("attachments", ["yes", True, []])
+def test_a_config_that_does_not_say_how_attachments_are_registered_is_refused(attachments: object) -> None:
+    text = json.dumps({"mode": "policies", "attachments": attachments})
+    with pytest.raises(ValueError, match="attachments: want false, or a map"):
+        parse_config({"data": {"policies.yaml": text}})
 
 
 def test_conditions_that_are_too_long_for_one_stay_apart() -> None:
