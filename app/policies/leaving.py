@@ -88,10 +88,12 @@ _SELECTED = [
     {"name": "elements", "expression": _SPLIT},
     {"name": "keys", "expression": _keys("variables.elements")},
 ]
-_ELSEWHERE = (
-    "!keys.all(key, key.startsWith(request.namespace + '/'))",
-    literal("it selects networks of another namespace"),
-)
+
+
+def _elsewhere(keys: str) -> tuple[str, str]:
+    """Of `keys`, an expression."""
+    said = literal("it selects networks of another namespace")
+    return f"!{keys}.all(key, key.startsWith(request.namespace + '/'))", said
 
 
 HAS_VOLUME = f"(has(object.spec.volumes) && object.spec.volumes.exists(volume, volume.name == {literal(VOLUME)}))"
@@ -148,17 +150,16 @@ class LeftOut:
         said = literal(f"annotation {NETWORKS}: an element is not name[@interface], in letters and digits of a name")
         return [(f"{_VALUE}.size() > {MOST_CHARACTERS}", most), (f"!{_VALUE}.matches({literal(_LIST)})", said)]
 
-    @property
-    def _elements(self) -> list[tuple[str, str]]:
-        """Of `elements`."""
+    def _elements(self, elements: str) -> list[tuple[str, str]]:
+        """Of `elements`, an expression."""
         most = literal(f"annotation {NETWORKS} has more than {MOST_NETWORKS} elements")
-        return [(f"elements.size() > {MOST_NETWORKS}", most)]
+        return [(f"{elements}.size() > {MOST_NETWORKS}", most)]
 
-    def _unknown(self, known: str) -> list[tuple[str, str]]:
-        """Of `keys`."""
-        unknown = f"keys.filter(key, !({known}))[0]"
+    def _unknown(self, keys: str, known: str) -> list[tuple[str, str]]:
+        """Of `keys`, an expression; `known` is the condition that policies know `key`."""
+        unknown = f"{keys}.filter(key, !({known}))[0]"
         said = literal(" does not exist, or policies do not serve it")
-        return [(f"!keys.all(key, {known})", f"'network attachment definition ' + {unknown} + {said}")]
+        return [(f"!{keys}.all(key, {known})", f"'network attachment definition ' + {unknown} + {said}")]
 
     @property
     def _shape(self) -> list[tuple[str, str]]:
@@ -202,7 +203,7 @@ class LeftOut:
 
     def unknown(self, networks: Maps) -> Variables:
         """`left` for a Pod that this `condition` does not leave: a message where policies do not know one of `keys`."""
-        tests = _of_variables(self._unknown(networks.has("key")))
+        tests = self._unknown("variables.keys", networks.has("key"))
         return [*networks.variables, *_SELECTED, {"name": "left", "expression": chain(tests)}]
 
     def variables(self, networks: Maps) -> Variables:
@@ -215,21 +216,22 @@ class LeftOut:
             # Of its characters none is in another element either; the condition does not need to tell it apart.
             (f"{_VALUE}.matches({_JSON})", literal(f"annotation {NETWORKS} is in the JSON form")),
             *self._value,
-            *_of_variables(self._elements),
-            *_of_variables([_ELSEWHERE, *self._unknown(networks.has("key"))]),
+            *self._elements("variables.elements"),
+            _elsewhere("variables.keys"),
+            *self._unknown("variables.keys", networks.has("key")),
             *self._shape,
         ]
         return [*networks.variables, *_SELECTED, {"name": "left", "expression": chain(tests)}]
 
     def besides_networks(self) -> list[str]:
-        """By what a Pod is left that does not depend on how it selects networks."""
+        """The tests by which a Pod is left for what it asks for besides networks."""
         return [test for test, _ in (*self._foreign, *self._others, *self._devices)]
 
     def taken(self) -> str:
         """The condition that a Pod selects networks and is not left, unless policies do not know them."""
-        count = _any(self._elements).replace("elements", f"{_VALUE}.split(',')")
+        count = _any(self._elements(f"{_VALUE}.split(',')"))
         elsewhere = f"{_VALUE}.contains('/') && [{_SPLIT}].exists(elements, [{_keys('elements')}].exists(keys, "
-        elsewhere = f"({elsewhere}{_ELSEWHERE[0]})))"
+        elsewhere = f"({elsewhere}{_elsewhere('keys')[0]})))"
         besides = [*self._foreign, *self._others, *self._value]
         return f"{SELECTS} && !({SKIPPED}) && !({_any(besides)} || {count} || {elsewhere} || {_any(self._shape)})"
 
@@ -240,8 +242,8 @@ class LeftOut:
         that of the resource ("" for none), the others are those of the labels, as key=value. A Pod that selects a
         network that `names` lacks is left too.
         """
-        tests = [_ELSEWHERE, *self._unknown("key in names"), *_NOT_SERVED]
-        within_elements = f"{_any(self._elements)} || [{_keys('elements')}].exists(keys, {_any(tests)})"
+        tests = [_elsewhere("keys"), *self._unknown("keys", "key in names"), *_NOT_SERVED]
+        within_elements = f"{_any(self._elements('elements'))} || [{_keys('elements')}].exists(keys, {_any(tests)})"
         named = f"[{names}].exists(names, [{_SPLIT}].exists(elements, {within_elements}))"
         # The shape bounds the number of containers, and with it the cost of what follows.
         selected = f"{SELECTS} && ({_any(self._value)} || {_any(self._shape)} || [{texts}].exists(texts, {named}))"
@@ -251,15 +253,6 @@ class LeftOut:
 
 def _any(tests: list[tuple[str, str]]) -> str:
     return " || ".join(f"({test})" for test, _ in tests)
-
-
-def _of_variables(tests: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    def replaced(text: str) -> str:
-        for name in ("elements", "keys"):
-            text = text.replace(f"{name}.", f"variables.{name}.")
-        return text
-
-    return [(replaced(test), replaced(message)) for test, message in tests]
 
 
 def chain(tests: list[tuple[str, str]]) -> str:

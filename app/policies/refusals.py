@@ -15,7 +15,7 @@ from app.networks.model import CLAIM_TEMPLATE, DEVICE_CLASS, NODE_SELECTOR
 from app.policies.leaving import Variables
 from app.policies.model import Left, Terms
 
-MOST_LABELS, MOST_CHARACTERS = 64, 8192
+JUDGED_LABELS, JUDGED_CHARACTERS = 64, 8192
 """Of a node selector that is judged. A Kubernetes object has as many labels by far."""
 _SPACE = r"\x{9}-\x{d}\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 """What Python strips: more than `trim` of CEL does."""
@@ -34,7 +34,7 @@ NOT_JUDGED = (
     ),
     Left(
         "nodeSelector of a NetworkAttachmentDefinition",
-        f"policies judge up to {MOST_LABELS} labels and {MOST_CHARACTERS} characters of it",
+        f"policies judge up to {JUDGED_LABELS} labels and {JUDGED_CHARACTERS} characters of it",
     ),
     Left(
         "annotations of RMD",
@@ -96,9 +96,9 @@ def _is_selector(value: str) -> str:
     chosen = f"(item.contains('=') ? item.substring(item.indexOf('=') + 1).find({_TRIMMED}) : '')"
     pairs = f"items.map(item, {key} + '=' + {chosen}).distinct().size() == items.map(item, {key}).distinct().size()"
     short = f"items.all(item, {key}.indexOf('/') <= {_MOST_PREFIX})"
-    judged = f"items.size() > {MOST_LABELS} || (items.all(item, item.matches({label})) && {short} && {pairs})"
+    judged = f"items.size() > {JUDGED_LABELS} || (items.all(item, item.matches({label})) && {short} && {pairs})"
     blank = f"{value}.find({_TRIMMED}) == ''"
-    return f"{value}.size() > {MOST_CHARACTERS} || {blank} || [{value}.split(',')].all(items, {judged})"
+    return f"{value}.size() > {JUDGED_CHARACTERS} || {blank} || [{value}.split(',')].all(items, {judged})"
 
 
 def _claims() -> list[tuple[str, str]]:

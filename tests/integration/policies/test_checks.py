@@ -19,7 +19,7 @@ from app.kube.resources import NETWORK_ATTACHMENTS, VALIDATING_WEBHOOKS
 from app.networks.model import CLAIM_TEMPLATE, DEVICE_CLASS, NODE_SELECTOR, RESOURCE_NAME
 from app.policies.model import Terms
 from app.policies.objects import generate
-from app.policies.refusals import MOST_CHARACTERS, MOST_LABELS
+from app.policies.refusals import JUDGED_CHARACTERS, JUDGED_LABELS
 from app.wire import load_yaml
 from tests.support.chart import ASSETS, Render
 from tests.support.paths import ROOT
@@ -216,10 +216,10 @@ def test_of_the_config_policies_see_whether_it_can_be_an_object(
 @pytest.mark.parametrize(
     ("selector", "judged"),
     [
-        (",".join(f"k{index}=v" for index in range(MOST_LABELS - 1)) + ",=x", True),
-        (",".join(f"k{index}=v" for index in range(MOST_LABELS)) + ",=x", False),
-        ("=" + "x" * (MOST_CHARACTERS - 1), True),
-        ("=" + "x" * MOST_CHARACTERS, False),
+        (",".join(f"k{index}=v" for index in range(JUDGED_LABELS - 1)) + ",=x", True),
+        (",".join(f"k{index}=v" for index in range(JUDGED_LABELS)) + ",=x", False),
+        ("=" + "x" * (JUDGED_CHARACTERS - 1), True),
+        ("=" + "x" * JUDGED_CHARACTERS, False),
         (",".join(f"{'p' * 60}.{index}/{'n' * 60}={'v' * 60}" for index in range(42)) + ",=x", True),
     ],
 )

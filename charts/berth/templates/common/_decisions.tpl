@@ -136,7 +136,7 @@ berth-gateway-tenants={{ .Release.Namespace }}/{{ include "berth.fullname" . }}-
 {{- if .Values.controller.enabled -}}{{ .Release.Namespace }}/{{ include "berth.fullname" . }}-controller{{- end -}}
 {{- end -}}
 
-{{- /* What the API server deletes policies with: an object of the release that is cluster-wide, as they are. */ -}}
+{{- /* The ClusterRole that owns the policies. The API server deletes them when it is deleted. */ -}}
 {{- define "berth.policiesOwner" -}}{{ include "berth.fullname" . }}-controller{{- end -}}
 
 {{- /* The ConfigMap of controller policies. */ -}}
