@@ -60,15 +60,20 @@ class _Compared:
     def __init__(self, inquiry: Inquiry, most: int) -> None:
         self.inquiry, self._left, self._unmended = inquiry, most, _MENDED
 
-    async def mended(self, it: objects.Object, finding: Finding) -> Finding:
-        """A finding on companions, with the command of the verdict on the rule: it ends the cause, or shows it."""
+    async def mended(self, it: objects.Object, finding: Finding, others: frozenset[str]) -> Finding:
+        """A finding on companions, with the command of the verdict on the rule: it ends the cause, or shows it.
+
+        Not where that is one of the `others`: the commands of further findings on the rule, which end something else.
+        """
         if finding.code != "BERTH3006":
             return finding
+        command = describe(it)
         if self._unmended:
             self._unmended -= 1
             verdict = await self.inquiry.verdict(it)
-            return replace(finding, command=verdict.fix or verdict.more or describe(it))
-        return replace(finding, command=describe(it))
+            fix = "" if verdict.fix in others else verdict.fix
+            command = " && ".join(fix.split("\n")) or verdict.more or command
+        return replace(finding, command=command)
 
     async def near(self, it: objects.Object) -> Near | None:
         if objects.condition(it.json, "Matched").get("reason") != "NoWorkloadMatches" or not self._left:
@@ -92,8 +97,10 @@ async def _of_kind(
             said = said or plain(away)
             apart.append(it.subject)
             continue
-        for finding in (*reported(it), *conditions(it, cluster.now(), await compared.near(it))):
-            yield await compared.mended(it, finding)
+        findings = (*reported(it), *conditions(it, cluster.now(), await compared.near(it)))
+        others = frozenset(finding.command for finding in findings)
+        for finding in findings:
+            yield await compared.mended(it, finding, others)
         ignored = await compared.inquiry.ask(misplaced(it)) if objects.unseen(obj) else None
         if ignored is not None:
             causes = f"{ignored.text}: {'; '.join(ignored.because)}"

@@ -50,6 +50,7 @@ from app.networks.why.attachments import offered_names
 from app.networks.why.lacking import LACKING, Lack, Planner, changed_later, history, remedy
 from app.networks.why.makers import Owner, owner_of, topmost
 from app.networks.why.namespaces import LEFT_OUT
+from app.networks.why.waiting import remedy_of
 from app.registry import settings_of
 from app.text import several
 from app.why.calls import injecting
@@ -159,15 +160,16 @@ async def _unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
                 missing[request.resource] = road.text if road.missing else ""
             if missing[request.resource]:
                 groups.add(pod, request.resource)
-    names = offered_names(offered) if offered else []
+    if offered is None:
+        return
+    names = offered_names(offered)
     others = f" (nodes offer {plain(listed(names))})" if names else ""
     inquiry = Inquiry(cluster)
     for (creator, resource), group in groups.found.items():
-        verdict = await inquiry.verdict(Object(PODS, group.first))
         owner, s = await topmost(cluster, creator), "" if group.pods > 1 else "s"
         topics = tuple(topic("start", creator.namespace, name) for name in group.names)
         values: dict[str, Any] = {"of": group.of(owner), "s": s, "resource": resource, "road": missing[resource]}
-        command = verdict.fix or verdict.more or owner.edit()
+        command = await inquiry.ask(remedy_of(Object(PODS, group.first), resource, offered, owner, group.names))
         yield error("BERTH1207", owner, others=others, explains=topics, command=command, **values)
     if groups.beyond:
         yield more_of(Severity.error, several(groups.beyond, "more Pod"))

@@ -26,10 +26,13 @@ from app.networks.why.attachments import (
     unoffered,
     unread_offer,
 )
-from app.networks.why.makers import maker_of
-from app.networks.why.selected import Selected
-from app.why.model import Asking, Verdict, fine, or_else, read, stuck, waits
+from app.networks.why.makers import Owner, maker_of
+from app.networks.why.selected import Selected, selected_by
+from app.why.model import Asking, Unread, Verdict, fine, or_else, read, stuck, waits
+from app.why.standing import describe
 from app.wire import JSON
+
+_BY_HAND = "delete the Pod and create it again: it has no controller that does"
 
 
 def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | None]:
@@ -65,14 +68,8 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         return (yield from _taken(pod, demands, offer, asks)) if exists else None
     fix, next_step = next(filter(None, fixes), ""), _next(missing, attachments)
     if exists:
-        owner = yield from maker_of(it.json)
         asking = next((at for at, asked in attachments if missing and missing[0] in demands_of(asked)), None)
-        if fix:
-            fix, next_step = f"{fix}\n{owner.renew([it.name])}", owner.again
-        elif asking is not None:
-            fix = f"{commands.edit(asking.resource, asking.name, namespace=asking.namespace)}\n{owner.renew([it.name])}"
-        else:
-            fix, next_step = owner.edit(), owner.change(next_step or "ask for what one node has")
+        fix, next_step = _renewing((yield from maker_of(it.json)), it, fix, asking, next_step)
     return stuck(
         "" if exists else "would stay Pending",
         asks="" if attachments else _asks(pod),
@@ -82,6 +79,39 @@ def judge_waiting(it: Object, selected: Selected | None) -> Asking[Verdict | Non
         next=next_step,
         codes=("BERTH1207",),
     )
+
+
+def _renewing(owner: Owner, it: Object, fix: str, asking: Object | None, next_step: str) -> tuple[str, str]:
+    """What corrects the cause of a Pod that exists and what makes the Pod again, with what is done by hand."""
+    if fix:
+        return f"{fix}\n{owner.renew([it.name])}", owner.again
+    if asking is None:
+        return owner.edit(), owner.change(next_step or "ask for what one node has")
+    edit = commands.edit(asking.resource, asking.name, namespace=asking.namespace)
+    if owner.again:  # an editor that was left without a change exits with 0, too
+        return edit, f"{next_step}; {_BY_HAND} after a change of the attachment"
+    return f"{edit} && {owner.renew([it.name])}", next_step
+
+
+def remedy_of(it: Object, resource: str, offer: Offer, owner: Owner, pods: list[str]) -> Asking[str]:
+    """The command that ends the wait of Pods of an owner for a resource that nothing offers; `it` is one of them.
+
+    A Pod without a controller is not deleted: nothing would create it again. Where it cannot be told what asks for the
+    resource, the command shows the Pod.
+    """
+    try:
+        selected = yield from selected_by(it)
+    except Unread:
+        return describe(it)
+    if selected is not None and (selected.refused or selected.unread):
+        return describe(it)
+    demand, attachments = Demand(resource, by_class=False), selected.distinct if selected is not None else []
+    asking = next((attachment for attachment, asked in attachments if demand in demands_of(asked)), None)
+    if asking is None:
+        return owner.edit()
+    change = correction(asking, demand, offer)
+    change = change or commands.edit(asking.resource, asking.name, namespace=asking.namespace)
+    return f"{change}  # then {_BY_HAND}" if owner.again else f"{change} && {owner.renew(pods)}"
 
 
 def _told(it: Object, demands: list[Demand], asks: str) -> Verdict | None:

@@ -316,6 +316,36 @@ async def test_pods_that_wait_for_what_nothing_offers(patient: Patient) -> None:
     assert await patient.complaints(CHECK) == []
 
 
+async def test_the_command_for_a_resource_is_about_what_asks_for_it(patient: Patient) -> None:
+    """Another attachment that the Pod selects, and that nothing offers either, is not edited for it."""
+    await patient.attachment("other", resource="vendor.io/b")
+    spec = asking("x.com/a")
+    spec["containers"][0]["resources"]["limits"]["vendor.io/b"] = "1"
+    await patient.pod("p1", annotations={NETWORKS: "other"}, spec=spec)
+    commands = {found.message.split()[2]: found.command for found in await unoffered(patient)}
+    assert commands["vendor.io/b:"] == (
+        "kubectl --namespace default edit network-attachment-definitions.k8s.cni.cncf.io other"
+        "  # then delete the Pod and create it again: it has no controller that does"
+    )
+    assert "get pod p1" in commands["x.com/a:"]
+    assert "network-attachment" not in commands["x.com/a:"]
+
+
+async def test_all_pods_of_an_owner_are_created_again_after_their_attachment_is_corrected(patient: Patient) -> None:
+    await patient.attachment("typo", resource="example.com/nci")
+    for name in ("rs-1", "rs-2", "rs-3"):
+        owner = owned("ReplicaSet", "rs")
+        await patient.pod(name, annotations={NETWORKS: "typo"}, spec=asking("example.com/nci"), ownerReferences=owner)
+    (found,) = await unoffered(patient)
+    correct, renew = found.command.split(" && ")
+    assert correct.startswith("kubectl --namespace default annotate network-attachment-definitions")
+    assert renew == "kubectl --namespace default delete pod rs-1 rs-2 rs-3"
+
+
+async def unoffered(patient: Patient) -> list[Finding]:
+    return [found for found in await patient.complaints(CHECK) if found.code == "BERTH1207"]
+
+
 async def test_pods_that_may_start_yet_are_well(patient: Patient) -> None:
     """All devices are in use, a DeviceClass maps the resource, or the Pod has a node already."""
     await patient.pod("queued", spec=asking("example.com/nic"))

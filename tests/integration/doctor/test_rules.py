@@ -462,6 +462,21 @@ async def test_a_resource_that_nothing_offers_is_the_cause_of_what_its_companion
     assert all(one.command for one in found)
 
 
+async def test_the_command_on_companions_is_not_that_of_another_finding_on_the_rule(patient: Patient) -> None:
+    await patient.create(NAMESPACES, "tenant-a", metadata={"labels": {TENANT_LABEL: "a"}})
+    await patient.create(TENANT_RULES, "one", namespace="tenant-a", spec=SPEC)
+    status = {
+        **shown(Running=("Unschedulable", "0 of 1 companions run")),
+        "result": "error",
+        "message": "no such field",
+    }
+    await patient.report(TENANT_RULES, "one", status, namespace="tenant-a")
+    patient.later = timedelta(minutes=10)
+    found = {finding.code: finding.command for finding in await patient.complaints(RULES_CHECK)}
+    assert " edit " in found["BERTH3001"]
+    assert " describe " in found["BERTH3006"]
+
+
 async def test_a_companion_whose_dpu_is_not_known_not_the_tenants_or_cordoned(patient: Patient) -> None:
     """Each command brings it to the next trouble, and the last to none but the scheduler's."""
     await companion(patient)

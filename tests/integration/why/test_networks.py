@@ -408,7 +408,7 @@ async def test_a_resource_that_nothing_offers_over_the_deployment(patient: Patie
     assert verdict.because[0] == "nothing offers nvidia.com/bf3_vf (nodes offer example.com/nic)"
     assert verdict.codes == ("BERTH1207",)
     assert verdict.next.startswith("have default/bluefield-net ask for what nodes offer, or install the device plugin")
-    edit, renew = verdict.fix.split("\n")
+    edit, renew = verdict.fix.split(" && ")
     assert edit == "kubectl --namespace default edit network-attachment-definitions.k8s.cni.cncf.io bluefield-net"
     assert renew == "kubectl --namespace default rollout restart deployment/bf-demo"
     verdict = (await patient.why("net-attach-def/bluefield-net")).verdict
@@ -427,6 +427,16 @@ async def test_a_resource_with_a_typo_and_the_command_that_corrects_it(patient: 
     assert (await patient.why("net-attach-def/typo")).verdict.fix == correct
     await patient.run(correct)
     assert (await patient.why("net-attach-def/typo")).verdict.state is State.fine
+
+
+async def test_a_pod_without_a_controller_is_not_deleted_over_an_attachment_that_may_stay_as_it_is(
+    patient: Patient,
+) -> None:
+    await patient.attachment("early", resource="nvidia.com/bf3_vf")
+    await waiting(patient, "p", "nvidia.com/bf3_vf", annotations={NETWORKS: "early"})
+    verdict = (await patient.why("pod/p")).verdict
+    assert verdict.fix == "kubectl --namespace default edit network-attachment-definitions.k8s.cni.cncf.io early"
+    assert "delete the Pod and create it again" in verdict.next
 
 
 async def test_of_a_cron_job_that_is_edited_and_not_its_job(patient: Patient) -> None:
