@@ -211,10 +211,11 @@ class Reflector:
         """Of a kind of Kubernetes itself: the version of the server decides."""
         if self.missing and is_built_in(self.resource.group):
             try:
-                release = await release_of(self._client)
+                self.reason += f" ({unserved(self.resource, await release_of(self._client))})"
             except ApiError:
-                return  # the next try says it
-            self.reason += f" ({unserved(self.resource, release)})"
+                pass  # the next try says it
+            except Exception:  # noqa: BLE001  no answer about the version may end the watch
+                fault(f"watch-{self.resource.plural}", "version unknown", kind=self.resource.kind)
 
     async def _pause(self, reason: str, delay: float | None) -> None:
         """Waits before the next try: not at all after a sound watch, longer and longer after fruitless ones."""

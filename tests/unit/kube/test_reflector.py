@@ -290,6 +290,28 @@ async def test_reason_names_a_kind_that_is_not_served(
         await eventually(lambda: reflector.healthy)
 
 
+@pytest.mark.parametrize("version", [["no", "object"], {"major": "1", "minor": "9" * 5_000}])
+async def test_a_version_that_cannot_be_read_does_not_end_the_watch(
+    server: ApiServer, client: KubeClient, version: object
+) -> None:
+    asked = 0
+
+    async def fault(server: ApiServer, request: web.Request) -> web.Response:
+        nonlocal asked
+        if request.path == "/version":
+            asked += 1
+            return web.json_response(version)
+        return web.Response(status=404, text="404 page not found")
+
+    server.fault = fault
+    reflector = Reflector(client, Scope(RESOURCE_CLAIMS), Store(value), backoff=fast())
+    async with running(reflector.run()):
+        await eventually(lambda: asked > 2)
+        assert "HTTP 404" in reflector.reason
+        server.fault = None
+        await eventually(lambda: reflector.healthy)
+
+
 def test_default_backoff_keeps_to_the_limit() -> None:
     """Two requests a try (list and watch) stay under ten in three seconds, but for one seed in hundreds."""
     over = 0
