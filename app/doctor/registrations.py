@@ -217,14 +217,7 @@ async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
 CHECK = Check(
     "registrations",
     (
-        *(
-            _absent,
-            _terms,
-            namespaces.exempt,
-            coverage.tenants_confined,
-            namespaces.who_opted_out,
-            coverage.tenants_isolated,
-        ),
+        *(_absent, _terms, namespaces.exempt, coverage.tenants_confined, namespaces.who_opted_out),
         *(coverage.tenants_isolated, coverage.left_out, coverage.unasked_kinds),
         *(_missing, _unproven, _rivals, _not_uninstalled, _all_well),
     ),

@@ -73,6 +73,11 @@ def test_each_code_is_explained(code: str) -> None:
     assert "###" not in text
 
 
+def test_no_part_of_a_check_runs_twice() -> None:
+    for check in CHECKS:
+        assert len(set(check.parts)) == len(check.parts), check.name
+
+
 def test_what_is_no_code_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="there is no code 'BERTH401'; did you mean BERTH40"):
         section_text("BERTH401")
