@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _PROGRAMS = ("kubectl", "helm", "berth")
@@ -66,7 +67,7 @@ class Aim:
         Pipes and quotes stay. So does a command with a kubeconfig or a context of its own, or with a comment that it is
         for another cluster.
         """
-        return "\n".join(map(_explained, self._with_flags(line).split("\n")))
+        return "\n".join(map(_explained, _lines(self._with_flags(line))))
 
     def prose(self, text: str) -> str:
         """A text in which commands stand in backticks."""
@@ -110,11 +111,33 @@ class Aim:
         return f"{command} {flags}{body[len(command) :]}"
 
 
+def _lines(command: str) -> Iterator[str]:
+    """As a shell reads them: a newline in quotes or behind a backslash ends none."""
+    start = 0
+    for token in _TOKEN.finditer(command):
+        if token[0] == "\n":
+            yield command[start : token.start()]
+            start = token.end()
+    yield command[start:]
+
+
 def _explained(line: str) -> str:
     """One line of a command, with a comment that says what its placeholders are, if none says it yet."""
-    words = [word for word in dict.fromkeys(_PLACEHOLDER.findall(line)) if f"{word}: " not in line]
+    words = [word for word in dict.fromkeys(_PLACEHOLDER.findall(_unquoted(line))) if f"{word}: " not in line]
     comment = ", ".join(f"{word}: {PLACEHOLDERS[word]}" for word in words)
     return f"{line}{', ' if '  # ' in line else '  # '}{comment}" if comment else line
+
+
+def _unquoted(line: str) -> str:
+    """Its words without comments, and without what is text: only that of commands in quotes remains."""
+    parts = list[str]()
+    for token in _TOKEN.finditer(line):
+        if token["quoted"]:
+            inner = [] if token[0].startswith("'") else _INNER.findall(token[0])
+            parts += ["''", *(f" {_unquoted(command)} " for command in inner)]
+        elif not token["comment"]:
+            parts.append(token[0])
+    return "".join(parts)
 
 
 AIMLESS = Aim()

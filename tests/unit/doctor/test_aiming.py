@@ -143,3 +143,28 @@ def test_a_comment_says_what_to_put_for_placeholders(line: str, comment: str, ai
     assert "#" not in second
     assert aim.command(aimed) == aimed
     assert shlex.split(AIMLESS.command(line), comments=True) == shlex.split(line, comments=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kubectl annotate pod x a='my NAME is'",
+        'kubectl annotate pod x a="my NAME is"',
+        "kubectl get pods  # NAME may be any",
+        "kubectl patch pod x --patch 'a: |\n  my NAME is\n'",
+    ],
+)
+def test_a_word_in_quotes_or_in_a_comment_is_no_placeholder(line: str) -> None:
+    assert AIMLESS.command(line) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("kubectl --kubeconfig INFRA \\\n  get pods", "kubectl --kubeconfig INFRA \\\n  get pods  # INFRA: "),
+        ('echo "$(berth tenant list --kubeconfig INFRA)"', 'echo "$(berth tenant list --kubeconfig INFRA)"  # INFRA: '),
+        ("berth tenant rotate NAME\nkubectl get pods", "berth tenant rotate NAME  # NAME: "),
+    ],
+)
+def test_what_to_put_for_a_placeholder_stands_behind_the_whole_line(line: str, shown: str) -> None:
+    assert AIMLESS.command(line).startswith(shown)
