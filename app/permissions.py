@@ -11,8 +11,53 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
-from app.registry import CONTROLLER, SCOPES, SHARED, WINGS, check_names, settings_of
-from app.wiring import Permission, Permissions, Scope, is_on, resolve
+from app.registry import CONTROLLER, CONTROLLER_LEASE, SCOPES, WINGS, check_names, settings_of
+from app.wiring import READ, Permission, Permissions, Scope, is_on, resolve
+
+_OF_PAGE = (
+    Permission(
+        "cluster",
+        "",
+        ("pods", "nodes", "namespaces", "resourcequotas", "serviceaccounts", "endpoints"),
+        READ,
+    ),
+    Permission("cluster", "apps", ("deployments", "daemonsets", "replicasets", "statefulsets"), READ),
+    Permission("cluster", "batch", ("jobs", "cronjobs"), READ),
+    Permission("cluster", "scheduling.k8s.io", ("priorityclasses", "podgroups", "workloads"), READ),
+    Permission(
+        "cluster",
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        READ,
+    ),
+    Permission("cluster", "apiextensions.k8s.io", ("customresourcedefinitions",), READ),
+    Permission(
+        "cluster",
+        "rbac.authorization.k8s.io",
+        ("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
+        READ,
+    ),
+    # Too many and too busy to be watched.
+    Permission("cluster", "", ("events",), ("get", "list")),
+    Permission("cluster", "coordination.k8s.io", ("leases",), ("get", "list")),
+    Permission("cluster", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    Permission("cluster", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    # The metrics of webhook Pods, for callers who may read them so as well.
+    Permission("release", "", ("pods/proxy",), ("get",)),
+)
+"""Of what views, checks and judges of every cluster read. What they read of a wing, its permissions say."""
+_EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))
+_LEASES = "coordination.k8s.io"
+_SHARED: dict[str, tuple[Permission, ...]] = {
+    "webhook": (replace(_EVENTS, when="events"),),
+    "controller": (
+        Permission("release", _LEASES, ("leases",), ("create",)),
+        Permission("release", _LEASES, ("leases",), ("get", "update"), (CONTROLLER_LEASE,)),
+        _EVENTS,
+    ),
+    "ui": _OF_PAGE,
+}
+"""What a role needs for itself, whichever wings work in it."""
 
 
 @cache
@@ -28,7 +73,7 @@ def declared(role: str) -> tuple[Permission, ...]:
                 declarations.append(
                     replace(permission, when=f"{chosen},{permission.when}" if permission.when else chosen)
                 )
-    declarations += SHARED.get(role, ())
+    declarations += _SHARED.get(role, ())
     check_names((permission.scope for permission in declarations), SCOPES, f"permissions of {role}")
     return tuple(declarations)
 

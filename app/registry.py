@@ -6,7 +6,6 @@ A wing is entered here and nowhere else: everything that treats all wings or all
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +16,6 @@ from app.wiring import (
     Chart,
     Cluster,
     Condition,
-    Permission,
     Port,
     ReviewKind,
     ReviewRule,
@@ -167,7 +165,47 @@ CONTROLLER = Role(
     },
 )
 
-UI: Role = resolve("app.ui.descriptor:UI")
+UI = Role(
+    name="ui",
+    settings="app.ui.settings:UiSettings",
+    build="app.ui.role:build",
+    summary="Show in a browser what Berth does, what is wrong, and why an object is as it is.",
+    examples=(
+        "berth ui --access callers --tls-cert-file tls.crt --tls-private-key-file tls.key",
+        "berth ui --port 8080",
+        "berth ui --kubeconfig infra.kubeconfig --kubeconfig tenant1.kubeconfig",
+        "berth ui --context infra --context tenant1",
+    ),
+    chart=Chart(
+        ports=(Port("https", 8443, 443),),
+        arguments=(
+            Argument("access", text="callers"),
+            Argument("port", text="8443"),
+            *TLS_FILES,
+            Argument("front_proxy_ca", "berth.frontProxyFile"),
+            Argument("front_proxy_names", "ui.frontProxy.names"),
+            Argument("release", "berth.release"),
+        ),
+        tls="berth.uiSecret",
+        volumes={"front-proxy": "berth.frontProxyVolume"},
+        grace=(2,),
+        next=(
+            (
+                "kubectl -n {{ .Release.Namespace }} port-forward "
+                'service/{{ include "berth.fullname" . }}-ui 8443:{{ .Values.ui.service.port }}'
+                "   # then https://localhost:8443/ with a token of: kubectl create token"
+            ),
+        ),
+    ),
+    when_down="the page does not answer; berth status, doctor and why do",
+    when_expired="browsers warn of the page, and front proxies that verify it do not reach it",
+    renew="app.doctor.certificate:renew_page",
+    when_refused={
+        "tokenreviews": "no caller of the page is known: all are refused",
+        "subjectaccessreviews": "the page shows no caller anything",
+        "": "views of the page lack what it may not read, and say so",
+    },
+)
 
 
 def names_of(wings: Iterable[Wing], field: str) -> dict[str, str]:
@@ -292,17 +330,3 @@ def condition_terms(condition: Condition) -> tuple[Term, ...]:
     keys = ", ".join(f"'{key}'" for key in asked if isinstance(key, str))
     annotated = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
     return tuple(term for term in (Term(annotated), *asked) if isinstance(term, Term))
-
-
-_EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))
-_LEASES = "coordination.k8s.io"
-SHARED: dict[str, tuple[Permission, ...]] = {
-    "webhook": (replace(_EVENTS, when="events"),),
-    "controller": (
-        Permission("release", _LEASES, ("leases",), ("create",)),
-        Permission("release", _LEASES, ("leases",), ("get", "update"), (CONTROLLER_LEASE,)),
-        _EVENTS,
-    ),
-    "ui": resolve("app.ui.descriptor:PERMISSIONS"),
-}
-"""What a role needs for itself, whichever wings work in it."""

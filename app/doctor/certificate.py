@@ -67,7 +67,8 @@ async def _of_secret(cluster: Cluster, deployment: Installed) -> AsyncIterator[F
         return
     if name := (secret["metadata"].get("annotations") or {}).get(CERT_MANAGER):
         fix = _renew_there(name, it.namespace)  # what anyone else writes there, cert-manager replaces
-    for severity, code, text in faults(secret, cluster.now()):
+    reads_ca = any(argument.text.endswith(f"/{FILES[2]}") for argument in role.chart.arguments)
+    for severity, code, text in faults(secret, cluster.now(), FILES if reads_ca else FILES[:2]):
         follows = f"then {role.when_expired}" if severity is Severity.warning else role.when_expired
         yield noted(severity, code, it, text, follows, fix, explains=topics)
 
@@ -77,20 +78,36 @@ def _renew_there(certificate: str, namespace: str) -> str:
     return shlex.join(["cmctl", "renew", certificate, "--namespace", namespace])
 
 
-def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
-    """What is wrong with the files: severity, code and message, which quotes nothing of a key."""
+async def renew_page(cluster: Cluster, deployment: Installed) -> str:
+    """The command that writes the Secret of the page again, or shows one that the role `certificates` may not write."""
+    name, namespace = deployment.tls_secret, deployment.namespace
+    secret = await or_default(cluster.get(SECRETS, name, namespace=namespace), None)
+    for keeper in await cluster.running("certificates"):
+        if keeper.setting("ui_service") and keeper.setting("ui_secret") == name:
+            if secret is not None and objects.labels(secret).get(MANAGED_BY) != MANAGER:
+                return commands.kubectl("describe", "secret", name, namespace=namespace)
+            return commands.restart(keeper)
+    kind = str((secret or {}).get("type") or "kubernetes.io/tls")
+    return commands.write_secret(name, namespace=namespace, files=FILES[:2], kind=kind)
+
+
+def faults(secret: JSON, now: datetime, wanted: Sequence[str]) -> Iterator[tuple[Severity, str, str]]:
+    """What is wrong with the `wanted` files: severity, code and message, which quotes nothing of a key.
+
+    They are tls.crt and tls.key, and ca.crt for a role that reads it.
+    """
     files = stored_files(secret)
-    if missing := [name for name in FILES if not files.get(name)]:
+    if missing := [name for name in wanted if not files.get(name)]:
         yield Severity.error, "BERTH0610", f"has no {', '.join(missing)}"
         return
-    certificate, key, authority = (files[name] for name in FILES)
+    certificate, key, *authorities = (files[name] for name in wanted)
     try:
         leaf = Pair.parse(certificate, key, cert_file=FILES[0], key_file=FILES[1]).leaf
-        roots = read_certificates(authority, source=FILES[2])
+        roots = [root for authority in authorities for root in read_certificates(authority, source=FILES[2])]
     except ValueError as error:
         yield Severity.error, "BERTH0603", f"its files cannot be used: {error}"
         return
-    if all(has_ended(root, now) for root in roots):
+    if roots and all(has_ended(root, now) for root in roots):
         yield Severity.error, "BERTH0606", f"its ca.crt expired on {end(roots[-1])}"
     if has_ended(leaf, now):
         yield Severity.error, "BERTH0606", f"its certificate {expiry(leaf, now)}"

@@ -108,9 +108,11 @@ def describe_pods(namespace: str, selector: dict[str, str]) -> str:
     return kubectl("describe", "pods", "--selector", labels, namespace=namespace)
 
 
-def write_secret(name: str, *, namespace: str, folder: str = "", kind: str = "Opaque") -> str:
+def write_secret(
+    name: str, *, namespace: str, folder: str = "", kind: str = "Opaque", files: Sequence[str] = FILES
+) -> str:
     """Writes the files of a certificate in `folder` into a Secret. The type of one that is there cannot be changed."""
-    words = [*(f"--from-file={folder}{file}" for file in FILES), f"--type={kind}"]
+    words = [*(f"--from-file={folder}{file}" for file in files), f"--type={kind}"]
     made = kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
     return f"{made} | {kubectl('apply', '--filename=-', namespace=namespace)}"
 

@@ -272,6 +272,34 @@ async def test_a_secret_that_is_mounted_under_another_name(place: Place) -> None
     assert await place.complaints("certificate") == []
 
 
+PAGE_SECRET = f"Secret {HOME}/berth-ui-tls"
+MOUNTED = [{"name": "tls", "secret": {"secretName": "berth-ui-tls"}}]
+
+
+async def test_the_secret_of_the_page(place: Place) -> None:
+    """The role of the certificates keeps it; it needs no ca.crt. One that is foreign is shown, and not written."""
+    await place.deploy("ui", volumes=MOUNTED)
+    await place.client.delete(DEPLOYMENTS, "berth-certificates", namespace=HOME)
+    await place.deploy("certificates", "--ui-service=berth-ui")
+    missing = await place.only_complaint("certificate")
+    assert (missing.code, missing.subject, missing.command) == ("BERTH0610", PAGE_SECRET, RESTART)
+    await place.store({**place.files, "ca.crt": b""}, name="berth-ui-tls")
+    assert await place.complaints("certificate") == []
+    await place.store({**place.files, "tls.key": OTHER.key_pem}, name="berth-ui-tls")
+    await place.change(SECRETS, "berth-ui-tls", {"op": "remove", "path": "/metadata/labels"})
+    broken = await place.only_complaint("certificate")
+    assert (broken.code, broken.subject) == ("BERTH0603", PAGE_SECRET)
+    assert broken.command == f"kubectl --namespace {HOME} describe secret berth-ui-tls"
+
+
+async def test_the_secret_of_the_page_that_the_user_provides(place: Place) -> None:
+    await place.deploy("ui", volumes=MOUNTED)
+    missing = await place.only_complaint("certificate")
+    write_files(place.folder, place.files)
+    await place.patient.run(missing.command, cwd=place.folder)
+    assert await place.complaints("certificate") == []
+
+
 async def test_what_is_served_counts_more_than_the_secret(place: Place) -> None:
     """A webhook at a URL is asked itself; another certificate than the configuration trusts is found at once."""
     host, port = place.address
