@@ -40,6 +40,12 @@ SCHEMA = [
     ({"gateway": {"certificate": {"dnsNames": ["a b"]}}}, "at '/gateway/certificate/dnsNames/0': 'a b' does not match"),
     ({"gateway": {"certificate": {"addresses": ["1.2.3"]}}}, "'1.2.3' is not valid ipv4"),
     ({"ui": {"frontProxy": {"names": [""]}}}, "at '/ui/frontProxy/names/0': minLength: got 0, want 1"),
+    ({"ui": {"frontProxy": {"key": "../x"}}}, "at '/ui/frontProxy/key': '../x' does not match pattern"),
+    ({"ui": {"frontProxy": {"key": ".."}}}, "at '/ui/frontProxy/key': '..' does not match pattern"),
+    (
+        {"webhook": {"args": {"clientCA": {"key": "a/b"}}}},
+        "at '/webhook/args/clientCA/key': 'a/b' does not match pattern",
+    ),
     ({"networkPolicy": {"apiServerPorts": []}}, "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
     ({"networkPolicy": {"apiServerCIDRs": ["10.0.0.10"]}}, "apiServerCIDRs/0': '10.0.0.10' does not match pattern"),
     ({"networkPolicy": {"apiServerCIDRs": ["api.example/32"]}}, "apiServerCIDRs/0': 'api.example/32' does not match"),

@@ -392,6 +392,11 @@ def test_two_releases_in_a_namespace_keep_two_secrets(render: Render) -> None:
         assert f"--webhook-secret={secret}" in rendered.container("certificates", whole)["args"]
 
 
+def test_the_certificate_of_the_page_is_for_the_name_that_the_notes_open(render: Render) -> None:
+    made = render(COMBINATIONS["cert-manager"] | {"ui": {"enabled": True}}).one("Certificate", "berth-ui")
+    assert "localhost" in made["spec"]["dnsNames"]
+
+
 def test_no_way_to_certificates_takes_over_the_secret_of_another(render: Render) -> None:
     """What cert-manager leaves behind is not ours: after a change to self-managed nobody would renew it."""
     secrets = {
