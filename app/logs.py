@@ -15,10 +15,8 @@ from app.errors import UsageError
 from app.lean import without
 from app.wire import encode_json
 
-with (
-    without("rich"),
-    without("greenlet"),
-):  # they would draw tracebacks, which are JSON here, and tell apart tasks that no role has
+# structlog imports both where they are installed. Tracebacks are JSON here, and no role has greenlets.
+with without("rich"), without("greenlet"):
     import structlog
 
 _log = structlog.get_logger(__name__)

@@ -50,7 +50,7 @@ class Wrapped:
     def verdict(self) -> str:
         if self.problems:
             return f"would be denied: {'; '.join(self.problems)}"
-        return f"would wait in queue {self.queue}" if self.queue else "would run at once"
+        return f"would be queued in {self.queue}" if self.queue else "would run at once"
 
 
 def explained(manifest: Manifest) -> Wrapped:

@@ -19,7 +19,7 @@ from app.appwrappers.model import (
     of_admission,
     queue_of,
 )
-from app.appwrappers.why import controllers, queues
+from app.appwrappers.why import controllers, queues, serving
 from app.appwrappers.why.planned import judge_planned
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
@@ -179,18 +179,18 @@ def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
         patch = '--patch={"spec":{"suspend":false}}'
         fix = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
         return waits(phase, because=("spec.suspend is true, and it is in no queue",), fix=fix)
-    served = yield from queues.served(it)
-    versions = yield from queues.having(served, queue, it.namespace)
-    queued = f"it waits in queue {queue}" if versions is not None else queues.unread_queue(queue, it.namespace)
+    served = yield from serving.served(it)
+    versions = yield from serving.having(served, queue, it.namespace)
+    queued = f"it waits in queue {queue}" if versions is not None else serving.unread_queue(queue, it.namespace)
     if versions is None:
         versions = served
     if not versions:
         clause, near = yield from absence(served[0][0], queue, it.namespace)
         fix = commands.set_label(it.plural, it.name, QUEUE_NAME, near, namespace=it.namespace) if near else ""
         return stuck(f"{phase}, will never run", because=(clause,), fix=fix, codes=("BERTH4012",), more=describe(it))
-    owned = yield from or_else(queues.workloads_of(it, versions), None)
+    owned = yield from or_else(serving.workloads_of(it, versions), None)
     if owned is None:
-        said = yield from queues.told_of_workload(it)
+        said = yield from serving.told_of_workload(it)
         because = (queued, *([said] if said else []))
         return waits(phase, because=because, more=describe(it))
     if not owned:

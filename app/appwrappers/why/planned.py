@@ -8,7 +8,7 @@ from decimal import Decimal
 from app.appwrappers.kueue import model as kueue
 from app.appwrappers.kueue.templates import asked_of
 from app.appwrappers.model import queue_of
-from app.appwrappers.why import queues
+from app.appwrappers.why import queues, serving
 from app.doctor import objects
 from app.doctor.objects import Object
 from app.kinds.requests import Amounts
@@ -27,10 +27,10 @@ def judge_planned(it: Object) -> Asking[Verdict]:
     if not queue:
         return fine("would be created")
     text = f"would wait in queue {queue}"
-    served = yield from queues.served(it)
-    versions = yield from queues.having(served, queue, it.namespace)
+    served = yield from serving.served(it)
+    versions = yield from serving.having(served, queue, it.namespace)
     if versions is None:
-        return fine(text, because=(queues.unread_queue(queue, it.namespace),))
+        return fine(text, because=(serving.unread_queue(queue, it.namespace),))
     if not versions:
         clause, _ = yield from absence(served[0][0], queue, it.namespace)
         return stuck(text, because=(clause,), codes=("BERTH4012",))
@@ -42,7 +42,8 @@ def judge_planned(it: Object) -> Asking[Verdict]:
         return stuck(text, codes=("BERTH4012",)).after(standing, of=f"LocalQueue {it.namespace}/{queue}")
     cluster_queue = yield from or_else(queues.cluster_queue_of(local_queue), None)
     beyond = tuple(_beyond(it, cluster_queue)) if cluster_queue is not None else ()
-    return stuck(f"{text} for ever", because=beyond, next=_MEANT, codes=("BERTH4012",)) if beyond else fine(text)
+    never = f"would never be admitted by queue {queue}"
+    return stuck(never, because=beyond, next=_MEANT, codes=("BERTH4012",)) if beyond else fine(text)
 
 
 def _beyond(it: Object, cluster_queue: Object) -> Iterator[str]:

@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
 from app.appwrappers.kueue import model as kueue
+from app.appwrappers.why.serving import unread_queue
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
-from app.doctor.cluster import Cluster
 from app.doctor.objects import Object
-from app.errors import ApiError
 from app.kube import quantity
-from app.kube.resources import EVENTS, Resource, controller_of
+from app.kube.resources import Resource, controller_of
 from app.text import moment, several
-from app.why.model import Asking, State, Unread, Verdict, absence, fine, get, listed, once, or_else, read, stuck, waits
+from app.why.model import Asking, State, Unread, Verdict, absence, fine, get, listed, once, or_else, stuck, waits
 from app.why.standing import describe
 from app.wire import JSON
 
@@ -28,73 +26,16 @@ _NEVER = frozenset({kueue.EXCEEDS_MAX_QUOTA, kueue.NO_MATCHING_FLAVOR, kueue.MIS
 """Reasons of a QuotaReserved that is False, where no Workload that ends makes room."""
 _INADMISSIBLE = frozenset({"Inadmissible", kueue.MISCONFIGURED, kueue.SUSPENDED})
 """Reasons of a QuotaReserved that is False, where a queue is missing or does not admit: the first of older Kueues."""
-_CAPACITY, _FREE = "> maximum capacity", "insufficient unused quota"
-"""What Kueue says, before it had these reasons, of a flavor that is too small, and of one that others use."""
+_CAPACITY = "> maximum capacity"
+"""What Kueue says of a flavor that is too small; before it had these reasons, in the message alone."""
+_LASTING = re.compile(
+    r"couldn't assign flavors to pod set [^\s:]+:|untolerated taint .*? in flavor [^\s,;]+|[,;.\s]+"
+    r"|flavor \S+ doesn't match node affinity|flavor \S+ not found|resource \S+ unavailable in ClusterQueue"
+    rf"|insufficient quota for \S+ in flavor [^\s,;]+,[^,;]*{_CAPACITY} \([^)]*\)"
+)
+"""The parts of such a message, of which Kueue writes one for each flavor, that no Workload which ends changes."""
 _LACKS = re.compile(r"for (?P<resource>\S+) in flavor (?P<flavor>[^\s,:;]+)")
 _HOLDERS = 3
-Versions = tuple[tuple[Resource, Resource], ...]
-_VERSIONS: Versions = ((kueue.LOCAL_QUEUES, kueue.WORKLOADS), (kueue.LOCAL_QUEUES_V1BETA1, kueue.WORKLOADS_V1BETA1))
-"""LocalQueues and Workloads as a Kueue may serve them, the newest first."""
-
-
-def served(it: Object) -> Asking[Versions]:
-    """The version of Kueue's kinds to ask in; all where that is not known, or files may have either."""
-    versions = yield from read(partial(_served_version, namespace=it.namespace), key="version of Kueue")
-    return versions if it.json["metadata"].get("uid") else tuple(dict.fromkeys((*versions, *_VERSIONS)))
-
-
-async def _served_version(cluster: Cluster, *, namespace: str) -> Versions:
-    """By a request in one namespace, where rights may end."""
-    try:
-        await cluster.client.list_page(kueue.LOCAL_QUEUES, namespace=namespace, limit=1)
-    except ApiError as refusal:
-        return _VERSIONS[1:] if refusal.not_found else _VERSIONS
-    return _VERSIONS[:1]
-
-
-def having(versions: Versions, queue: str, namespace: str) -> Asking[Versions | None]:
-    """The version that has a LocalQueue; none where there is no such queue, None where that may not be read."""
-    try:
-        for version in versions:
-            if (yield from get(version[0], queue, namespace)) is not None:
-                return (version,)
-    except Unread:
-        return None
-    return ()
-
-
-def unread_queue(queue: str, namespace: str) -> str:
-    """The clause about a LocalQueue that may not be read."""
-    return f"whether LocalQueue {queue} exists in {namespace} could not be read"
-
-
-def workloads_of(it: Object, versions: Versions) -> Asking[list[Object]]:
-    """Those that an AppWrapper owns, in the first version that has some."""
-    for _, workloads in versions:
-        if owned := (yield from listed(workloads, it.namespace, owner=str(it.json["metadata"]["uid"]))):
-            return owned
-    return []
-
-
-def told_of_workload(it: Object) -> Asking[str]:
-    """What Kueue said last of the Workload of an AppWrapper, for those who may read Events and no Workloads."""
-    key = "Events of Workloads", it.namespace
-    events = yield from or_else(read(partial(_events_of_workloads, namespace=it.namespace), key=key), [])
-    # Kueue names Workloads by kind, name and five characters.
-    prefix = f"{it.resource.kind.lower()}-{it.name}-"
-    messages = [event.get("message") for event in events if _about(event).rpartition("-")[0] == prefix[:-1]]
-    return plain(messages[-1] or "") if messages else ""
-
-
-async def _events_of_workloads(cluster: Cluster, *, namespace: str) -> list[JSON]:
-    """The oldest first."""
-    selector = f"involvedObject.kind={kueue.WORKLOADS.kind}"
-    events = [event async for event in cluster.paged(EVENTS, namespace=namespace, field_selector=selector)]
-    return sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-
-
-def _about(event: JSON) -> str:
-    return str((event.get("involvedObject") or {}).get("name") or "")
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
@@ -109,7 +50,7 @@ def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
         return _deactivated(it)
     name = str(spec.get("queueName") or "")
     if not name:
-        return stuck("waits for ever", because=("it names no queue",), more=describe(it))
+        return stuck("is never admitted", because=("it names no queue",), more=describe(it))
     reserved = objects.condition(it.json, kueue.QUOTA_RESERVED)
     try:
         queue = yield from get(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
@@ -117,7 +58,7 @@ def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
         return _in_unread_queue(it, reserved, name)
     if queue is None:
         clause, _ = yield from absence(_beside(it, kueue.LOCAL_QUEUES), name, it.namespace)
-        return stuck("waits for ever", because=(clause,), more=describe(it))
+        return stuck("is never admitted", because=(clause,), more=describe(it))
     standing = yield from standing_of(queue)
     if standing.state > 0:
         return stuck("waits for its queue", more=describe(it)).after(standing, of=queue.subject)
@@ -133,7 +74,7 @@ def _in_unread_queue(it: Object, reserved: JSON, name: str) -> Verdict:
     asks, said = f"{_requests(it)}; queue {name}", plain(reserved.get("message") or "Kueue has not looked at it yet")
     never = reserved.get("status") == "False" and (reserved.get("reason") in _INADMISSIBLE or _is_never(reserved))
     because = (said,) if never else (said, unread_queue(name, it.namespace))
-    verdict, text = (stuck, "waits for ever") if never else (waits, "waits for quota")
+    verdict, text = (stuck, "is never admitted") if never else (waits, "waits for quota")
     return verdict(text, asks=asks, since=_when(reserved), because=because, more=describe(it))
 
 
@@ -298,7 +239,7 @@ def _with_impossible(it: Object, standing: Verdict, cluster_queue: str, queues: 
 def _is_never(reserved: JSON) -> bool:
     """Whether a condition QuotaReserved is False for what does not change when other Workloads end."""
     said = str(reserved.get("message"))
-    too_much = reserved.get("reason") in _NEVER or (_CAPACITY in said and _FREE not in said)
+    too_much = reserved.get("reason") in _NEVER or (_CAPACITY in said and not _LASTING.sub("", said))
     return reserved.get("status") == "False" and too_much
 
 

@@ -45,7 +45,7 @@ async def bind(client: KubeClient, subject: JSON, role: Resource, name: str, *, 
 
 
 async def permit_users(client: KubeClient) -> None:
-    """Make the roles of users for the kinds that are defined: who has `view` in a namespace then reads them there."""
+    """Make the roles of users for the kinds that are defined. ClusterRole `view` then lets its subjects read these."""
     definitions = (await client.list_page(CUSTOM_RESOURCE_DEFINITIONS)).items
     defined = {definition["metadata"]["name"] for definition in definitions}
     for role in USER_ROLES:

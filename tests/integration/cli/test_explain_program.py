@@ -221,7 +221,7 @@ def test_an_app_wrapper_is_shown_with_its_pod_sets_its_total_and_its_rights(mani
     nothing = "nothing would be injected: the Pod selects no networks"
     assert capsys.readouterr().out.splitlines() == [
         f"AppWrapper default/sample spec.components[0].template.spec.template (wrapped.yaml:2): {nothing}",
-        "AppWrapper default/sample (wrapped.yaml:2): would wait in queue user-queue",
+        "AppWrapper default/sample (wrapped.yaml:2): would be queued in user-queue",
         "  podSet sample-0: 3 Pods of template.spec.template",
         "  requested in all: cpu 1.5, memory 3221225472",
         "  its user is asked for: create Job (batch/v1) in default",

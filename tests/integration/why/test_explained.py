@@ -202,7 +202,7 @@ async def test_an_app_wrapper_that_would_not_run_is_a_warning(patient: Patient, 
     ) == [
         "would wait in queue al-queue: there is no LocalQueue al-queue in default; there is all-queue",
         (
-            "would wait in queue all-queue for ever: asks for cpu 4200m; ClusterQueue all has 4 in all; "
+            "would never be admitted by queue all-queue: asks for cpu 4200m; ClusterQueue all has 4 in all; "
             "have the ClusterQueue offer what it asks for, or have it ask for less"
         ),
     ]
