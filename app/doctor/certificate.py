@@ -91,7 +91,7 @@ async def renew_page(cluster: Cluster, deployment: Installed) -> str:
     return commands.write_secret(name, namespace=namespace, files=FILES[:2], kind=kind)
 
 
-def faults(secret: JSON, now: datetime, wanted: Sequence[str]) -> Iterator[tuple[Severity, str, str]]:
+def faults(secret: JSON, now: datetime, wanted: Sequence[str] = FILES) -> Iterator[tuple[Severity, str, str]]:
     """What is wrong with the `wanted` files: severity, code and message, which quotes nothing of a key.
 
     They are tls.crt and tls.key, and ca.crt for a role that reads it.
