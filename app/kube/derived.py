@@ -10,18 +10,28 @@ from app.kube.store import Store
 from app.wire import JSON
 
 T = TypeVar("T")
-MOST = 20_000
-"""Objects of which something is kept, those that were asked for last."""
+LEAST = 20_000
+"""Calls for which something is kept at least."""
 
 
 class Derived(Generic[T]):
-    """`compute` of objects, once for each version of one. What it raises is raised each time."""
+    """`compute` of objects, once for each version of one. What it raises is raised each time.
 
-    def __init__(self, compute: Callable[[JSON], T], *, most: int = MOST) -> None:
-        self._compute, self._most = compute, most
-        self._kept: OrderedDict[str, tuple[str, T]] = OrderedDict()
+    What is kept of an object is dropped when it was not asked for in `least` calls, and in twice as many calls as there
+    are objects: however many there are, who goes through all of them again and again computes none twice, and what is
+    kept of objects that are gone does not stay.
+    """
+
+    def __init__(self, compute: Callable[[JSON], T], *, least: int = LEAST) -> None:
+        self._compute, self._least = compute, least
+        self._kept: OrderedDict[str, tuple[str, T, int]] = OrderedDict()
+        """By uid: the version, the value and the number of the last call; the one that was asked for last is last."""
+        self._calls = 0
         self.computed = 0
         """How often something was computed."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def __call__(self, obj: JSON) -> T:
         """Of an object without uid or version, which no API server has stored, nothing is kept."""
@@ -29,15 +39,21 @@ class Derived(Generic[T]):
         uid, version = metadata.get("uid"), metadata.get("resourceVersion")
         kept = self._kept.get(uid) if uid else None
         if kept is not None and kept[0] == version:
-            return kept[1]
-        self.computed += 1
-        value = self._compute(obj)
+            value = kept[1]
+        else:
+            self.computed += 1
+            value = self._compute(obj)
         if uid and version:
-            self._kept[uid] = version, value
+            self._calls += 1
+            self._kept[uid] = version, value, self._calls
             self._kept.move_to_end(uid)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._drop()
         return value
+
+    def _drop(self) -> None:
+        oldest = self._calls - max(self._least, 2 * len(self._kept))
+        while next(iter(self._kept.values()))[2] <= oldest:
+            self._kept.popitem(last=False)
 
 
 class Summary(Generic[T]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -29,11 +30,30 @@ def test_of_what_no_api_server_has_stored_nothing_is_kept() -> None:
     assert derived(obj(version="")) is not derived(obj(version=""))
 
 
-def test_as_many_are_kept_as_may_be() -> None:
-    derived = Derived(lambda it: it["metadata"]["uid"], most=2)
-    for uid in ("a", "b", "c", "a", "c"):
+def asked(derived: Derived[str], uids: Iterable[str]) -> int:
+    """How often something is computed for this."""
+    before = derived.computed
+    for uid in uids:
         derived(obj(uid))
-    assert derived.computed == 4
+    return derived.computed - before
+
+
+def test_what_is_asked_for_again_stays() -> None:
+    assert asked(Derived(lambda it: it["metadata"]["uid"], least=2), "abaca") == 3
+
+
+def test_who_goes_through_all_objects_again_computes_none_twice() -> None:
+    derived = Derived[str](lambda it: it["metadata"]["uid"], least=2)
+    uids = [str(number) for number in range(100)]
+    assert [asked(derived, uids) for _ in range(3)] == [100, 0, 0]
+
+
+def test_of_objects_that_are_gone_nothing_stays() -> None:
+    derived = Derived[str](lambda it: it["metadata"]["uid"], least=2)
+    asked(derived, [f"gone-{number}" for number in range(100)])
+    for _ in range(100):
+        asked(derived, "abc")
+    assert len(derived) == 3
 
 
 def test_what_is_raised_is_raised_each_time() -> None:
