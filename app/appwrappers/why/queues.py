@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from app.appwrappers.kueue import model as kueue
-from app.appwrappers.why.serving import unread_queue
+from app.appwrappers.why import serving
 from app.doctor import commands, objects
 from app.doctor.catalog import plain
 from app.doctor.objects import Object
@@ -73,7 +73,7 @@ def _in_unread_queue(it: Object, reserved: JSON, name: str) -> Verdict:
         return _in_checks(it, reserved)
     asks, said = f"{_requests(it)}; queue {name}", plain(reserved.get("message") or "Kueue has not looked at it yet")
     never = reserved.get("status") == "False" and (reserved.get("reason") in _INADMISSIBLE or _is_never(reserved))
-    because = (said,) if never else (said, unread_queue(name, it.namespace))
+    because = (said,) if never else (said, serving.unread_queue(name, it.namespace))
     verdict, text = (stuck, "is never admitted") if never else (waits, "waits for quota")
     return verdict(text, asks=asks, since=_when(reserved), because=because, more=describe(it))
 

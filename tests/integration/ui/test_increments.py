@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.explain import rules as explained
+from app.explain import compared as explained
 from app.kube.resources import NODES, PODS
 from app.networks.views import USES
 from app.wire import JSON
