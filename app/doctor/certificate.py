@@ -86,7 +86,7 @@ async def renew_page(cluster: Cluster, deployment: Installed) -> str:
         if keeper.setting("ui_service") and keeper.setting("ui_secret") == name:
             if secret is not None and objects.labels(secret).get(MANAGED_BY) != MANAGER:
                 return commands.kubectl("describe", "secret", name, namespace=namespace)
-            return commands.restart(keeper)
+            return commands.restart(cluster, keeper)
     kind = str((secret or {}).get("type") or "kubernetes.io/tls")
     return commands.write_secret(name, namespace=namespace, files=FILES[:2], kind=kind)
 
