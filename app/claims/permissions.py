@@ -24,7 +24,7 @@ from app.claims.format import (
     TextRule,
 )
 from app.claims.injection.claims import PREFIX
-from app.claims.model import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, DEFINITIONS_NAME, NEW_ENTRIES
+from app.claims.model import CHANGED_ENTRIES, CHANGES_NETWORK_DATA, NEW_ENTRIES
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
@@ -191,7 +191,6 @@ PERMISSIONS: Permissions = {
             ),
             READ,
         ),
-        Permission("cluster", "", (CONFIG_MAPS.plural,), READ, (DEFINITIONS_NAME,)),
     ),
 }
 

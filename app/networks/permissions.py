@@ -48,8 +48,6 @@ WEBHOOKS = (
 
 _POLICIES = (MUTATING_POLICIES, VALIDATING_POLICIES, MUTATING_POLICY_BINDINGS, VALIDATING_POLICY_BINDINGS)
 _WATCH = ("list", "watch")
-_POLICIES_CONFIG = "berth-policies"
-"""Of a release `berth`: the ConfigMap of controller policies."""
 PERMISSIONS: Permissions = {
     "webhook": (
         Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), READ),
@@ -72,6 +70,8 @@ PERMISSIONS: Permissions = {
     "ui": (
         Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), READ),
         Permission("cluster", MUTATING_POLICIES.group, tuple(resource.plural for resource in _POLICIES), READ),
-        Permission("cluster", "", ("configmaps",), READ, (CONFIG_MAP_NAME, _POLICIES_CONFIG)),
+        Permission("cluster", "", ("configmaps",), READ, (CONFIG_MAP_NAME,)),
+        # The names of others follow the values of the release.
+        Permission("release", "", ("configmaps",), READ),
     ),
 }
