@@ -55,7 +55,7 @@ async def released(
     await asyncio.to_thread(install)
     now = datetime.now(UTC)
     place.files = make({}, names=serving_names(service=SERVICE, namespace=HOME), now=now)
-    for name in (SECRET, "berth-gateway-tls", "berth-agent"):
+    for name in (SECRET, "berth-gateway-tls", "berth-agent", "berth-ui-tls"):
         await place.store(place.files, name=name)
     authorities = parse_bundle(place.files["ca.crt"], source="ca.crt")
     await patch_bundle(place.client, "berth", authorities=authorities, service=None, now=now)
