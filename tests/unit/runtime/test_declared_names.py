@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.permissions import declared
+from app.permissions import _SHARED, declared
 from app.registry import (
     BY_NAME,
     CLUSTERS,
     REVIEWED,
     SCOPES,
-    SHARED,
     check_descriptors,
     kinds_of,
     names_of,
@@ -68,7 +67,7 @@ def test_a_name_that_no_wing_declares_is_refused(
 
 
 def test_a_permission_in_a_scope_that_no_wing_declares_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SHARED, "webhook", (Permission("tenant", "", ("pods",), ("get",)),))
+    monkeypatch.setitem(_SHARED, "webhook", (Permission("tenant", "", ("pods",), ("get",)),))
     with pytest.raises(ValueError, match=r"^permissions of webhook: no wing declares 'tenant': want one of cluster, "):
         declared.__wrapped__("webhook")
 
