@@ -90,6 +90,10 @@ class ApplyingClient(KubeClient):
         return await super().get(resource, name, **more)
 
 
+EXTENDED = "p-extended-resources-x"
+"""A claim that the scheduler makes for extended resources of Pod p."""
+
+
 class ClaimsCluster:
     """No scheduler, driver or CNI plugin runs there."""
 
@@ -250,6 +254,17 @@ class ClaimsCluster:
             config["users"][0]["user"]["as-user-extra"] = {"authentication.kubernetes.io/node-name": [node]}
             path.write_text(yaml.safe_dump(config))
         return path
+
+    async def device_too_many(self) -> None:
+        """Pod p asks for two devices by claim `EXTENDED`, and selects one network, of which there is data."""
+        await self.attachment()
+        await self.slice("vf0", "vf1")
+        pod = await self.pod("p", extended=EXTENDED)
+        await self.claim(EXTENDED, pod, "vf0", "vf1")
+        await self.say("p", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
+        await self.attach("p", attached("10.0.0.5", pci="0000:03:00.0"))
+        data = {"interfaceName": "net1", "ips": ["10.0.0.5/24"]}
+        await self.apply(EXTENDED, [entry("vf0", networkData=data)])
 
 
 def entry(device: str = "vf1", *, driver: str = VF, node: str = NODE, **more: Any) -> JSON:

@@ -8,7 +8,6 @@ import html
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -17,8 +16,7 @@ import yaml
 
 from app.ui import site
 from app.ui.catalog import VIEWS
-from app.ui.visitors import InCluster
-from tests.integration.ui.test_callers import Callers, Files, callers, files
+from tests.integration.ui.test_callers import Callers, Files, callers, files, reviewed
 from tests.support.page import Page, page_of, until
 from tests.support.sandbox import Sandboxed, sandboxed
 from tests.support.waiting import PATIENCE
@@ -48,14 +46,7 @@ async def test_a_thousand_wrong_tokens_cost_few_reviews(
     callers: Callers, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From 20 addresses: 10 of each are reviewed, and of all no more than 100. A caller that is known goes on."""
-    reviews = list[str]()
-    review = InCluster._review
-
-    async def counted(self: InCluster, token: str) -> Any:
-        reviews.append(token)
-        return await review(self, token)
-
-    monkeypatch.setattr(InCluster, "_review", counted)
+    reviews = reviewed(monkeypatch)
     victim = callers.token("victim")
     assert (await callers.page.get("/api", **victim)).status == 200
     reviews.clear()

@@ -258,15 +258,20 @@ async def test_a_stream_ends_when_its_token_does(callers: Callers) -> None:
         assert [event async for event in events if event[0].startswith("f-")] == []
 
 
-async def test_tokens_are_reviewed_once_in_some_seconds(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
-    reviews = list[str]()
-    review = InCluster._review
+def reviewed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens of all TokenReviews from now on."""
+    reviews, review = list[str](), InCluster._review
 
     async def counted(self: InCluster, token: str) -> Any:
         reviews.append(token)
         return await review(self, token)
 
     monkeypatch.setattr(InCluster, "_review", counted)
+    return reviews
+
+
+async def test_tokens_are_reviewed_once_in_some_seconds(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
+    reviews = reviewed(monkeypatch)
     ivan = callers.token("ivan")
     for _ in range(20):
         assert (await callers.page.get("/api/schema", **ivan)).status == 200

@@ -26,11 +26,10 @@ from tests.integration.doctor.conftest import installed, patient, place, untouch
 from tests.integration.doctor.installation import Place
 from tests.integration.doctor.patient import HOME, NETWORKS, Patient
 from tests.integration.ui.test_found_by_looking import examined, targets
-from tests.integration.why.test_claims import EXTENDED
 from tests.integration.why.test_rules import companion, rule, spec, status, workload
 from tests.integration.why.test_tenants import a_server, agent, tenant
 from tests.support.chart import Server
-from tests.support.claims import ClaimsCluster, attached, entry
+from tests.support.claims import EXTENDED, ClaimsCluster
 from tests.support.page import Page, page_of
 
 __all__ = ["installed", "patient", "place", "untouched", "ward"]
@@ -115,15 +114,7 @@ async def pending_companion(place: Place) -> None:
 async def device_too_many(place: Place) -> None:
     """A Pod asks for two devices and selects one network."""
     patient = place.patient
-    cluster = ClaimsCluster(Server(patient.kubeconfig, patient.client, patient.cluster))
-    await cluster.attachment()
-    await cluster.slice("vf0", "vf1")
-    pod = await cluster.pod("p", extended=EXTENDED)
-    await cluster.claim(EXTENDED, pod, "vf0", "vf1")
-    await cluster.say("p", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
-    await cluster.attach("p", attached("10.0.0.5", pci="0000:03:00.0"))
-    data = {"interfaceName": "net1", "ips": ["10.0.0.5/24"]}
-    await cluster.apply(EXTENDED, [entry("vf0", networkData=data)])
+    await ClaimsCluster(Server(patient.kubeconfig, patient.client, patient.cluster)).device_too_many()
 
 
 WEBHOOK = ("Deployment", HOME, "berth-webhook")

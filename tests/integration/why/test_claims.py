@@ -26,13 +26,12 @@ from app.why.model import State, Verdict
 from tests.integration.doctor.patient import HOME, Patient
 from tests.integration.doctor.rmd_patient import deploy
 from tests.support.chart import Server
-from tests.support.claims import DRANET, NODE, RESOURCE, VF, ClaimsCluster, attached, entry
+from tests.support.claims import DRANET, EXTENDED, NODE, RESOURCE, VF, ClaimsCluster, attached, entry
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 LATER = timedelta(minutes=10)
 TAINT = {"key": "link", "value": "down", "effect": "NoExecute"}
-EXTENDED = "p-extended-resources-x"
 
 
 @pytest.fixture
@@ -76,14 +75,7 @@ async def running(cluster: ClaimsCluster, *devices: str, driver: str = VF, netwo
 
 async def test_a_device_more_than_the_pod_selects_networks(patient: Patient, cluster: ClaimsCluster) -> None:
     """Of an extended resource, which the scheduler made the claim for."""
-    await cluster.attachment()
-    await cluster.slice("vf0", "vf1")
-    pod = await cluster.pod("p", extended=EXTENDED)
-    await cluster.claim(EXTENDED, pod, "vf0", "vf1")
-    await cluster.say("p", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
-    await cluster.attach("p", attached("10.0.0.5", pci="0000:03:00.0"))
-    data = {"interfaceName": "net1", "ips": ["10.0.0.5/24"]}
-    await cluster.apply(EXTENDED, [entry("vf0", networkData=data)])
+    await cluster.device_too_many()
     verdict = await judged(patient, EXTENDED)
     assert (verdict.state, verdict.text) == (State.stuck, "1 of 2 devices has network data")
     assert verdict.asks == "devices for Pod p; vf0: net1 10.0.0.5/24 on default/net"
