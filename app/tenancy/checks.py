@@ -1,4 +1,4 @@
-"""Checks of the tenancy wing: `tenants` and `agent`; and the commands that issue certificates of gateway and agents.
+"""Checks of the tenancy wing: `tenants` and `agent`.
 
 `tenants` finds tenants that are not served, not connected, or not as wanted, nodes that no workloads will find, and
 namespaces that are labeled for another tenant than they are named for, or lack what limits them. `agent` says whether
@@ -8,13 +8,11 @@ agent's Secret, and what it finds there explains what is found here.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from app.certs.issuing import common_name_of
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
@@ -28,7 +26,6 @@ from app.doctor.model import (
     info,
     noted,
     ok,
-    or_default,
     sound,
     topic,
     warning,
@@ -36,15 +33,13 @@ from app.doctor.model import (
 from app.doctor.namespaces import confines_tenants, tenant_namespaces
 from app.doctor.readiness import said_by
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES, RESOURCE_QUOTAS, SECRETS, SERVICE_ACCOUNTS
-from app.kube.secrets import FILES, stored_files
 from app.placement.checks import Dpus, dpus_of
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
-from app.serving.tls import read_certificates
 from app.tenancy import model
-from app.tenancy.model import CLUSTER, SUSPENDED, Link, holder_of, link_of
+from app.tenancy.model import SUSPENDED, Link, holder_of, link_of
 from app.tenancy.namespace import ISOLATION, bounds_of, uncounted_in
 from app.tenancy.sections import SOON, certificate_days
-from app.tenancy.tenants.bundles import AGENT_SECRET
+from app.tenancy.why.commands import UNKNOWN, give_bundle, move, renew_agent, resume, tenant_of
 from app.tenancy.why.trust import Peer, Trusted, peer_of, pinned_at, trusted_by_gateway
 from app.text import UNTRUSTED, stamp
 from app.wire import JSON
@@ -62,8 +57,6 @@ _REFUSALS = frozenset({"permission_denied", "unauthenticated"})
 _OF_CLUSTER = "failed_precondition"
 _NO_TENANT, _SUSPENDED, _TAKEN = "bound to no tenant", "is suspended", "another tenant"
 """What the gateway says where another certificate would not help: of the Tenant, and of a cluster that is not free."""
-_WHICH = "NAME"
-"""Of a tenant that is not known here; `app.doctor.aiming` says what it is."""
 
 
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -84,7 +77,7 @@ def reported(it: objects.Object, namespace: str) -> Iterator[Finding]:
     reason = str(ready.get("reason") or "NotReady")
     if reason != SUSPENDED and (ready.get("status") == "False" or said.get("result") == "error"):
         text = ready.get("message") or said.get("message") or ""
-        issue = _bundle(it.name, namespace)
+        issue = give_bundle(it.name, namespace)
         yield error("BERTH2001", it, case=reason, reason=reason, said=text, label=TENANT_LABEL, issue=issue)
     if objects.spec(it.json).get("suspended"):
         yield info("BERTH2002", it)
@@ -119,11 +112,14 @@ def of_agent(
     reason, files = str(said.get("reason")), topic("files", "agent", name)
     taken = reason == model.CLUSTER_TAKEN
     # In a cluster of another tenant the bundle of that one belongs; its own is for a cluster that is not known yet.
-    own, holder = _bundle(name, namespace, apply=not taken), _taker(name, link_of(it.json), links) if taken else name
+    own, holder = (
+        give_bundle(name, namespace, apply=not taken),
+        _taker(name, link_of(it.json), links) if taken else name,
+    )
     spec = objects.spec(it.json)
     pins = (spec.get("identity") or {}).get("certificates") or ()
-    fix = _bundle(holder or _WHICH, namespace) if pins or taken else _ASK_THERE
-    values: dict[str, Any] = {"said": said.get("message"), "issue": fix, "move": _move(name)}
+    fix = give_bundle(holder or UNKNOWN, namespace) if pins or taken else _ASK_THERE
+    values: dict[str, Any] = {"said": said.get("message"), "issue": fix, "move": move(name)}
     cut, connected = said.get("status") == "False" and reason != SUSPENDED, bool(said) and reason != model.NO_CONTACT
     if reason == model.NO_CONTACT:
         yield info("BERTH2008", it, case=reason, **values)
@@ -293,72 +289,18 @@ async def _judged(cluster: Cluster, agent: Installed, text: str, peer: Peer | No
     refused = partial(error, explains=(topic("link", agent.role),), because=(topic("files", agent.role),))
     if word in _REFUSALS:
         if _SUSPENDED in answer:
-            fix = f"{_resume(await _tenant_of(cluster, agent))} --kubeconfig INFRA"
+            fix = f"{resume(await tenant_of(cluster, agent))} --kubeconfig INFRA"
         return refused("BERTH2101", place, answer=answer, consequence=agent.descriptor.when_expired, command=fix)
     if word == _OF_CLUSTER:
-        moved = _move(await _tenant_of(cluster, agent))
+        moved = move(await tenant_of(cluster, agent))
         fix, so = f"{moved} --kubeconfig INFRA", agent.descriptor.when_expired
         so = f"{so}; run the command only if this cluster has replaced the other one for good"
         if _TAKEN in answer:
-            fix, so = await renew_agent(cluster, agent, _WHICH), agent.descriptor.when_expired
+            fix, so = await renew_agent(cluster, agent, UNKNOWN), agent.descriptor.when_expired
         return refused("BERTH2102", place, answer=answer, consequence=so, command=fix)
     if UNTRUSTED in text:
         return await _distrust(cluster, agent, peer)
     return refused("BERTH2104", agent, gateway=gateway, text=text)
-
-
-async def renew_gateway(cluster: Cluster, deployment: Installed) -> str:
-    """The command that writes the Secret of the gateway again, with a new certificate."""
-    keepers = await cluster.running("certificates")
-    if keepers:
-        return commands.restart(cluster, keepers[0])
-    return f"berth tenant authority --berth-namespace {deployment.namespace}"
-
-
-async def renew_agent(cluster: Cluster, deployment: Installed, tenant: str = "", *, verb: str = "rotate") -> str:
-    """The same for an agent; the certificate is that of a tenant: by default the one that it is of now.
-
-    `verb` is that of `berth tenant`.
-    """
-    name = tenant or await _tenant_of(cluster, deployment)
-    issued = _rotate(name, "--kubeconfig", "INFRA", agent_namespace=deployment.namespace, verb=verb)
-    if deployment.tls_secret == AGENT_SECRET:
-        return f"{issued} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
-    written = commands.write_secret(deployment.tls_secret, namespace=deployment.namespace, folder=f"tenant-{name}/")
-    return f"{issued} && {written}"
-
-
-async def _tenant_of(cluster: Cluster, deployment: Installed) -> str:
-    """The tenant of an agent, by its flag or else by its certificate; a placeholder where neither says it."""
-    if named := deployment.deployed.get("tenant"):
-        return str(named)
-    secret = await or_default(cluster.get(SECRETS, deployment.tls_secret, namespace=deployment.namespace), None)
-    try:
-        leaf = read_certificates(stored_files(secret or {}).get(FILES[0]) or b"", source=FILES[0])[0]
-    except ValueError:
-        return _WHICH
-    return common_name_of(leaf).partition(".")[0]
-
-
-def _bundle(name: str, agent_namespace: str, *, apply: bool = True) -> str:
-    """Writes a bundle of a tenant with a new certificate, and gives it to the agent in its cluster."""
-    issued = _rotate(name, agent_namespace=agent_namespace)
-    return f"{issued} && kubectl --kubeconfig TENANT apply -f tenant-{name}/secret.yaml" if apply else issued
-
-
-def _rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
-    """Writes a bundle with a new certificate; with the verb `add` for a Tenant that is not there."""
-    return shlex.join(["berth", "tenant", verb, name, *options, "--agent-namespace", agent_namespace])
-
-
-def _resume(name: str) -> str:
-    """Has the gateway accept the agent of a tenant that is suspended."""
-    return shlex.join(["berth", "tenant", "resume", name])
-
-
-def _move(name: str) -> str:
-    """Lets the next cluster that calls for a tenant be its cluster."""
-    return commands.kubectl("annotate", objects.plural(TENANTS), name, f"{CLUSTER}-")
 
 
 TENANTS_CHECK = Check("tenants", (_statuses, _unconnected, _unconfined, _nodes, _mislabeled, bounded, _all_well))

@@ -45,7 +45,7 @@ GATEWAY = Role(
     ),
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
     when_expired="agents refuse the gateway: no workload and no rule arrives",
-    renew="app.tenancy.checks:renew_gateway",
+    renew="app.tenancy.why.commands:renew_gateway",
     when_refused={
         "pods": "tenants do not see their companions, and their Pods cannot be stored",
         "tenants": "callers cannot be distinguished: all of them are refused",
@@ -88,7 +88,7 @@ AGENT = Role(
     when_down="this tenant's Pods get no companions, and its mirrors grow stale",
     when_idle="workloads and mirrors stand still",
     when_expired="the gateway refuses the agent: this tenant's workloads get no companions",
-    renew="app.tenancy.checks:renew_agent",
+    renew="app.tenancy.why.commands:renew_agent",
     when_refused={
         "leases": f"no replica can hold Lease {AGENT_LEASE}: none of them works",
         "pods": "the infra cluster does not see the tenant's workloads",

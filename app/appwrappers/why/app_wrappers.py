@@ -13,14 +13,13 @@ from app.appwrappers.model import (
     DELETING_RESOURCES,
     FINALIZER,
     PODS_READY,
-    QUEUE_NAME,
     RESOURCES_DEPLOYED,
     UNHEALTHY,
     of_admission,
     queue_of,
 )
-from app.appwrappers.why import controllers, queues, serving
-from app.appwrappers.why.planned import judge_planned
+from app.appwrappers.why import controllers, queues
+from app.appwrappers.why.queued import PATIENCE, judge_planned, judge_suspended
 from app.doctor import commands, objects
 from app.doctor.catalog import listed as several_of
 from app.doctor.catalog import plain
@@ -32,7 +31,6 @@ from app.why.model import (
     Asking,
     State,
     Verdict,
-    absence,
     broken,
     fine,
     judged,
@@ -49,8 +47,6 @@ from app.wire import JSON, mapping
 
 DELETION_PATIENCE = 900.0
 """Seconds in which objects are deleted: longer than the grace after which Pods are deleted by force."""
-_QUEUED = 300.0
-"""Seconds in which a controller makes the Workload of an AppWrapper."""
 _LOOKED_AT = 50
 """Pods of one AppWrapper that are judged."""
 MOST_JUDGED, _MOST_PODS = 200, 1000
@@ -79,7 +75,7 @@ def judge_app_wrapper(it: Object, now: datetime) -> Asking[Verdict | None]:
     if (unknown := (yield from _unwrapped(it))) is not None:
         return unknown
     if phase in ("", "Suspended") and (spec.get("suspend") or queue_of(it.json)):
-        return (yield from _suspended(it, now, phase or "New"))
+        return (yield from judge_suspended(it, now, phase or "New"))
     if phase == "":
         return (yield from _unseen(it, now))
     return _under_way(it, phase)
@@ -172,60 +168,10 @@ def _unwrapped(it: Object) -> Asking[Verdict | None]:
     )
 
 
-def _suspended(it: Object, now: datetime, phase: str) -> Asking[Verdict]:
-    """It waits for a queue, or for a user."""
-    queue = queue_of(it.json)
-    if not queue:
-        patch = '--patch={"spec":{"suspend":false}}'
-        fix = commands.kubectl("patch", it.plural, it.name, "--type=merge", patch, namespace=it.namespace)
-        return waits(phase, because=("spec.suspend is true, and it is in no queue",), fix=fix)
-    served = yield from serving.served(it)
-    versions = yield from serving.having(served, queue, it.namespace)
-    queued = f"it waits in queue {queue}" if versions is not None else serving.unread_queue(queue, it.namespace)
-    if versions is None:
-        versions = served
-    if not versions:
-        clause, near = yield from absence(served[0][0], queue, it.namespace)
-        fix = commands.set_label(it.plural, it.name, QUEUE_NAME, near, namespace=it.namespace) if near else ""
-        return stuck(f"{phase}, will never run", because=(clause,), fix=fix, codes=("BERTH4012",), more=describe(it))
-    owned = yield from or_else(serving.workloads_of(it, versions), None)
-    if owned is None:
-        said = yield from serving.told_of_workload(it)
-        because = (queued, *([said] if said else []))
-        return waits(phase, because=because, more=describe(it))
-    if not owned:
-        return (yield from _without_workload(it, now, phase, queued))
-    workload = max(owned, key=lambda workload: str(workload.json["metadata"].get("creationTimestamp")))
-    verdict = yield from judged(workload.resource, workload.name, workload.namespace)
-    if verdict is None:
-        return waits(phase)
-    codes = ("BERTH4012",) if verdict.state is State.stuck else ()
-    asks, text = (
-        verdict.asks,
-        f"{phase}, {verdict.text}" if verdict.state else f"{phase}; its Workload is {verdict.text}",
-    )
-    state = verdict.state or State.waits
-    return Verdict(state, text, verdict.since, asks, codes=codes, more=describe(workload)).after(verdict)
-
-
-def _without_workload(it: Object, now: datetime, phase: str, queued: str) -> Asking[Verdict]:
-    """`queued` is the clause about its queue."""
-    if (age := objects.age(it.json, now)) <= _QUEUED:
-        return waits(phase, because=(f"{queued}, and its Workload is not made yet",), more=describe(it))
-    cause, codes = f"waits in queue {queue_of(it.json)} for {age / 60:.0f} minutes and has no Workload", ("BERTH4006",)
-    text = f"{phase}, will never run"
-    if fix := (yield from read(controllers.make_workloads)):
-        absent = f"controller {controllers.WORKLOADS} does not run"
-        return stuck(text, because=(cause, absent), fix=fix, codes=codes, more=describe(it))
-    next_step = f"have managedJobsNamespaceSelector in the configuration of Kueue select namespace {it.namespace}"
-    shown = commands.kubectl("get", "namespace", it.namespace, "--show-labels")
-    return stuck(text, because=(cause,), next=next_step, codes=codes, more=shown)
-
-
 def _unseen(it: Object, now: datetime) -> Asking[Verdict]:
     """No controller has written its status."""
     acts = yield from or_else(read(controllers.acts), True)
-    if acts or objects.age(it.json, now) <= _QUEUED:
+    if acts or objects.age(it.json, now) <= PATIENCE:
         return waits("New", because=("its controller has not looked at it yet",), more=describe(it))
     return stuck(
         "New, will never run", because=("no controller of AppWrappers runs",), codes=("BERTH4011",), more=describe(it)

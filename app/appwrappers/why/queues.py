@@ -33,9 +33,10 @@ _LASTING = re.compile(
     r"|flavor \S+ doesn't match node affinity|flavor \S+ not found|resource \S+ unavailable in ClusterQueue"
     rf"|insufficient quota for \S+ in flavor [^\s,;]+,[^,;]*{_CAPACITY} \([^)]*\)"
 )
-"""The parts of such a message, of which Kueue writes one for each flavor, that no Workload which ends changes."""
+"""The parts of such a message that stay true when other Workloads end. Kueue writes a part for each flavor."""
 _LACKS = re.compile(r"for (?P<resource>\S+) in flavor (?P<flavor>[^\s,:;]+)")
 _HOLDERS = 3
+OFFER_OR_ASK_LESS = "have the ClusterQueue offer what it asks for, or have it ask for less"
 
 
 def judge_workload(it: Object, _now: datetime) -> Asking[Verdict | None]:
@@ -231,7 +232,7 @@ def _with_impossible(it: Object, standing: Verdict, cluster_queue: str, queues: 
         since=_when(objects.condition(first.json, kueue.QUOTA_RESERVED)),
         because=(f"{first.subject} ({_owner(first)}): {plain(said)}",),
         fix=commands.edit(_beside(it, kueue.CLUSTER_QUEUES), cluster_queue),
-        next="have the ClusterQueue offer what it asks for, or have it ask for less",
+        next=OFFER_OR_ASK_LESS,
         more=describe(first),
     )
 

@@ -40,22 +40,23 @@ from app.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     PODS,
     STATEFUL_SETS,
     Resource,
     controller_of,
 )
-from app.networks.checks.namespaces import left_out
 from app.networks.why.attachments import offered_names
 from app.networks.why.lacking import LACKING, Lack, Planner, changed_later, history, remedy
 from app.networks.why.makers import Owner, owner_of, topmost
-from app.networks.why.namespaces import LEFT_OUT
+from app.networks.why.namespaces import LEFT_OUT, judge_left_out
 from app.networks.why.waiting import remedy_of
 from app.registry import settings_of
 from app.text import several
 from app.why.calls import injecting
-from app.why.examined import judged
+from app.why.examined import finding_of, judged
 from app.why.inquiry import Inquiry
+from app.why.model import Unread
 from app.wire import JSON
 
 _UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
@@ -175,6 +176,25 @@ async def _unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
         yield more_of(Severity.error, several(groups.beyond, "more Pod"))
 
 
+async def _left_out(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Namespaces about whose Pods Berth is not asked, and that have Pods which need it; none that may not be read."""
+    scope = cluster.scope
+    known = await or_default(cluster.get(NAMESPACES, scope), None) if scope else None
+    inquiry, findings = Inquiry(cluster), list[Finding]()
+    for namespace in filter(None, [known] if scope else await cluster.namespaces()):
+        it = Object(NAMESPACES, namespace)
+        try:
+            verdict = await inquiry.ask(judge_left_out(it))
+        except Unread:
+            continue
+        if verdict is not None and (finding := finding_of(it, verdict)) is not None:
+            findings.append(finding)
+    for finding in findings[:_MOST]:
+        yield finding
+    if len(findings) > _MOST:
+        yield more_of(Severity.error, several(len(findings) - _MOST, "more Namespace"))
+
+
 def _of_owner(resource: Resource, chosen: Callable[[JSON], bool] = lambda _: True) -> Part:
     """Judges objects that make Pods, but for what their Namespace explains: that is one finding for all of them."""
     judging = judged(resource, chosen=chosen)
@@ -240,6 +260,6 @@ def _alone(pod: JSON) -> bool:
 
 CHECK = Check(
     "pods",
-    (_pods, left_out, _unoffered),
-    of_users=(left_out, _of_owner(PODS, _alone), *(_of_owner(resource) for resource in _OWNERS)),
+    (_pods, _left_out, _unoffered),
+    of_users=(_left_out, _of_owner(PODS, _alone), *(_of_owner(resource) for resource in _OWNERS)),
 )
