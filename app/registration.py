@@ -162,7 +162,7 @@ def further_webhooks(
             continue
         entry = called | {
             "name": f"{webhook.name}.berth.dev",
-            "rules": [r | {"scope": webhook.scope} for r in rules_of(kind)],
+            "rules": [rule | {"scope": webhook.scope} for rule in rules_of(kind)],
         }
         for field, requirements in (("namespaceSelector", webhook.namespaces), ("objectSelector", webhook.objects)):
             chosen = [requirement for requirement in requirements if is_charted(requirement.when, settings)]

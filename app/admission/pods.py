@@ -23,7 +23,7 @@ INJECT = "berth.dev/inject"
 attachment: nothing is injected for its device, neither a resource nor a claim.
 """
 SURPRISING = frozenset({"HostNetwork"})
-"""Reasons to leave a Pod alone that asks for networks of which its author may not know: he asked for nothing else."""
+"""Reasons to leave a Pod alone that asks for networks. Its author may not know them."""
 MOST_CONTAINERS = 1000
 """Containers and init containers of a Pod that is given something in each. The API allows more, and the reviews of
 others would have to wait for them.

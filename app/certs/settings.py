@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, AliasChoices, Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.permissions import UI_SECRET, WEBHOOK_SECRET
-from app.kube.names import check_dns_label, check_dns_subdomain
-from app.settings.source import CLUSTER, DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
+from app.kube.names import check_dns_subdomain
+from app.settings.source import CLUSTER, DnsLabel, DnsLabelOrNone, DnsSubdomain, Flag, Items, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
 
 _WEBHOOK, _UI, _LIVES = "Webhook", "Page", "Certificates"
@@ -24,8 +24,7 @@ class CertificatesSettings(RoleSettings):
     """
 
     webhook_service: Annotated[
-        str,
-        AfterValidator(lambda name: name and check_dns_label(name)),
+        DnsLabelOrNone,
         Flag('Service it is called by; "" for none', _WEBHOOK),
     ] = "berth-webhook"
     webhook_secret: Annotated[DnsSubdomain, Flag("Secret of its certificate", _WEBHOOK)] = WEBHOOK_SECRET
@@ -34,8 +33,7 @@ class CertificatesSettings(RoleSettings):
         Flag("Webhook configurations of a name; repeatable", _WEBHOOK, repeatable=True),
     ] = ("berth",)
     ui_service: Annotated[
-        str,
-        AfterValidator(lambda name: name and check_dns_label(name)),
+        DnsLabelOrNone,
         Flag('Service of berth ui; "" for none', _UI),
     ] = ""
     ui_secret: Annotated[DnsSubdomain, Flag("Secret of its certificate", _UI)] = UI_SECRET

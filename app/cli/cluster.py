@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXAMINING_DEADLINE = 35.0
 """Seconds for one request: an API server waits up to 30 for a webhook before it reports what is wrong with it."""
 _SILENCE = 2.0
-"""Seconds without an answer, after which the user is told what the command waits for."""
+"""Seconds after which a command without an answer says what it waits for."""
 _UNANSWERED = (0, 401)
 """Statuses of a cluster that cannot be asked: no answer, and a user that it does not know."""
 T = TypeVar("T")

@@ -70,7 +70,7 @@ class Cluster:
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:
         """The object, None where there is none; asked once. Raises ApiError for every other answer."""
-        return await self._once(
+        return await self.once(
             ("get", resource, namespace, name), lambda: get_or_none(self.client, resource, name, namespace=namespace)
         )
 
@@ -84,7 +84,7 @@ class Cluster:
         async def read() -> list[JSON]:
             return [obj async for obj in self.paged(resource, namespace=place, label_selector=label_selector)]
 
-        return await self._once(("list", resource, place, label_selector), read)
+        return await self.once(("list", resource, place, label_selector), read)
 
     async def paged(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = "", field_selector: str = ""
@@ -115,7 +115,7 @@ class Cluster:
                 return False
             return True
 
-        return await self._once(("serves", resource), ask)
+        return await self.once(("serves", resource), ask)
 
     async def refusal(self, resource: Resource, body: JSON, *, namespace: str) -> ApiError | None:
         """What the API server answers to the creation of an object, in a dry run; None where it admits the object."""
@@ -205,7 +205,14 @@ class Cluster:
             # The header may name any moment of the request: what one of them explains is no difference.
             return None if there is None else ahead - min(max(ahead, -doubt), doubt)
 
-        return await self._once("clock", ask)
+        return await self.once("clock", ask)
+
+    async def once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of `work`, or its error. All callers with the same key share it."""
+        if key not in self._kept:
+            self._kept[key] = asyncio.create_task(work())
+        kept: Awaitable[T] = asyncio.shield(self._kept[key])
+        return await kept
 
     async def close(self) -> None:
         for task in self._kept.values():
@@ -218,20 +225,13 @@ class Cluster:
             return False
         ask = partial(Discovery(self.client).resource_of, resource.api_version, resource.kind)
         try:
-            return await self._once(("defined", resource), ask) is None
+            return await self.once(("defined", resource), ask) is None
         except ApiError:
             return False
 
     def _place(self, resource: Resource, namespace: str | None) -> str | None:
         """The namespace of a list: that which is given, EVERYWHERE for the whole cluster, else the scope."""
         return namespace if namespace is not None or not resource.namespaced else self.scope
-
-    async def _once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of `work`, or its error. All callers with the same key share it."""
-        if key not in self._kept:
-            self._kept[key] = asyncio.create_task(work())
-        kept: Awaitable[T] = asyncio.shield(self._kept[key])
-        return await kept
 
 
 async def locate(cluster: Cluster) -> None:

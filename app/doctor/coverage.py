@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from app.cel.literals import literal
 from app.cel.matchconditions import ConditionFailed
 from app.doctor import commands, namespaces, objects
 from app.doctor.cluster import Cluster
@@ -158,7 +159,7 @@ def _any_admits(called: Sequence[Registered], key: _Key, unknown: dict[str, str]
 def _wider(conditions: Sequence[JSON], missing: Sequence[_Key]) -> JSON:
     """All conditions as one, or else any of the keys."""
     all_of = " && ".join(f"({condition['expression']})" for condition in conditions)
-    any_of = [f"(has(object.metadata.{place}) && '{key}' in object.metadata.{place})" for place, key in missing]
+    any_of = [f"(has(object.metadata.{place}) && {literal(key)} in object.metadata.{place})" for place, key in missing]
     expression = " || ".join([f"({all_of})", *any_of])
     return {"name": conditions[0].get("name") or "asks-for-injection", "expression": expression}
 

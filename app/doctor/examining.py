@@ -81,7 +81,7 @@ def _aimed(aim: Aim, finding: Finding) -> Finding:
 def _within(scope: str, findings: list[Finding]) -> list[Finding]:
     """With a scope, a right that is missing elsewhere is no fault: one has it who asks about the whole cluster.
 
-    Without a scope, one who has no rights in the whole cluster is told of the scope.
+    Without a scope, a user who has no rights in the whole cluster is told about the scope.
     """
     if not scope:
         return [

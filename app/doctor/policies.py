@@ -123,11 +123,15 @@ async def served_by(cluster: Cluster, it: Object) -> Served | None:
         return by_policy
     if configuration is not None and not condition_of(configuration):
         return _WEBHOOK
-    generated = await generated_in(cluster, await terms_in(cluster, {}, "both", name))
+    generated = await cluster.once(("policies beside a webhook", name), lambda: _generated(cluster, name))
     condition = generated.condition if configuration is None else condition_of(configuration)
     if not _is_left(it, condition, generated.networks):
         return by_policy
     return _WEBHOOK if configuration is not None else await _refusing(cluster, name, by_policy)
+
+
+async def _generated(cluster: Cluster, name: str) -> Generated:
+    return await generated_in(cluster, await terms_in(cluster, {}, "both", name))
 
 
 async def _refusing(cluster: Cluster, name: str, leaving: Served) -> Served | None:

@@ -75,6 +75,8 @@ def _port(value: int) -> int:
 
 Port = Annotated[int, AfterValidator(_port)]
 DnsLabel = Annotated[str, AfterValidator(check_dns_label)]
+DnsLabelOrNone = Annotated[str, AfterValidator(lambda name: name and check_dns_label(name))]
+"""A DNS label, or "" for none."""
 DnsSubdomain = Annotated[str, AfterValidator(check_dns_subdomain)]
 NotEmpty = Annotated[str, AfterValidator(_not_empty)]
 Items = Annotated[tuple[str, ...], BeforeValidator(comma_list)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
-from app.kube.names import check_dns_label
-from app.settings.source import CLUSTER, SERVING, TLS, Flag, Names, NotEmpty, Port, RoleSettings
+from app.settings.source import CLUSTER, SERVING, TLS, DnsLabelOrNone, Flag, Names, NotEmpty, Port, RoleSettings
 from app.wiring import CLUSTER_RULE
 
 _CALLERS = "Callers"
@@ -47,8 +46,7 @@ class UiSettings(RoleSettings):
         str | None, Flag("A context of the kubeconfig to show; repeatable", CLUSTER, default="its current one")
     ] = None
     namespace: Annotated[
-        str,
-        AfterValidator(lambda name: name and check_dns_label(name)),
+        DnsLabelOrNone,
         Flag("Namespace of Berth", CLUSTER, names=("--berth-namespace",), default="found by its labels"),
     ] = Field("", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
     release: Annotated[NotEmpty, Flag("Name of the release", CLUSTER, names=("--release-name",))] = "berth"

@@ -7,7 +7,7 @@ from functools import partial
 from app.appwrappers.kueue import model as kueue
 from app.doctor.catalog import plain
 from app.doctor.cluster import Cluster
-from app.doctor.objects import Object
+from app.doctor.objects import Object, seen_at
 from app.errors import ApiError
 from app.kube.resources import EVENTS, Resource
 from app.why.model import Asking, Unread, get, listed, or_else, read
@@ -71,7 +71,7 @@ async def _events_of_workloads(cluster: Cluster, *, namespace: str) -> list[JSON
     """The oldest first."""
     selector = f"involvedObject.kind={kueue.WORKLOADS.kind}"
     events = [event async for event in cluster.paged(EVENTS, namespace=namespace, field_selector=selector)]
-    return sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    return sorted(events, key=seen_at)
 
 
 def _about(event: JSON) -> str:

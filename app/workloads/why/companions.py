@@ -31,6 +31,7 @@ PATIENCE = 300.0
 _OF_TEMPLATE = objects.FAILING | {"Error"}
 """Reasons of companions that do not run which a change of their template ends."""
 CORRECT = "correct spec.template: its image, its command or what it mounts"
+CORRECT_POD = "correct the Pod: its image, its command or what it mounts"
 _CORDONED = "were unschedulable"
 """What a scheduler says of nodes that are cordoned."""
 _LOOKED_AT = 20
@@ -207,7 +208,7 @@ def shown_verdict(it: Object, now: datetime) -> Asking[Verdict | None]:
     if _CORDONED in " ".join(because):
         step = "ask the admin of the infra cluster to uncordon a DPU: those that fit are cordoned"
         return replace(verdict, because=because, fix="", next=step)
-    step = "correct the Pod: its image, its command or what it mounts" if reason in _OF_TEMPLATE else ""
+    step = CORRECT_POD if reason in _OF_TEMPLATE else ""
     return replace(verdict, because=because, fix="", next=step)
 
 

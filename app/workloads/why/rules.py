@@ -335,7 +335,7 @@ def judge_uvs(it: Object, now: datetime) -> Asking[Verdict | None]:
     if (bad := of_findings("the infra cluster has not what it describes", [*reported(it)])) is not None:
         return replace(bad, more=bad.more or describe(it))
     if (shown := (yield from companions.shown_verdict(it, now))) is not None:
-        fix = edit(it) if shown.state > State.waits and "correct the Pod" in shown.next else ""
+        fix = edit(it) if shown.state > State.waits and shown.next == companions.CORRECT_POD else ""
         return replace(
             shown, text=f"{text}: {shown.text}" if shown.text not in text else text, fix=fix, more=describe(it)
         )
